@@ -19,6 +19,7 @@ from benchmarks import (
     many_clients,
     many_runs,
     pages,
+    review_signatures,
     soak,
 )
 from benchmarks.gpu_training import Case
@@ -173,3 +174,10 @@ def test_profiles_traced_for_a_fit_are_added_to_those_kept(tmp_path: Path, name:
     (row,) = fit_rates.load([table], kept, sheets(), {})
     assert row[1].model == "resnet10t"
     assert [profile.model for profile in read_profiles(kept)] == ["resnet18", "resnet10t"]
+
+
+def test_parameters_of_an_installed_library_stand_before_what_a_release_before_took() -> None:
+    taken = review_signatures.parameters("sklearn.model_selection.KFold")
+    assert taken == ["n_splits", "shuffle", "random_state"]
+    assert review_signatures.merged(taken, ["indices", "shuffle"])[3:] == ["indices"]
+    assert review_signatures.parameters("sklearn.no_such.Call") is None

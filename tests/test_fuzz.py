@@ -25,7 +25,7 @@ from memory_service.domain.common.vocabulary import TASKS
 from memory_service.domain.logs.context import Context
 from memory_service.domain.logs.parser import Reading, read_log
 from memory_service.errors import InvalidInput
-from memory_service.review.sizing_facts import review_text
+from memory_service.review.engine import review_text
 from memory_service.schemas.events import fitting, parse_events
 from memory_service.services.database.transactions import Database
 from memory_service.services.tables import table_rows

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +27,7 @@ def review(
     script: Annotated[
         Path,
         typer.Argument(
-            help="The training script or notebook, or the folder of a project; - reads standard input.",
+            help="The training script, notebook, or folder or zip of a project; - reads standard input.",
             allow_dash=True,
         ),
     ],
@@ -58,12 +59,12 @@ def review(
             return post_text(f"{asked}/review", more["script"], fields)
         return post(f"{asked}/review", {**checked(ReviewQuery, fields).explicit(), **more})
 
-    if script.is_dir():
+    if script.is_dir() or (script.suffix == ".zip" and script.is_file()):
         from memory_service.services.review.review import review_folder
 
         answer = review_folder(one, script)
     else:
-        answer = one({"script": _read(script)})
+        answer = one({"script": _read(script, outputs=asked is None)})
     if sarif:
         emit(as_sarif(answer["findings"], str(script), __version__), True, str)
     else:
@@ -84,26 +85,27 @@ def render_review(answer: Mapping[str, Any], name: str) -> RenderableType:
         parts += [head, Text("\n".join(f"    {line}" for line in finding["fix"].splitlines()), style="green")]
     counts = ", ".join(f"{n} {level}{'' if n == 1 else 's'}" for level, n in answer["counts"].items())
     parts.append(Text(f"{name}: {'nothing to change' if answer['ok'] else counts}", style="bold"))
-    read = ", ".join(f"{key}={value}" for key, value in answer["read"].items())
-    if read:
-        parts.append(Text(f"read: {read}"))
+    ran = answer["read"].get("run", {})
+    read = {key: value for key, value in answer["read"].items() if key != "run"}
+    for title, told in (("read", read), ("its outputs say", ran)):
+        if told:
+            parts.append(Text(f"{title}: {', '.join(f'{key}={value}' for key, value in told.items())}"))
     parts += [Text(f"not checked: {line}") for line in answer["not_checked"]]
     return Group(*parts)
 
 
-def _read(script: Path) -> bytes:
-    """The file, a notebook without its outputs; one byte more than is reviewed at most."""
+def _read(script: Path, *, outputs: bool) -> bytes:
+    """The file, a notebook with its outputs where they stay here; one byte more than is reviewed at most."""
     from memory_service.review.source.notebook import without_outputs
     from memory_service.review.source.parsing import LONGEST_NOTEBOOK
 
-    if str(script) == "-":
-        return without_outputs(sys.stdin.buffer.read(LONGEST_NOTEBOOK + 1))
     try:
-        with script.open("rb") as file:
-            return without_outputs(file.read(LONGEST_NOTEBOOK + 1))
+        with nullcontext(sys.stdin.buffer) if str(script) == "-" else script.open("rb") as file:
+            raw = file.read(LONGEST_NOTEBOOK + 1)
     except OSError as error:
         _usage(f"{script}: {error.strerror}")
         raise
+    return raw if outputs else without_outputs(raw)
 
 
 def _usage(message: str) -> None:

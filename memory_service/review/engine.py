@@ -8,34 +8,36 @@ reported, not followed. Nothing of the script is imported or run.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
 
-from memory_service.review.constants.mappings import expand
-from memory_service.review.constants.values import Values
 from memory_service.review.facts import Context, Facts
-from memory_service.review.findings import Finding, finding, in_order
+from memory_service.review.findings import Finding, Place, finding, head_of, in_order
 from memory_service.review.rules import (
     data_loader,
     eval_mode,
     folds,
     gpu_memory,
-    logged_metric,
     loss,
     mixed_precision,
-    objective,
     own_settings,
     schedules,
     stopping_and_seeds,
     torch_loop,
-)  # fmt: skip
+)
 from memory_service.review.rules.data import label_encoding, leakage
-from memory_service.review.rules.libraries import albumentations, boosted_trees, parameters, timm
+from memory_service.review.rules.data_loader import has_reason, small_batches
+from memory_service.review.rules.libraries import albumentations, parameters, timm
+from memory_service.review.source.notebook import run_of
 from memory_service.review.source.parsing import TooLong, Unreadable
 from memory_service.review.source.project import Places, source_of
 from memory_service.review.source.script import Script
-from memory_service.review.training.training import Training
+from memory_service.review.training import Training
+from memory_service.review.training_plan import TrainingPlan, training_plan_of
+from memory_service.review.values.mappings import expand
+from memory_service.review.values.values import Values
 
 MOST_FINDINGS = 200
 FAILED = "could not be applied to this script"
@@ -45,10 +47,10 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     stopping_and_seeds.time_rules, folds.fold_rules, folds.missing_fold_rules,
     leakage.split_rules, leakage.row_rules, leakage.target_rules,
     label_encoding.code_rules, eval_mode.eval_rules, timm.timm_rules,
-    albumentations.albumentations_rules, parameters.parameter_rules, boosted_trees.boosting_rules,
-    schedules.watched_rules, logged_metric.logged_rules,
+    albumentations.albumentations_rules, parameters.parameter_rules, parameters.boosting_rules,
+    schedules.watched_rules, schedules.logged_rules,
     schedules.step_rules, loss.score_rules, loss.loss_rules,
-    objective.objective_rules, torch_loop.loop_rules, own_settings.own_rules,
+    loss.objective_rules, torch_loop.loop_rules, own_settings.own_rules,
 )  # fmt: skip
 Known = TypeVar("Known")
 
@@ -116,3 +118,48 @@ def _with_own_task(context: Context, script: Script) -> Context:
     if not isinstance(task, str) or not task.startswith(context.task or ""):
         return context
     return replace(context, task=task)
+
+
+@dataclass(frozen=True, slots=True)
+class SizingFacts:
+    """small_batches: by R28's limits alone; batch_place: where the batch is set, None where unknown;
+    has_reason: whether a comment there gives one; plain_images: whether one label an image is learned;
+    run: what the outputs of a notebook say."""
+
+    plan: TrainingPlan
+    small_batches: tuple[Finding, ...]
+    batch_place: Place | None
+    has_reason: bool
+    plain_images: bool
+    run: Mapping[str, Any] = field(default_factory=dict)
+
+
+ReviewedText = Reviewed[SizingFacts]
+
+
+def review_text(
+    script: bytes | str,
+    context: Context | None = None,
+    files: Mapping[str, str] | None = None,
+    name: str = "",
+) -> ReviewedText:
+    """`engine.review_source`, with the facts as plain values."""
+    reviewed = review_source(script, context, files, name)
+    facts = None if reviewed.facts is None else replace(_sizing_facts(reviewed.facts), run=run_of(script))
+    return Reviewed(reviewed.findings, reviewed.not_checked, facts, reviewed.places)
+
+
+def _sizing_facts(facts: Facts) -> SizingFacts:
+    plan = training_plan_of(facts)
+    place = plan.batch_place
+    return SizingFacts(
+        plan=replace(plan, batch_place=_head(place), place=_head(plan.place)),
+        small_batches=tuple(small_batches(facts)) if plan.trains else (),
+        batch_place=None if place is None else head_of(facts.values.origin(place)),
+        has_reason=place is not None and has_reason(facts, place, place),
+        plain_images=facts.modality == "image" and not facts.dense,
+    )
+
+
+def _head(place: ast.AST | None) -> ast.AST | None:
+    return None if place is None else head_of(place)

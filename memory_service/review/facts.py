@@ -9,26 +9,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from memory_service.review.constants.values import Values
 from memory_service.review.interpretation.state import Walk
 from memory_service.review.interpretation.walk import walk_script
 from memory_service.review.source.nodes import entries_of, is_call, last_name
 from memory_service.review.source.script import Script
-from memory_service.review.training.training import Training
+from memory_service.review.tables import name_lists, patterns
+from memory_service.review.training import Training
+from memory_service.review.values.values import Values
+
+_LIST = name_lists("facts")
+_RE = patterns("facts")
 
 _KINDS = ("image", "text", "audio", "tabular", "time-series")
-_IMAGE_MODULES = (
-    "timm", "torchvision", "albumentations", "segmentation_models_pytorch", "fastai.vision", "PIL", "cv2",
-    "ultralytics",
-)  # fmt: skip
-_IMAGE_WORDS = re.compile(
-    r"keras\.applications|image_dataset_from_directory|imagedatagenerator|decode_jpeg|automodelforimage|conv2d\("
-)
 _TEXT_MODULES = ("transformers", "sentence_transformers", "tokenizers", "nltk", "trl", "unsloth")
 _DENSE_TASKS = ("image-segmentation", "object-detection", "image-to-image", "video-classification")
 _DENSE_MODULES = ("segmentation_models_pytorch", "torchvision.models.detection", "ultralytics", "effdet")
-_DENSE_WORDS = re.compile(r"\bunet\b|deeplab|mask_?rcnn|fasterrcnn|conv3d|segformer|unet_learner")
-_SIZE_NAME = re.compile(r"(img|image|input|crop)_?(size|sz|dim|height)|size|sz|h")
 _CUTS = ("Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop", "create_transform", "interpolate")
 _SIZES = ("size", "height", "width", "input_size")
 _LENGTHS = ("max_length", "max_len", "model_max_length", "max_seq_length", "max_seq_len")
@@ -99,7 +94,7 @@ class Facts:
             return next((kind for kind in _KINDS if task.startswith(kind)), known)
         if uses("torchaudio", "librosa"):
             return "audio"
-        if uses(*_IMAGE_MODULES) or _IMAGE_WORDS.search(text):
+        if uses(*_LIST.image_modules) or _RE.image_words.search(text):
             return "image"
         if uses(*_TEXT_MODULES) or "textvectorization" in text:
             return "text"
@@ -108,7 +103,7 @@ class Facts:
     @cached_property
     def dense(self) -> bool:
         """Whether the model answers per pixel or per box: batches are small there."""
-        stated = self.script.uses(*_DENSE_MODULES) or bool(_DENSE_WORDS.search(self.script.text))
+        stated = self.script.uses(*_DENSE_MODULES) or bool(_RE.dense_words.search(self.script.text))
         return stated or self.context.task in _DENSE_TASKS
 
     @cached_property
@@ -120,11 +115,13 @@ class Facts:
         if whole:
             pixels = self.training.set_for(whole[0], "imgsz")
             return int(pixels) if pixels else None
-        sizes = set(self._sizes_of_cuts()) or self._sizes_of_resizes() or self._sizes_of_timm()
+        cut = (self.argument(call, "size") for call in self.script.called("aug_transforms"))
+        on_card = {size for node in cut if node is not None and (size := self._pixels(node))}  # of fastai
+        sizes = on_card or set(self._sizes_of_cuts()) or self._sizes_of_resizes() or self._sizes_of_timm()
         if sizes:
             return max(sizes) if len(sizes) < 3 else min(sizes)
         stated = ((target, node.value) for node in self.script.all(ast.Assign) for target in node.targets)
-        named = (self._pixels(value) for to, value in stated if _SIZE_NAME.fullmatch(last_name(to).lower()))
+        named = (self._pixels(value) for to, value in stated if _RE.size.fullmatch(last_name(to).lower()))
         return next((size for size in named if size is not None), None)
 
     def _pixels(self, node: ast.AST, at: int = 0) -> int | None:
@@ -147,9 +144,7 @@ class Facts:
         """`image.resize((512, 512))` of PIL, `cv2.resize(image, (512, 512))`."""
         places = [place for call in self.script.called("resize") for place in call.args[:2]]
         pairs = [(place, self.values.one(place)) for place in places]
-        square = (
-            at for at, pair in pairs if isinstance(pair, list) and len(pair) == 2 and pair[0] == pair[1]
-        )
+        square = (at for at, two in pairs if isinstance(two, list) and len(two) == 2 and two[0] == two[1])
         return {size for place in square if (size := self._pixels(place)) is not None}
 
     def _cropped(self, resizes: Iterable[ast.Call]) -> set[ast.AST]:

@@ -9,28 +9,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memory_service.domain.common.tables import shipped_table
-from memory_service.review.analysis.data_loaders import loaders_of
 from memory_service.review.facts import Facts
-from memory_service.review.rules.data_loader import accumulation, training_batches
+from memory_service.review.rules.data_loader import accumulation, loaders_of, training_batches
 from memory_service.review.rules.mixed_precision import switched_on
 from memory_service.review.rules.own_settings import COUNTS
 from memory_service.review.rules.stopping_and_seeds import boosted_rounds, stops_rounds
-from memory_service.review.source.nodes import entries_of, last_name, targets_of, words
+from memory_service.review.source.nodes import entries_of, last_name, targets_of
 from memory_service.review.source.script import Script
-from memory_service.review.training.training import BOOSTERS
+from memory_service.review.tables import name_lists, name_sets, patterns
+from memory_service.review.training import BOOSTERS
+
+_LIST = name_lists("training_plan")
+_RE = patterns("training_plan")
+_SET = name_sets("training_plan")
 
 _NAMES = shipped_table(__package__, "model_names.toml")
-_HUB_ROWS = re.compile(r"^.*/|-(in2[12]k|[pf]t22k(to1k)?|22kto1k-ft|ft1k|22k|1k)(?=-|$)")
-"""The owner, and on which pictures it was trained."""
 
-_ARCHITECTURE = re.compile(
-    r"^(resnet|resnext|densenet|efficientnet|convnext|vgg|vit_|swin|mobilenet|regnet|wide_resnet|"
-    r"inception)\w*$"
-)
 RECOMPUTED = "activations are computed anew"
 """Less memory for more time: what a full training takes at best, it takes too."""
-
-_NOT_A_MODEL = re.compile(r"token|process|config|extractor|schedul", re.IGNORECASE)
 
 
 def smaller_than(model: str) -> list[str]:
@@ -88,16 +84,10 @@ class TrainingPlan:
 
     def as_dict(self) -> dict[str, Any]:
         """What was understood, without places and what is unknown."""
-        shown = {name: getattr(self, name) for name in _SHOWN}
+        shown = {name: getattr(self, name) for name in _LIST.shown}
         shown["rounds"] = self.boosting.rounds if self.boosting else None
         shown["model"] = self.model or (list(self.models) if len(self.models) > 1 else None)
         return {name: value for name, value in shown.items() if value is not None}
-
-
-_SHOWN = (
-    "framework", "trains", "model", "batch_size", "grad_accumulation", "image_size", "seq_len", "precision",
-    "optimizer", "folds", "epochs", "num_workers",
-)  # fmt: skip
 
 
 def training_plan_of(facts: Facts) -> TrainingPlan:
@@ -149,7 +139,7 @@ def _own_settings(script: Script) -> dict[str, Any]:
     if not stated:
         return {}
     known: dict[str, Any] = {n: node.value for n, node in stated.items() if _can_be(node.value, n)}
-    named: dict[str, Any] = {name: known[name.upper()] for name in _OWN if name.upper() in known}
+    named: dict[str, Any] = {name: known[name.upper()] for name in _SET.own if name.upper() in known}
     network = "BATCH_SIZE" in stated
     if network:
         named["epochs"] = known.get("EPOCHS")
@@ -183,7 +173,6 @@ def _can_be(value: Any, name: str) -> bool:
     return isinstance(value, int if name in COUNTS else int | float) and bool(value > 0)
 
 
-_OWN = words("model batch_size grad_accumulation image_size seq_len precision folds seeds")
 _OPTIONS = ("gradient_checkpointing", "lora_rank")
 _ONE = ast.Constant(1)
 
@@ -195,13 +184,10 @@ def _framework(facts: Facts) -> str | None:
             return kind
     if "boosting" in kinds:
         return next((name for name in BOOSTERS if uses(name)), "boosting")
-    return "sklearn" if "sklearn" in kinds else next((name for name in _FRAMEWORKS if uses(name)), None)
+    return "sklearn" if "sklearn" in kinds else next((name for name in _LIST.frameworks if uses(name)), None)
 
 
 _WHOLE = ("ultralytics", "autogluon", "nnunet", "openmmlab")
-_FRAMEWORKS = (
-    "lightning", "pytorch_lightning", "transformers", "keras", "tensorflow", "fastai", "torch", "sklearn",
-)  # fmt: skip
 
 
 def _models(facts: Facts) -> list[str]:
@@ -220,39 +206,30 @@ def _model_of(facts: Facts, call: ast.Call, saved: set[str]) -> str | None:
     if name in ("get_model", "getattr") and script.uses("torchvision"):
         return _of_torchvision(facts.text(call, "name", 0 if name == "get_model" else 1))
     if qualified.startswith("ultralytics."):
-        found = _OF_ULTRALYTICS.fullmatch(facts.text(call, "model", 0) or "")
+        found = _RE.of_ultralytics.fullmatch(facts.text(call, "model", 0) or "")
         return found[1] if found else None
     if qualified == f"torchvision.models.{name}":
         return _of_torchvision(name)
     if name == "from_pretrained" and isinstance(call.func, ast.Attribute):
         stated = facts.text(call, "pretrained_model_name_or_path", 0)
-        other = _NOT_A_MODEL.search(last_name(call.func.value))
-        own = stated is not None and (stated in saved or _A_FILE.search(stated))
+        other = _RE.not_a_model.search(last_name(call.func.value))
+        own = stated is not None and (stated in saved or _RE.a_file.search(stated))
         return None if other or own else _of_hub(stated)
     if qualified.startswith("segmentation_models_pytorch.") and name in _NAMES["segmentation"]:
         given = facts.argument(call, "encoder_name", 0)
         stated = "resnet34" if given is None else facts.values.text(given)
-        return (
-            f"{_NAMES['segmentation'][name]}/{re.sub(r'^(tu-|timm-)', '', stated).replace('-', '_')}"
-            if stated
-            else None
-        )
+        encoder = re.sub(r"^(tu-|timm-)", "", stated or "").replace("-", "_")
+        return f"{_NAMES['segmentation'][name]}/{encoder}" if stated else None
     return None
 
 
-_OF_ULTRALYTICS = re.compile(
-    r"(?:\w{1,40}/)?((?:yolo(?:v\d+|1\d|26)[a-z]\d?u?|rtdetr-[lx])(?:-\w{1,8})?)\.(?:pt|yaml)"
-)
-_A_FILE = re.compile(r"^[./]|\.(pt|pth|bin)$|checkpoint|^out")
-
-
 def _of_torchvision(name: str | None) -> str | None:
-    return _NAMES["torchvision"].get(name, name) if name and _ARCHITECTURE.match(name) else None
+    return _NAMES["torchvision"].get(name, name) if name and _RE.architecture.match(name) else None
 
 
 def _of_hub(name: str | None) -> str | None:
     """`google/vit-large-patch16-224-in21k` under timm's name; other names as they are."""
-    plain = _HUB_ROWS.sub("", name or "")
+    plain = _RE.hub_rows.sub("", name or "")
     return next((re.sub(p, made, plain) for p, made in _NAMES["hub"].items() if re.fullmatch(p, plain)), name)
 
 
@@ -297,7 +274,7 @@ def _epochs(facts: Facts) -> int | None:
     if training.epoch_loops:
         counted = training.epochs(training.epoch_loops[0])
         return counted if counted is not None else _named(facts, r"(n_?|num_?|max_?)?epochs")[0]
-    several = ("keras", "lightning", "transformers", "ultralytics")
+    several = ("keras", "lightning", "transformers", "ultralytics", "fastai")
     kind = next((k for k in several if k in training.kinds), None)
     known = training.framework_epochs(kind) if kind is not None else None
     return int(known) if known is not None else None
@@ -328,7 +305,7 @@ def _stated(facts: Facts, *names: str) -> Iterator[ast.AST]:
 
 def _lighter(facts: Facts) -> str | None:
     text = facts.script.text
-    if _SEVERAL.search(text) and _named(facts, _CARDS)[0] != 1:
+    if _RE.several.search(text) and _named(facts, _CARDS)[0] != 1:
         return "several cards share the work"
     found = (why for pattern, why in _LIGHTER if pattern.search(text))
     if facts.script.called("from_pretrained") and facts.modality == "text":
@@ -341,7 +318,6 @@ _LIGHTER = (
     (re.compile(r"requires_grad_?\s*(=|\()\s*false"), "layers are frozen"),
     (re.compile(r"load_in_8bit|prefixtuning|prompttuning|ia3config"), ADAPTERS),
 )
-_SEVERAL = re.compile(r"dataparallel|init_process_group|deepspeed|fsdp")
 _CARDS = r"(n|num)_?(gpus|cards)|world_size"
 """A script may state that it has one card for all that it could do with several."""
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from memory_service.app import create_app
 from memory_service.cli import app
 from memory_service.errors import MemoryServiceError
-from memory_service.review import sizing_facts
+from memory_service.review import engine
 from memory_service.review.engine import Reviewed, review_source
 from memory_service.review.facts import Context, Facts
 from memory_service.review.findings import RULES, SEVERITIES
@@ -98,10 +98,10 @@ def test_a_hostile_file_is_answered_within_a_second(
         read.append(review_source(source, asked, *more))
         return read[-1]
 
-    monkeypatch.setattr(sizing_facts, "review_source", analysed)
+    monkeypatch.setattr(engine, "review_source", analysed)
     for door, ask in doors.items():
         if door != "service" and read:
-            monkeypatch.setattr(sizing_facts, "review_source", lambda *_: read[-1])
+            monkeypatch.setattr(engine, "review_source", lambda *_: read[-1])
         for _ in range(4):
             answer, seconds = timed(ask, script)
             if seconds < SECONDS or seconds < a_second():

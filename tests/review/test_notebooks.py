@@ -122,3 +122,17 @@ def test_sarif_names_the_cell() -> None:
     report = sarif(findings(notebook("import torch", AMP)), "a.ipynb", "1")
     (result,) = report["runs"][0]["results"]
     assert result["locations"][0]["logicalLocations"] == [{"name": "cell 2", "kind": "module"}]
+
+
+def test_outputs_say_how_the_notebook_ran() -> None:
+    printed = [
+        {"output_type": "stream", "text": ["Epoch 1: loss=0.9 val_acc=0.71 time=30s GPU=7.3GB\n"]},
+        {"output_type": "stream", "text": "Epoch 2: loss=0.5 val_acc=0.78 time=34s GPU=7.1GB\n"},
+        {"output_type": "display_data", "data": {"image/png": "iVBO"}}, "hostile", {"data": [], "text": 3},
+    ]  # fmt: skip
+    cell = {"cell_type": "code", "source": "import torch", "outputs": printed, "execution_count": 1}
+    read = review_script(None, {"script": notebook(cell)})["read"]
+    assert read["run"] == {
+        "epochs": 2, "epoch_seconds": 32.0, "peak_memory_gib": 7.3, "metric": 0.78, "metric_name": "val_acc",
+    }  # fmt: skip
+    assert "run" not in review_script(None, {"script": notebook("import torch")})["read"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from typer.testing import CliRunner
@@ -120,3 +121,19 @@ def test_a_module_that_cannot_be_read_does_not_stop_the_script(broken: str) -> N
 def test_modules_that_import_each_other_are_read_once() -> None:
     files = {"a.py": "import b\nx = b.y\n", "b.py": "import a\ny = a.x\n"}
     assert reviewed(files, "a.py")["findings"] == []
+
+
+@pytest.mark.parametrize("top", ["", "mine/"])
+def test_a_zip_archive_is_a_project(tmp_path: Path, top: str) -> None:
+    archive = tmp_path / "project.zip"
+    with ZipFile(archive, "w") as made:
+        for path, text in project("EPOCHS = 7", "EPOCHS").items():
+            made.writestr(top + path, text)
+    told = CliRunner().invoke(app, ["review", str(archive), "--json", "--fail-on", "error"])
+    assert json.loads(told.stdout)["read"]["batch_size"] == 48
+
+
+def test_an_archive_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    broken = tmp_path / "project.zip"
+    broken.write_bytes(b"PK\x03\x04 no archive")
+    assert CliRunner().invoke(app, ["review", str(broken)]).exit_code == 1

@@ -157,3 +157,17 @@ def test_what_a_smaller_input_does_not_fit_the_script_does_not(seeded_sqlite: Da
     answer = review_script(seeded_sqlite, {"script": script, "gpu": "t4"})
     (found,) = (each for each in answer["findings"] if each["rule"] == "batch-does-not-fit")
     assert "yolov8x at 1312, which needs more" in found["message"]
+
+
+def test_fastai_is_read_with_its_epochs_and_the_size_that_the_card_cuts() -> None:
+    script = """from fastai.vision.all import *
+cut = aug_transforms(size=224)
+dls = ImageDataLoaders.from_folder("train", item_tfms=Resize(460), batch_tfms=cut, bs=128, num_workers=8)
+learn = vision_learner(dls, resnet34, metrics=error_rate).to_fp16()
+learn.fine_tune(4)
+learn.tta(dl=dls.test_dl(get_image_files("test")))
+"""
+    answer = review_script(None, {"script": script, "cpu_count": 8})
+    read = answer["read"]
+    assert [read[name] for name in ("trains", "epochs", "image_size", "batch_size")] == [True, 4, 224, 128]
+    assert [one for one in answer["findings"] if one["severity"] == "error"] == []

@@ -3,37 +3,47 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import replace
 from typing import Any
 
-from memory_service.review.interpretation import vocabulary
 from memory_service.review.interpretation.functions import call_value, collection_method, mapped
-from memory_service.review.interpretation.grouping import aggregate
-from memory_service.review.interpretation.learning import code, keep_rows, transform
-from memory_service.review.interpretation.rows import divide, grouped_rows, outside_rows, short
-from memory_service.review.interpretation.selection import (
+from memory_service.review.interpretation.learning import aggregate, code, keep_rows, transform
+from memory_service.review.interpretation.rows import (
     OTHER_ROWS,
     column_value,
+    divide,
     drop_column,
+    grouped_rows,
     kind_of,
     listed_columns,
+    outside_rows,
     set_column,
+    short,
     supervise,
 )
-from memory_service.review.interpretation.state import LIBRARY, METHODS, Use, Walk, constant, library, method
-from memory_service.review.interpretation.value import (
+from memory_service.review.interpretation.state import (
     DEFERRED,
+    LIBRARY,
+    METHODS,
     ColumnNames,
+    Use,
     Value,
+    Walk,
     bare,
+    constant,
     derived,
     either,
     flat,
     keeping,
+    library,
     like,
+    method,
 )
 from memory_service.review.source.nodes import arguments_of, last_name
+from memory_service.review.tables import name_sets, patterns
+
+_RE = patterns("interpretation")
+_SET = name_sets("interpretation")
 
 
 def call_method(walk: Walk, use: Use) -> Value:
@@ -60,11 +70,8 @@ def _placed(walk: Walk, use: Use, given: Value) -> Value:
     device = walk.values.argument(use.node, "device", 0 if use.name == "to" else None)
     if device is None and use.name != "cuda":
         return given
-    there = device is None or (walk.values.one(device) != "cpu" and not _NO_CARD.match(last_name(device)))
+    there = device is None or (walk.values.one(device) != "cpu" and not _RE.no_card.match(last_name(device)))
     return replace(given, on_card=True) if there else given
-
-
-_NO_CARD = re.compile(r"^(float|double|half|bfloat|int|long|short|uint|bool|cpu)\w*$")
 
 
 def other_method(walk: Walk, use: Use) -> Value:
@@ -76,18 +83,14 @@ def other_method(walk: Walk, use: Use) -> Value:
         return base
     found = flat(base, *use.given)
     if not (base.made or found.rows or found.stats or found.learned):
-        reads = vocabulary.READS.match(name)
+        reads = _RE.reads.match(name)
         return outside_rows(walk, use.node, file_name_in(walk, use)) if reads else Value(made=name)
     out = like(base, *use.given)
-    if name in vocabulary.ROW_BY_ROW:
+    if name in _SET.row_by_row:
         out.reads = base.reads.union(*(item.reads for item in use.given))
     if base.rows and base.made in ("groupby", "rolling", "col"):
         out.made = base.made
     return keeping(base, out, "columns", "cut", "centred", "single")
-
-
-_WINDOWS = re.compile(r"(make|create|build|to)_?\w{0,60}(sequence|window|lag)|sliding|lagged", re.IGNORECASE)
-"""Helpers from elsewhere that cut windows out of a series."""
 
 
 def other_function(walk: Walk, use: Use) -> Value:
@@ -96,9 +99,9 @@ def other_function(walk: Walk, use: Use) -> Value:
         return Value(made=name, attrs={"0": use.args[0]})
     if name == "DictReader":
         return outside_rows(walk, use.node, file_name_in(walk, use))
-    if name in vocabulary.EMPTY:
+    if name in _SET.empty:
         return Value(made=name)
-    if name[:1].isupper() or name in vocabulary.JOINS:
+    if name[:1].isupper() or name in _SET.joins:
         attrs = {str(at): item for at, item in enumerate(use.args)} | use.named
         if name in ("Dataset", "DMatrix", "QuantileDMatrix", "Pool", "TensorDataset"):
             answer = use.args[1] if len(use.args) > 1 else use.named.get("label")
@@ -106,22 +109,22 @@ def other_function(walk: Walk, use: Use) -> Value:
         if name == "DataFrame" and use.named.keys() == {"index"} and flat(use.named["index"]).rows:
             return Value(flat(use.named["index"]).rows, columns=frozenset())
         return Value(made=name, attrs=attrs, call=use.node)
-    if name in vocabulary.CONVERTS and use.first is not None and use.first.rows:
+    if name in _SET.converts and use.first is not None and use.first.rows:
         return keeping(use.first, like(use.first, *given[1:]), "reads", "single", "centred", "index")
     found = flat(*given)
     if not found.rows and not found.learned:
-        reads = bool(vocabulary.READS.match(name))
+        reads = bool(_RE.reads.match(name))
         if reads or isinstance(walk.script.parents.get(use.node), ast.Assign):
             item = outside_rows(walk, use.node, file_name_in(walk, use), file=reads)
-            item.whole = bool(vocabulary.TABLES.match(name))
+            item.whole = bool(_RE.tables.match(name))
             known = use.first is not None and isinstance(use.first.const, str)
-            item.single = not known and bool(vocabulary.ONE_SAMPLE.search(use.dotted))
+            item.single = not known and bool(_RE.one_sample.search(use.dotted))
             return item
         return Value(made=name)
     out = derived(*given)
-    if name == "sliding_window_view" or _WINDOWS.search(name):
+    if name == "sliding_window_view" or _RE.windows.search(name):
         out.series |= {use.node}
-    if name in vocabulary.ROW_BY_ROW and given:
+    if name in _SET.row_by_row and given:
         out.reads = frozenset().union(*(item.reads for item in given))
         return keeping(use.first or given[0], out, "columns", "whole", "dropped", "place")
     return out
@@ -177,14 +180,14 @@ def is_in(walk: Walk, use: Use) -> Value:
     return out
 
 
-@method(*vocabulary.RANDOM)
-@library(*vocabulary.RANDOM)
+@method(*_SET.random)
+@library(*_SET.random)
 def by_chance(_walk: Walk, use: Use) -> Value | None:
     return Value(made=use.name) if not flat(use.base, *use.given).rows else None
 
 
-@method(*vocabulary.ORDERS)
-@library(*vocabulary.ORDERS)
+@method(*_SET.orders)
+@library(*_SET.orders)
 def ordered(_walk: Walk, use: Use) -> Value | None:
     """`permutation(n)`, `arange(n)`; `shuffle(rows)` in place."""
     if use.name == "shuffle" and flat(use.base).rows:
@@ -195,7 +198,7 @@ def ordered(_walk: Walk, use: Use) -> Value | None:
     return Value(order=True, made=use.name) if not flat(use.base, *use.given).rows else None
 
 
-@method(*vocabulary.OF_THE_PAST, *vocabulary.RUNNING)
+@method(*_SET.of_the_past, *_SET.running)
 def of_the_past(walk: Walk, use: Use) -> Value | None:
     """Of earlier or later rows; what is running, as `cumsum`, holds each row's own value too."""
     base = use.base
@@ -204,7 +207,7 @@ def of_the_past(walk: Walk, use: Use) -> Value | None:
     out = derived(base)
     out.series |= {use.node}
     out.made = "rolling" if use.name in ("rolling", "ewm", "expanding") else base.made
-    if use.name in vocabulary.RUNNING and base.made != "col":
+    if use.name in _SET.running and base.made != "col":
         out.made = "cumsum"
     closed = constant(walk, walk.values.argument(use.node, "closed"), use.scope)
     by = constant(walk, walk.values.argument(use.node, "periods", 0), use.scope)
@@ -217,7 +220,7 @@ def of_the_past(walk: Walk, use: Use) -> Value | None:
     return out
 
 
-@method(*vocabulary.KEEPS_ROWS)
+@method(*_SET.keeps_rows)
 def keep_method(_walk: Walk, use: Use) -> Value:
     out = keep_rows(use.base, use.given)
     if use.name in ("fillna", "fill_null", "clip") and use.base.series:

@@ -9,10 +9,23 @@ from dataclasses import replace
 from itertools import chain
 
 from memory_service.review.interpretation.rows import element_of, outside_rows, slides, slides_along
-from memory_service.review.interpretation.state import MOST_STEPS, Use, Walk, evaluate, library, run_body
-from memory_service.review.interpretation.value import Scope, Value, derived, either, one_of
-from memory_service.review.interpretation.vocabulary import TARGET
+from memory_service.review.interpretation.state import (
+    MOST_STEPS,
+    Scope,
+    Use,
+    Value,
+    Walk,
+    derived,
+    either,
+    evaluate,
+    library,
+    one_of,
+    run_body,
+)
 from memory_service.review.source.nodes import Function, bases_of, last_name
+from memory_service.review.tables import patterns
+
+_RE = patterns("interpretation")
 
 Named = dict[str, Value]
 MOST_CALLED = 8  # functions entered within one another
@@ -85,7 +98,7 @@ def bind(
     for parameter, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
         item = named.get(parameter.arg)
         out[parameter.arg] = item if item is not None else evaluate(walk, default, at_home)
-    walk.answers += [value for name, value in out.items() if TARGET.match(name)]
+    walk.answers += [value for name, value in out.items() if _RE.target.match(name)]
     if parameters.vararg is not None:
         out[parameters.vararg.arg] = Value(items=list(given[len(positional) :]))
     if parameters.kwarg is not None:

@@ -1,74 +1,95 @@
 """What is learned from rows (fitted scalers, means by group, codes of categories), and calls that set
-validation rows apart or take columns out: splits, folds, samples, drops."""
+validation rows apart or take columns out: splits, folds, samples, drops.
+"""
 
 from __future__ import annotations
 
 import ast
 
-from memory_service.review.interpretation import vocabulary
-from memory_service.review.interpretation.rows import apply_learned, divide, learned_from, part_of, short
-from memory_service.review.interpretation.selection import (
+from memory_service.review.interpretation.functions import call_value
+from memory_service.review.interpretation.rows import (
+    apply_learned,
     choose_by,
     columns_by,
+    columns_of,
     columns_of_kind,
+    divide,
     drop_column,
+    grouped_rows,
+    learned_from,
     listed_columns,
     names_in,
+    part_of,
     pick_columns,
     set_column,
+    short,
     supervise,
     without_columns,
 )
-from memory_service.review.interpretation.state import Coding, Use, Walk, constant, library, method
-from memory_service.review.interpretation.value import DEFERRED, ColumnNames, Value, bare, derived, flat, like
-from memory_service.review.interpretation.vocabulary import SCORING, SPLITTER_NAMES, SPLITTERS
-from memory_service.review.source.nodes import receiver_name
+from memory_service.review.interpretation.state import (
+    DEFERRED,
+    Coding,
+    ColumnNames,
+    Rows,
+    Scope,
+    Use,
+    Value,
+    Walk,
+    bare,
+    constant,
+    derived,
+    flat,
+    library,
+    like,
+    method,
+)
+from memory_service.review.source.nodes import is_call, receiver_name
+from memory_service.review.tables import name_sets, patterns
 
-PICKS = frozenset(("ColumnTransformer", "make_column_transformer", "DataFrameMapper"))
-"""They take their own columns out of a whole table."""
+_RE = patterns("interpretation")
+_SET = name_sets("interpretation")
+
+PICKS = _SET.picks
 MOST_WITHIN = 4
 
 
 def learner_in(item: Value) -> str:
     """The class that learns; of a pipeline without a model the one within that does."""
-    if item.made in vocabulary.JOINS:
+    if item.made in _SET.joins:
         inside = classes_within(item)
-        if any(vocabulary.PREDICTS.search(name) for name in inside):
+        if any(_RE.predicts.search(name) for name in inside):
             return ""
-        return next((n for n in inside if vocabulary.LEARNS.match(n) or vocabulary.BY_TARGET.match(n)), "")
-    known = vocabulary.LEARNS.match(item.made) or vocabulary.BY_TARGET.match(item.made)
-    return item.made if known or vocabulary.RESAMPLES.search(item.made) else ""
+        return next((n for n in inside if _RE.learns.match(n) or _RE.by_target.match(n)), "")
+    known = _RE.learns.match(item.made) or _RE.by_target.match(item.made)
+    return item.made if known or _RE.resamples.search(item.made) else ""
 
 
-@method(*vocabulary.FITS)
+@method(*_SET.fits)
 def fit(walk: Walk, use: Use) -> Value | None:
     """`scaler.fit(X)`, `fit_transform`, `fit_resample`; of a model what divides rows by itself."""
     first, base, name = use.first, use.base, use.name
     if first is None:
         return None
     what = learner_in(base)
-    if base.made in vocabulary.CODES or any(n in vocabulary.CODES for n in classes_within(base)):
+    if base.made in _SET.codes or any(n in _SET.codes for n in classes_within(base)):
         code(walk, use.node, base.made, first, base)
     if not what:
         supervised = columns_taken(walk, first, base) if PICKS.intersection(classes_within(base)) else first
         supervise(walk, use.node, supervised, use.args[1] if len(use.args) > 1 else use.named.get("y"))
-        if "validation_split" in use.named or vocabulary.SEARCHES.search(base.made):
+        if "validation_split" in use.named or _RE.searches.search(base.made):
             divide(walk, first, use.node, "fit", base.call)
         return derived(first) if name in ("fit_transform", "fit_resample") else base
-    kind = "target" if vocabulary.BY_TARGET.match(what) else "fit"
+    kind = "target" if _RE.by_target.match(what) else "fit"
     learned = learned_from(walk, use.node, what, kind, flat(first).rows)
-    if base.made not in vocabulary.CODES and kind == "fit":
+    if base.made not in _SET.codes and kind == "fit":
         walk.fitted.append(Coding(use.node, what, flat(first).rows, not walk.unsure, base, None))
     base.state = frozenset((learned,))
-    if name == "adapt":
-        walk.adapted.append(learned)
-        return base
     apply_learned(walk, base.state, first)
-    if name in ("fit", "partial_fit"):
+    if name in ("fit", "partial_fit", "adapt"):
         return base
     out = columns_out(walk, first, base)
     out.learned |= {learned}
-    if not vocabulary.RESAMPLES.search(what):
+    if not _RE.resamples.search(what):
         return out
     answer = like(use.args[1]) if len(use.args) > 1 else derived(first)
     answer.reads = use.args[1].reads if len(use.args) > 1 else frozenset()
@@ -78,7 +99,7 @@ def fit(walk: Walk, use: Use) -> Value | None:
 
 def columns_out(walk: Walk, given: Value, by: Value) -> Value:
     """What a transformer makes of rows, with the columns that are known to be in it still."""
-    if by.made in vocabulary.SAME_COLUMNS or vocabulary.RESAMPLES.search(by.made):
+    if by.made in _SET.same_columns or _RE.resamples.search(by.made):
         return like(given)
     taken = columns_taken(walk, given, by)
     return like(taken) if taken is not None else derived(given)
@@ -117,7 +138,7 @@ def transform(walk: Walk, use: Use) -> Value | None:
     return out
 
 
-@library(*vocabulary.SCALING)
+@library(*_SET.scaling)
 def scale(walk: Walk, use: Use) -> Value | None:
     """`zscore(X)`, `scale(X)`."""
     rows = flat(use.first).rows
@@ -242,7 +263,7 @@ def random_split(walk: Walk, use: Use) -> Value | None:
     return Value(items=[part_of(walk, use.first, use.node, part) for part in stated])
 
 
-@library(*SCORING)
+@library(*_SET.scoring)
 def cross_validate(walk: Walk, use: Use) -> Value | None:
     """`cross_val_score(model, X, y)`."""
     rest = use.args[1:3] + [v for k, v in use.named.items() if k in ("X", "y")]
@@ -257,8 +278,8 @@ def cross_validate(walk: Walk, use: Use) -> Value | None:
 def split_folds(walk: Walk, use: Use) -> Value | None:
     """`splitter.split(X, y)`: positions of both parts, fold by fold."""
     base, node = use.base, use.node
-    if not SPLITTERS.search(base.made):
-        named = SPLITTER_NAMES.search(receiver_name(node))
+    if not _RE.splitters.search(base.made):
+        named = _RE.splitter_names.search(receiver_name(node))
         if base.made or base.rows or base.dotted or not use.given or not named:
             return None
     walk.answers += use.given[1:2]
@@ -368,3 +389,192 @@ def load_batches(walk: Walk, use: Use) -> Value | None:
     if sampler is not None and sampler.index is not None:
         divide(walk, data, sampler.index[0], "positions")
     return Value(made=use.name, element=data.element, attrs={"dataset": data, "batches": derived(data)})
+
+
+_LOOKS_BACK = _SET.of_the_past | _SET.running
+
+
+@method(*_SET.low, *_SET.high)
+@library(*_SET.low, *_SET.high)
+def reduce(walk: Walk, use: Use) -> Value:
+    """A mean, a deviation …: of all rows, of one row, or of groups."""
+    base = use.base if use.base.rows or not use.args else use.args[0]
+    found = flat(base)
+    if base.made == "groupby" and not base.series:
+        return reduce_groups(walk, use.node, base)
+    if is_across(walk, use) or base.single or base.made in ("rolling", "groupby") or not found.rows:
+        out = derived(base)
+        out.single = base.single
+        if base.made == "rolling":
+            out.reads = base.reads  # of a window that ends with the row itself
+        return out
+    by_hand = _selected(found.rows) if walk.loops and base.columns and base.columns & walk.targets else None
+    if by_hand:
+        stat = learned_from(walk, use.node, "mean", "target", by_hand)
+        return Value(learned=found.learned, stats=frozenset((stat,)))
+    what = use.name
+    if "max" in what:
+        what = "max" if _of_each_column(use) else "one max"
+    stat = learned_from(walk, use.node, what, "spread" if use.name in _SET.high else "mean", found.rows)
+    return Value(learned=found.learned, stats=frozenset({stat} | found.stats), columns=base.columns)
+
+
+def is_across(walk: Walk, use: Use) -> bool:
+    """Whether each row is reduced by itself: `axis=1`."""
+    behind = int(use.name.endswith(("percentile", "quantile"))) + (not use.base.rows)
+    given = walk.values.argument
+    axis = constant(walk, given(use.node, "dim") or given(use.node, "axis", behind), use.scope)
+    if isinstance(axis, int) and not isinstance(axis, bool):
+        return axis != 0
+    return isinstance(axis, list | tuple) and 0 not in axis
+
+
+@method("groupby", "group_by", "groupby_dynamic")
+def group(walk: Walk, use: Use) -> Value:
+    """`df.groupby("city")`."""
+    base = use.base
+    walk.grouped[use.node] = flat(base).rows
+    by = use.first
+    key = constant(walk, walk.values.argument(use.node, "by", 0), use.scope)
+    own = base.columns if base.columns is not None and len(base.columns) == 1 else None
+    out = Value(base.rows, base.learned, base.stats, base.series, made="groupby", columns=own)
+    out.reads = base.reads if own else out.reads
+    out.attrs = {k: v for k, v in base.attrs.items() if k[:1] == "["}
+    out.attrs["by"] = Value(const=key, columns=by.columns if by is not None else None)
+    if not base.rows:
+        out.rows = flat(base).rows
+    return out
+
+
+def reduce_groups(walk: Walk, node: ast.AST, base: Value, *, rowwise: bool = False) -> Value:
+    """Groups reduced: of the target it is what each row of validation answers."""
+    found = flat(base)
+    columns = base.columns
+    by = base.attrs.get("by")
+    key = by.const if by is not None else None
+    keys = set(key if isinstance(key, list) else [key])
+    of_target = columns is not None and len(columns) == 1 and columns & walk.targets and not keys & columns
+    out = derived(base)
+    out.columns = columns
+    if not rowwise:
+        out.rows = frozenset(grouped_rows(walk, rows, node) for rows in found.rows)
+        out.series = frozenset()
+    if of_target and not base.series:
+        stat = learned_from(walk, node, "mean", "target", found.rows)
+        if rowwise:
+            out.learned |= {stat}
+        else:
+            out.stats |= {stat}
+    return out
+
+
+def sum_into(walk: Walk, node: ast.AST, key: Value, more: Value) -> Value:
+    """What a loop over rows adds to an entry that another column names: the target summed by group."""
+    rows = flat(more).rows
+    if not (more.single and more.reads & walk.targets and rows and flat(key).rows and walk.loops):
+        return more
+    place = walk.calling[-1] if walk.active and walk.calling else node
+    stat = learned_from(walk, place, "mean", "target", frozenset(rows))
+    return Value(learned=more.learned, stats=more.stats | {stat})
+
+
+@method("pivot_table")
+@library("pivot_table")
+def pivot(walk: Walk, use: Use) -> Value:
+    function = not use.base.rows
+    base = use.args[0] if function and use.args else use.base
+    column = constant(walk, walk.values.argument(use.node, "values", int(function)), use.scope)
+    item = columns_of(base, (column,)) if isinstance(column, str) else derived(base)
+    return reduce_groups(walk, use.node, item)
+
+
+@method("agg", "aggregate", "describe", "sum", "apply")
+def aggregate(walk: Walk, use: Use) -> Value:
+    """agg, transform, apply, describe, sum."""
+    base, name = use.base, use.name
+    if base.made == "groupby":
+        return aggregate_groups(walk, use)
+    if base.made == "rolling":
+        return reduce(walk, use)
+    if name == "describe" or (name in ("agg", "aggregate") and not base.single and base.made != "col"):
+        stat = learned_from(walk, use.node, name, "mean", flat(base).rows)
+        return Value(stats=frozenset((stat,)) | base.stats, learned=base.learned)
+    if name == "sum":
+        return derived(base) if base.single else Value(learned=base.learned, stats=base.stats)
+    function = use.first.function if use.first is not None else None
+    if use.first is not None and function is not None:
+        row = derived(base)
+        row.single = True
+        return keep_rows(base, [call_value(walk, use.first, [row, *use.args[1:]], use.named)])
+    return keep_rows(base, use.given)
+
+
+def aggregate_groups(walk: Walk, use: Use) -> Value:
+    base, name, node = use.base, use.name, use.node
+    stated = {constant(walk, a, use.scope) for a in node.args if not isinstance(a, ast.Dict | ast.List)}
+    function = use.first.function if use.first is not None else None
+    looked = [part for one in (node, function) if one is not None for part in ast.walk(one)]
+    past = any(isinstance(part, ast.Attribute) and part.attr in _LOOKS_BACK for part in looked)
+    if name == "sum" or (name != "apply" and not past and not stated & _SET.counts):
+        inner = aggregated_columns(walk, node, use.scope)
+        if inner and base.columns is None:
+            of_target = frozenset(c for c in inner if c in walk.targets)
+            base = Value(base.rows, base.learned, base.stats, made="groupby", attrs=base.attrs)
+            base.columns = of_target if len(of_target) == 1 else None
+        return reduce_groups(walk, node, base, rowwise=name == "transform")
+    group = derived(base)
+    if use.first is not None and function is not None and not past:
+        return derived(base, call_value(walk, use.first, [group], use.named))
+    out = derived(base, *use.args)
+    if past:
+        out.series |= {node}
+    if past and use.first is not None and function is not None:
+        group.reads, group.columns = base.reads, base.columns
+        out.reads = call_value(walk, use.first, [group], use.named).reads
+    elif stated & _SET.running:
+        out.reads, out.made = base.reads, "cumsum"
+    return out
+
+
+def aggregated_columns(walk: Walk, node: ast.Call, scope: Scope) -> set[str]:
+    """Columns that `agg({"price": "mean"})` or `agg(m=("price", "mean"))` is about, but for counts."""
+    out: set[str] = set()
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Dict):
+            out |= {str(constant(walk, k, scope)) for k in inner.keys if k is not None}
+        elif is_call(inner, "col") and inner is not node and inner.args:
+            out.add(str(constant(walk, inner.args[0], scope)))
+        elif isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
+            column, how = (constant(walk, part, scope) for part in inner.elts)
+            out |= {str(column)} if how not in _SET.counts else set()
+    return out
+
+
+@method("over")
+def over_group(walk: Walk, use: Use) -> Value | None:
+    """polars: `pl.col("price").mean().over("city")`."""
+    base = use.base
+    if not base.stats:
+        return None
+    out = derived(base)
+    out.rows, out.stats = frozenset((DEFERRED,)), frozenset()
+    if base.columns and base.columns & walk.targets:
+        out.learned |= {learned_from(walk, use.node, "mean", "target", frozenset((DEFERRED,)))}
+    return out
+
+
+def _of_each_column(use: Use) -> bool:
+    """Whether it is a value for each column: of an array without an axis it is one number, as 255 is."""
+    method = bool(use.base.rows)
+    base = use.base if method else use.args[0]
+    table = base.whole or (base.columns is not None and len(base.columns) > 1)
+    axis = any(named.arg in ("axis", "dim") for named in use.node.keywords)
+    builtin = isinstance(use.node.func, ast.Name) and use.node.func.id == "max"
+    return not builtin and (table or axis or len(use.args) > 1 - method)
+
+
+def _selected(rows: frozenset[Rows]) -> frozenset[Rows]:
+    """What these rows were selected from by a mask; nothing where they are no selection."""
+    if not rows or not all(r.parent is not None and not r.part for r in rows):
+        return frozenset()
+    return frozenset(r.parent for r in rows if r.parent is not None)

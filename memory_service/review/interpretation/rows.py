@@ -1,23 +1,46 @@
-"""The rows a value holds: file, part, selection, columns."""
+"""The rows a value holds (file, part, selection), the columns that are picked of them, their kind (numbers or
+text), and which become features beside which target.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
+from typing import Any, Literal
 
-from memory_service.review.interpretation.state import MOST_DIVISIONS, MOST_FITS, MOST_PARTS, Division, Walk
-from memory_service.review.interpretation.value import (
+from memory_service.review.interpretation.state import (
+    MOST_DIVISIONS,
+    MOST_FITS,
+    MOST_PARTS,
+    MOST_SUPERVISED,
+    UNKNOWN,
     ColumnNames,
+    Division,
     Learned,
     Rows,
+    Scope,
+    Supervised,
+    Use,
     Value,
+    Walk,
     all_of,
     bare,
+    constant,
     derived,
+    either,
+    evaluate,
     flat,
+    like,
+    method,
     one_of,
 )
-from memory_service.review.interpretation.vocabulary import FOLD_COLUMN, ORDERS, RANDOM
-from memory_service.review.source.nodes import is_call, roots
+from memory_service.review.source.nodes import is_call, last_name, roots, words
+from memory_service.review.tables import name_sets, patterns
+from memory_service.review.values.values import Values
+
+_RE = patterns("interpretation")
+_SET = name_sets("interpretation")
+_ROLES = (("train", _RE.of_training), ("valid", _RE.of_validation))
 
 
 def outside_rows(walk: Walk, place: ast.AST, name: str = "", *, file: bool = False) -> Value:
@@ -144,9 +167,9 @@ def compare_values(node: ast.Compare, item: list[Value]) -> Value:
     if left.made == "columns" and left.names is not None and unequal:  # `df.columns != "price"`
         other = frozenset(value.const for value in item[1:] if isinstance(value.const, str))
         return Value(left.rows, made="columns", names=left.names.without(other) if other else None)
-    if left.columns and any(FOLD_COLUMN.match(c) for c in left.columns):
+    if left.columns and any(_RE.fold_column.match(c) for c in left.columns):
         out.index = (node, type(node.ops[0]).__name__)
-    elif left.made in RANDOM or (left.made in ORDERS and left.order):
+    elif left.made in _SET.random or (left.made in _SET.orders and left.order):
         out.index = (node, "train")
     else:
         out.index = next((value.index for value in item if value.index), None)
@@ -210,3 +233,335 @@ def slides(node: ast.AST, position: ast.AST) -> bool:
             if not scaled and all(names & roots(end) for end in ends):
                 return True
     return False
+
+
+Kind = Literal["number", "text", ""]
+
+MOST_OPERATIONS = 12
+
+_TEXTS = words("upper lower capitalize title zfill")
+
+_CASTS = words("astype cast")
+
+_TEXT_TYPES = words("object string str category String Utf8 categorical O")
+
+
+def kind_of(node: ast.AST, values: Values, deep: int = 0) -> Kind:
+    """The kind of what an expression makes of columns, "" where the text does not say, or of flags."""
+    if deep > MOST_OPERATIONS:
+        return ""
+    if isinstance(node, ast.Constant):
+        number = isinstance(node.value, int | float) and not isinstance(node.value, bool)
+        return "number" if number else "text" if isinstance(node.value, str) else ""
+    if isinstance(node, ast.Attribute) and node.attr in ("values", "codes"):
+        return "number" if node.attr == "codes" else kind_of(node.value, values, deep + 1)
+    if isinstance(node, ast.IfExp):
+        return _both([node.body, node.orelse], values, deep)
+    if isinstance(node, ast.Lambda):
+        return kind_of(node.body, values, deep + 1)
+    if isinstance(node, ast.BinOp):
+        if isinstance(node.op, ast.Sub | ast.Div | ast.Mult | ast.Pow | ast.FloorDiv):
+            return "number"
+        return kind_of(node.left, values, deep + 1) or kind_of(node.right, values, deep + 1)
+    return _of_call(node, values, deep) if isinstance(node, ast.Call) else ""
+
+
+def _of_call(node: ast.Call, values: Values, deep: int) -> Kind:
+    name = last_name(node.func)
+    if name in _SET.numbers or name in _TEXTS:
+        return "number" if name in _SET.numbers else "text"
+    if name in _CASTS:
+        return _type_named(node.args[0], values) if node.args else ""
+    if name in ("cut", "qcut"):
+        return "number" if values.one(values.argument(node, "labels")) is False else ""
+    if name in ("map", "replace", "apply", "replace_strict", "map_elements") and node.args:
+        table: ast.AST = node.args[0]
+        if isinstance(table, ast.Name):
+            table = next(iter(values.assigned(table.id, table)), table)
+        if not isinstance(table, ast.Dict):
+            return kind_of(table, values, deep + 1)
+        return _both(table.values, values, deep)
+    if name in ("where", "iif") and len(node.args) == 3:
+        return _both(node.args[1:], values, deep)
+    if name in _SET.keeps and isinstance(node.func, ast.Attribute):
+        return kind_of(node.func.value, values, deep + 1)
+    return ""
+
+
+def _both(nodes: list[Any], values: Values, deep: int) -> Kind:
+    """The kind that all of these are of."""
+    found = {kind_of(node, values, deep + 1) for node in nodes[:50]}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _type_named(node: ast.AST, values: Values) -> Kind:
+    stated = values.one(node)
+    name = stated if isinstance(stated, str) else last_name(node.func if isinstance(node, ast.Call) else node)
+    return "number" if name in _SET.number_types else "text" if name in _TEXT_TYPES else ""
+
+
+def kind_selected(node: ast.Call, values: Values) -> Kind:
+    """What `df.select_dtypes("number")` or polars' `df.select(cs.numeric())` takes."""
+    leaves_out = values.argument(node, "exclude", 1) if last_name(node.func) == "select_dtypes" else None
+    given = values.argument(node, "include", 0)
+    stated = given if given is not None else leaves_out
+    if stated is None or (given is not None and leaves_out is not None):
+        return ""
+    types = stated.elts if isinstance(stated, ast.List | ast.Tuple) else [stated]
+    found = {_type_named(one, values) for one in types[:20]}
+    kind: Any = found.pop() if len(found) == 1 else ""
+    others: Any = {"number": "text", "text": "number"}
+    return kind if given is not None else others.get(kind, "")  # type: ignore[no-any-return]
+
+
+OTHER_ROWS = "of other rows"
+"""Marks a table whose rows have values of earlier rows: `df.shift(1)`, `df.rolling(7, closed="left")`."""
+
+MOST_COLUMNS = 120
+"""Columns of one table that are followed by name; what goes into more of them is kept together."""
+
+
+def _is_all(node: ast.AST) -> bool:
+    """`:`, and what leaves the rows as they are beside an axis more: `...`, `None`, `np.newaxis`."""
+    if isinstance(node, ast.Slice):
+        return node.lower is None and node.upper is None
+    return (isinstance(node, ast.Constant) and node.value in (None, ...)) or last_name(node) == "newaxis"
+
+
+def column_value(base: Value, name: str) -> Value:
+    """`df["a"]`, `df.a`."""
+    out = columns_of(base, (name,))
+    out.single, out.centred = base.single, base.centred
+    out.made = base.made if base.made in ("groupby", "rolling", "col") else ""
+    out.index = None
+    return out
+
+
+def columns_of(base: Value, names: Sequence[str]) -> Value:
+    """Columns of a table, with what went into these and not what went into others."""
+    unnamed = base.attrs.get("[?]")  # what went into columns that the text does not name
+    more = Value(learned=unnamed.learned, stats=unnamed.stats) if unnamed is not None else None
+    out = derived(bare(base), more, *(base.attrs.get(f"[{name}]") for name in names))
+    out.columns = frozenset(names)
+    if len(names) == 1 and OTHER_ROWS not in base.attrs:
+        item = base.attrs.get(f"[{names[0]}]")
+        out.reads = out.columns | (item.reads if item is not None else frozenset())
+    out.attrs = {f"[{n}]": base.attrs[f"[{n}]"] for n in names if f"[{n}]" in base.attrs}
+    return out
+
+
+def subscript(walk: Walk, base: Value, node: ast.Subscript, scope: Scope) -> Value:
+    """`base[...]`: an item, columns, a part of the rows, a selection, one row."""
+    inner = node.slice
+    key = None if isinstance(inner, ast.Slice | ast.Tuple) else constant(walk, inner, scope)
+    item = item_of(walk, base, inner, key, scope)
+    if item is not None:
+        return item
+    if isinstance(key, str):
+        return column_value(base, key)
+    if isinstance(key, list) and key and all(isinstance(k, str) for k in key):
+        return pick_columns(walk, base, ColumnNames(frozenset(key)), node)
+    if isinstance(inner, ast.Tuple) and inner.elts:
+        out, column = choose_rows(walk, base, inner.elts[0], node, scope), inner.elts[-1]
+        named = constant(walk, column, scope) if len(inner.elts) == 2 else None
+        if isinstance(named, str):
+            return column_value(out, named)
+        if len(inner.elts) == 2 and not isinstance(column, ast.Slice | ast.Constant):
+            return columns_by(walk, out, evaluate(walk, column, scope), node) or derived(out)
+        return out if _is_all(column) else derived(out)
+    picked: Value | None = None
+    if not isinstance(inner, ast.Slice):
+        picked = columns_by(walk, base, evaluate(walk, inner, scope), node) if base.rows else None
+    elif base.made == "columns" and not _is_all(inner):
+        picked = Value(base.rows, made="columns")
+    return picked or choose_rows(walk, base, inner, node, scope)
+
+
+def columns_by(walk: Walk, base: Value, chooser: Value, node: ast.AST) -> Value | None:
+    """Columns that a list of names chooses, or a mask or a pattern over names; None for what is neither."""
+    names = names_in(chooser)
+    if names is not None and base.made == "columns":  # `df.columns[df.columns != "price"]`
+        return chooser
+    if names is not None and (names.named is not None or chooser.rows & all_of(base.rows)):
+        return pick_columns(walk, base, names, node, chooser.place)
+    if chooser.made != "columns":
+        return None
+    return Value(base.rows, made="columns") if base.made == "columns" else derived(base)
+
+
+def item_of(walk: Walk, base: Value, inner: ast.AST, key: Any, scope: Scope) -> Value | None:
+    """An item of a list, a tuple or a dict; None for what is none of them."""
+    if base.items is not None and isinstance(inner, ast.Slice):
+        low, high = constant(walk, inner.lower, scope), constant(walk, inner.upper, scope)
+        if all(isinstance(v, int | None) for v in (low, high)):
+            return Value(items=base.items[low:high])
+    if base.items is not None and isinstance(key, int) and -len(base.items) <= key < len(base.items):
+        return base.items[key]
+    if base.keys is not None and isinstance(key, str | int) and str(key) in base.keys:
+        return base.keys[str(key)]
+    if base.element is not None and base.kind is None:
+        every = one_of([base.element, *(base.keys or {}).values()])
+        return base if isinstance(inner, ast.Slice) else every
+    if base.keys or base.items:
+        return element_of(walk, Value(items=list((base.keys or {}).values()) or base.items))
+    return None
+
+
+def choose_rows(walk: Walk, base: Value, inner: ast.AST, node: ast.Subscript, scope: Scope) -> Value:
+    if _is_all(inner):
+        return base
+    if isinstance(inner, ast.Slice):
+        for bound in (inner.lower, inner.upper):
+            if bound is not None:
+                evaluate(walk, bound, scope)
+        if base.order:
+            return Value(index=(node, "train" if inner.lower is None else "valid"))
+        low, high = (ast.dump(b)[:200] if b is not None else "" for b in (inner.lower, inner.upper))
+        return choose_by(walk, base, ("slice", low or high, "above" if low else "below"), node)
+    chooser = evaluate(walk, inner, scope)
+    if chooser.index is not None:
+        place, part = chooser.index
+        divide(walk, base, place, "positions")
+        return part_of(walk, base, place, part)
+    if chooser.cut:
+        return choose_by(walk, base, chooser.cut, node)
+    out = like(base)
+    out.columns, out.made = base.columns, base.made if base.made in ("groupby", "rolling") else ""
+    if chooser.made == "columns" or not chooser.rows:
+        out.whole, out.columns = False, None
+    several = chooser.rows or chooser.order or chooser.made or chooser.items or chooser.element
+    if chooser.const is not UNKNOWN or not (several or isinstance(constant(walk, inner, scope), list)):
+        out.single = True
+    return out
+
+
+def choose_by(walk: Walk, base: Value, how: tuple[str, ...], node: ast.AST) -> Value:
+    """Rows chosen by a condition; the rest chosen elsewhere makes it a division."""
+    found = flat(base)
+    if len(walk.divisions) >= MOST_DIVISIONS:
+        return like(base)
+    before = walk.cuts.setdefault((*how[:-1], str(sorted(id(r) for r in found.rows))), {})
+    if before.get("") is None:
+        before[how[-1]] = base
+    if len(before) > 1 and found.rows:
+        divide(walk, base, node, "cut")
+    out = part_of(walk, base, walk.script.statement(node), "", ":".join(how))
+    walk.chosen[id(out)] = base
+    return out
+
+
+def note_names(walk: Walk, target: ast.AST, node: ast.AST, value: Value) -> None:
+    """`train = df[...]` and `valid = df[...]`: the names say that rows were divided."""
+    pairs = [(target, value)]
+    if isinstance(target, ast.Tuple) and value.items is not None and len(value.items) == len(target.elts):
+        pairs = list(zip(target.elts, value.items, strict=True))
+    for one, item in pairs:
+        base = walk.chosen.get(id(item))
+        if base is None:
+            continue
+        role = next((role for role, pattern in _ROLES if pattern.search(last_name(one))), "")
+        for rows in flat(base).rows if role else ():
+            roles = walk.roles.setdefault(id(rows), set())
+            roles.add(role)
+            if len(roles) == 2:
+                divide(walk, base, node, "names")
+
+
+def set_column(
+    walk: Walk, base: Value, name: str | None, value: Value, target: ast.AST, made_by: ast.AST | None = None
+) -> None:
+    """`df["a"] = ...`: what goes into one column stays with it; None: which one is unknown."""
+    found = flat(value)
+    item = Value(learned=found.learned, stats=found.stats, series=found.series, centred=value.centred)
+    item.reads, item.place = value.reads, walk.script.statement(target)
+    item.content = kind_of(made_by, walk.values) if made_by is not None else value.content
+    if name is None or (len(base.attrs) >= MOST_COLUMNS and f"[{name}]" not in base.attrs):
+        base.attrs["[?]"] = either(base.attrs.get("[?]"), item)
+        return
+    before = base.attrs.get(f"[{name}]") if walk.unsure or walk.present else None
+    base.attrs[f"[{name}]"] = either(before, item) if before is not None else item
+    base.dropped -= {name}
+    base.columns = base.columns | {name} if base.columns is not None else None
+
+
+def drop_column(base: Value, name: str) -> None:
+    """A column goes out of a table in place: `pop`, `del`, `drop(..., inplace=True)`."""
+    base.dropped |= {name}
+    base.columns = base.columns - {name} if base.columns is not None else None
+    base.attrs.pop(f"[{name}]", None)
+
+
+def pick_columns(
+    walk: Walk, base: Value, names: ColumnNames, node: ast.AST, stated: ast.AST | None = None
+) -> Value:
+    """Columns by a list of names, or all of the table but some. `stated`: where the list was made."""
+    named = names.named
+    out = columns_of(base, sorted(named)) if named is not None else without_columns(base, names.dropped)
+    elsewhere = stated is not None and walk.script.function(stated) is not walk.script.function(node)
+    out.place = stated if elsewhere else node
+    return out
+
+
+def without_columns(base: Value, dropped: frozenset[str]) -> Value:
+    left = {k: v for k, v in base.attrs.items() if k[:1] == "[" and k[1:-1] not in dropped}
+    out = derived(bare(base), *left.values())
+    out.attrs, out.made = left, base.made if base.made == "groupby" else ""
+    out.whole, out.dropped = base.whole, base.dropped | dropped
+    out.columns = base.columns - dropped if base.columns is not None else None
+    out.single = base.single
+    return out
+
+
+def names_in(over: Value) -> ColumnNames | None:
+    """What a list of columns names; None for a list that grew by what is not known, or for no list."""
+    if over.names is not None or (over.items is not None and over.element is not None):
+        return over.names
+    listed = over.const if over.const is not UNKNOWN else [item.const for item in over.items or ()]
+    if isinstance(listed, list | tuple) and listed and all(isinstance(one, str) for one in listed):
+        return ColumnNames(frozenset(listed))
+    return None
+
+
+@method("select_dtypes")
+def columns_of_kind(walk: Walk, use: Use) -> Value | None:
+    """`df.select_dtypes("number")`: columns made here that are of the kind, and no target that may not be."""
+    kind = kind_selected(use.node, walk.values)
+    if not kind or not use.base.rows:
+        return None
+    made = {name[1:-1] for name, item in use.base.attrs.items() if item.content == kind}
+    others = {name[1:-1] for name in use.base.attrs if name[:1] == "["}
+    if kind != "number" or not walk.predicts_numbers:
+        others |= walk.targets  # the target may be a text
+    out = without_columns(use.base, frozenset(others - made))
+    out.place = use.node
+    return out
+
+
+def names_of_table(base: Value) -> Value:
+    """`df.columns`."""
+    known = base.columns is not None or base.whole
+    names = ColumnNames(base.columns, base.dropped) if known else None
+    return Value(base.rows, made="columns", names=names, owner=base)
+
+
+def listed_columns(walk: Walk, node: ast.AST | None, scope: Scope) -> frozenset[str] | None:
+    """Names of columns that an expression lists, one or several."""
+    found = constant(walk, node, scope) if node is not None else None
+    if isinstance(found, str):
+        return frozenset((found,))
+    if isinstance(found, list | tuple) and all(isinstance(one, str) for one in found):
+        return frozenset(found)
+    names = names_in(evaluate(walk, node, scope))
+    return names.named if names is not None else None
+
+
+def supervise(
+    walk: Walk, place: ast.AST, features: Value | None, answer: Value | None, *, final: bool = True
+) -> None:
+    """Features and answers go on together: into a fit, a split, a data set."""
+    if answer is not None:
+        walk.answers.append(answer)
+    if features is None or answer is None or not answer.reads:
+        return
+    if len(walk.supervised) < MOST_SUPERVISED:
+        walk.supervised.append(Supervised(place, features, answer, final))

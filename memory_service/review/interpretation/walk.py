@@ -8,16 +8,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from memory_service.review.constants.values import Values
-from memory_service.review.interpretation.assignment import assign
-from memory_service.review.interpretation.expressions import enter_doubt, leave_doubt, truth_of
+from memory_service.review.interpretation.expressions import assign, enter_doubt, leave_doubt, truth_of
 from memory_service.review.interpretation.functions import enter_function, make_instance, methods_in
-from memory_service.review.interpretation.grouping import sum_into
-from memory_service.review.interpretation.rows import combine, element_of
-from memory_service.review.interpretation.selection import drop_column, note_names
-from memory_service.review.interpretation.state import Walk, constant, evaluate, run_body, runs
-from memory_service.review.interpretation.value import Scope, Value, either
+from memory_service.review.interpretation.learning import sum_into
+from memory_service.review.interpretation.rows import combine, drop_column, element_of, note_names
+from memory_service.review.interpretation.state import (
+    Scope,
+    Value,
+    Walk,
+    constant,
+    either,
+    evaluate,
+    run_body,
+    runs,
+)
 from memory_service.review.source.nodes import Function
+from memory_service.review.values.values import Values
 
 
 @runs(

@@ -1,15 +1,178 @@
-"""Batch size by the simple limits of R28, workers, pinned memory and workers that stay."""
+"""Data loaders of a training: batch size by the simple limits of R28, workers, pinned memory and workers
+that stay."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from memory_service.review.analysis.data_loaders import Loader, loaders_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, told
-from memory_service.review.source.nodes import calls_in, grouped, last_name, parameters_of, words_in
+from memory_service.review.interpretation.state import Value, flat
+from memory_service.review.source.nodes import (
+    Function,
+    all_parameters,
+    calls_in,
+    grouped,
+    last_name,
+    parameters_of,
+    roots,
+    unpacked,
+    words_in,
+)
+from memory_service.review.source.script import Script
+from memory_service.review.tables import name_lists, name_maps, patterns
+
+_LIST = name_lists("data_loader")
+_MAP = name_maps("data_loader")
+_RE = patterns("data_loader")
+
+Role = Literal["train", "valid", "test", ""]
+
+
+MOST_CALLERS = 8  # callers of a function that makes loaders, each looked at by itself
+
+
+@dataclass(frozen=True)
+class Loader:
+    """One loader. Values are lists of what is possible, None for "unknown", [] for "not given".
+
+    place   the call that makes it, or the call of the function that makes it as this caller wants it
+    """
+
+    call: ast.Call
+    place: ast.Call
+    role: Role
+    batch: ast.AST | None
+    workers: list[Any] | None
+    pinned: list[Any] | None
+    persistent: list[Any] | None
+    in_memory: bool
+    on_card: bool
+    open_ended: bool
+
+
+def loaders_of(facts: Facts) -> list[Loader]:
+    """Every loader that the file makes, in its order; of a function that makes them one for each caller."""
+    return facts.once(_loaders)
+
+
+def _loaders(facts: Facts) -> list[Loader]:
+    script, values = facts.script, facts.values
+    found = []
+    for call in script.called("DataLoader", *(heir.name for heir in script.heirs.get("DataLoader", ()))):
+        if not _of_torch(script, call):
+            continue
+        function = script.function(call)
+        callers = values.callers(function)[0] if function is not None else []
+        callers = [c for c in callers if script.function(c) is not function and script.runs(c)]
+        if function is None or not 1 < len(callers) <= MOST_CALLERS or not _depends(call, function):
+            found.append(_loader(facts, call, call))
+            continue
+        for caller in callers:
+            with values.called_by(function, caller):
+                found.append(_loader(facts, call, caller))
+    return found
+
+
+def _depends(call: ast.Call, function: Function | None) -> bool:
+    """Whether what a loader gets comes from the parameters of the function around."""
+    return function is not None and bool(roots(call) & {p.arg for p in all_parameters(function)})
+
+
+def _of_torch(script: Script, call: ast.Call) -> bool:
+    if script.qualified(call.func).startswith(("torch_geometric", "dgl", "fastai", "monai")):
+        return False
+    return script.uses("torch", "lightning", "pytorch_lightning", "accelerate") or "torch" in script.text
+
+
+def _loader(facts: Facts, call: ast.Call, place: ast.Call) -> Loader:
+    values = facts.values
+
+    def known(name: str, position: int | None = None) -> list[Any] | None:
+        node = values.argument(call, name, position)
+        return [] if node is None else values.all(node)
+
+    dataset = values.argument(call, "dataset", 0)
+    data = facts.walk.loaders.get(call, [])
+    return Loader(
+        call, place, _role(facts, call, dataset, place),
+        _as_given(facts, values.argument(call, "batch_size", 1)), known("num_workers", 5),
+        known("pin_memory", 7), known("persistent_workers"),
+        bool(data) and all(_in_memory(one) for one in data),
+        bool(data) and all(flat(one).on_card for one in data), values.open_ended(call),
+    )  # fmt: skip
+
+
+def _in_memory(data: Value) -> bool:
+    """Tensors that lie in memory already: workers only cost there."""
+    inner = data.attrs.get("0")
+    parts = inner.items if inner is not None and inner.items else [inner] if inner is not None else []
+    if data.made in ("Subset", "ConcatDataset"):
+        return bool(parts) and all(_in_memory(one) for one in parts)
+    return data.made in ("TensorDataset", "ArrayDataset")
+
+
+def _as_given(facts: Facts, node: ast.AST | None) -> ast.AST | None:
+    """Where a number is written, as the one caller looked at gives it; where it is computed, the number."""
+    if node is None:
+        return None
+    written = facts.values.origin(node)
+    number = facts.values.number(written)
+    if number is None or isinstance(written, ast.Constant):
+        return written
+    return ast.copy_location(ast.Constant(number), written)
+
+
+def _role(facts: Facts, call: ast.Call, dataset: ast.AST | None, place: ast.Call) -> Role:
+    script = facts.script
+    names: list[str] = []
+    for made in dict.fromkeys((place, call)):
+        statement = script.statement(made)
+        if isinstance(statement, ast.Assign):
+            for target in own_targets(statement, made):
+                names += [last_name(t) for t in ast.walk(target) if last_name(t) != "self"]
+        given = dataset if made is call else None
+        names += [*sorted(words_in(given)), *_keys_in(given)] if given is not None else []
+        names += sorted(w for a in made.args for w in words_in(a)) if made is not call else []
+        names.append(getattr(script.function(made), "name", ""))
+    for name in names:
+        for role, pattern in _MAP.small_words.items():
+            if re.search(pattern, name.lower()):
+                return role  # type: ignore[return-value]
+    if facts.values.one(facts.values.argument(call, "shuffle", 2)) is True:
+        return "train"
+    if dataset is not None and (place is call or not _depends(call, script.function(call))):
+        return "test" if _test_files(facts, dataset) else ""
+    return "test" if any(_test_files(facts, a) for a in place.args) and place is not call else ""
+
+
+def _keys_in(node: ast.AST) -> list[str]:
+    """`transforms["train"]` -> "train"."""
+    keys = [n.slice for n in ast.walk(node) if isinstance(n, ast.Subscript)]
+    return [k.value for k in keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
+
+
+def own_targets(statement: ast.Assign, made: ast.Call) -> list[ast.AST]:
+    """What a call is assigned to: of `train, valid = make(a), make(b)` the one at its place."""
+    pairs = (pair for target in statement.targets for pair in unpacked(target, statement.value))
+    return [one for one, value in pairs if value is None or made in set(ast.walk(value))]
+
+
+def _test_files(facts: Facts, node: ast.AST, deep: int = 0) -> list[str]:
+    """Texts of a data set that name files to predict: its own, and those that its tables were read from."""
+    constants = (str(n.value) for n in ast.walk(node) if isinstance(n, ast.Constant))
+    out = [text for text in constants if _RE.test_file.search(text)]
+    for n in ast.walk(node):
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and deep < 2:
+            sources = facts.values.assigned(n.id, n)
+            if len(sources) == 1 and isinstance(sources[0], ast.Call):
+                out += _test_files(facts, sources[0], deep + 1)
+    return out
+
 
 LEAST_WORKERS = 4
 """Wanted where nobody says how many cores there are; with `cpu_count` it is R08's 8, bounded by the cores."""
@@ -20,20 +183,8 @@ LEAST_ROWS = 4096
 LARGE_INPUT = 384
 SHORT_TEXT = 128  # tokens
 DEFAULT_BATCH = 8  # of transformers' TrainingArguments
-_LARGE_MODEL = re.compile(
-    r"large|huge|giant|xxl|_xl|b[5-8]\b|b[5-8]_|_l\b|resnet152|resnet200|vit_l|_448|_512|eva02|1b|3b|7b|8b",
-    re.IGNORECASE,
-)
-_LARGE_TEXT_MODEL = re.compile(r"causallm|seq2seq|multiplechoice|peft|lora\b|-xl\b|\db\b")
-_PREDICTING = re.compile(r"predict|infer|submit|test", re.IGNORECASE)
 _READERS = ("image_dataset_from_directory", "flow_from_directory", "flow_from_dataframe")
-_FASTAI = (
-    "dataloaders", "from_folder", "from_df", "from_csv", "from_name_func", "from_name_re", "from_path_func",
-)  # fmt: skip
 _NO_WORKERS = "no num_workers, which means 0"
-_NO_REASON = re.compile(
-    r"(?i)todo|fixme|xxx|batch size$|type:|noqa|fmt:|pylint|default$|^batch(es)?( size)?$"
-)
 
 
 def loader_rules(facts: Facts) -> Iterator[Finding]:
@@ -51,11 +202,8 @@ def loader_rules(facts: Facts) -> Iterator[Finding]:
         if not facts.values.open_ended(call):
             yield from _arguments(facts, call)
     for fit in training.fits:
-        if (
-            fit.kind == "ultralytics"
-            and facts.value(fit.call, "workers") == 0
-            and facts.context.cpu_count != 1
-        ):
+        none = fit.kind == "ultralytics" and facts.value(fit.call, "workers") == 0
+        if none and facts.context.cpu_count != 1:
             yield finding("loader-workers", fit.call, "ultralytics")
 
 
@@ -100,7 +248,7 @@ def _persistent(facts: Facts, loader: Loader) -> Iterator[Finding]:
         return
     function = facts.script.function(loader.call)
     single_pass = any(loader.call in calls_in(up.iter) for up in facts.script.around(loader.call, ast.For))
-    if not single_pass and not (function is not None and _PREDICTING.search(function.name)):
+    if not single_pass and not (function is not None and _RE.predicting.search(function.name)):
         yield finding("loader-persistent-workers", loader.call, name="persistent_workers")
 
 
@@ -145,7 +293,7 @@ def _batch_places(facts: Facts) -> Iterator[ast.AST | None]:
     for call in script.called("batch") if script.uses("tensorflow") else ():
         if isinstance(call.func, ast.Attribute) and call.args and _for_training(facts, call):
             yield call.args[0]
-    for call in script.called(*_FASTAI) if script.uses("fastai") else ():
+    for call in script.called(*_LIST.fastai) if script.uses("fastai") else ():
         yield facts.argument(call, "bs")
 
 
@@ -199,11 +347,8 @@ def small_batches(facts: Facts) -> Iterator[Finding]:
             if few and batch <= LEAST_ROWS // 4:
                 case = "table"
         if case and not has_reason(facts, place, place):
-            at, known = (
-                facts.values.origin(place),
-                {"batch": batch, "tokens": facts.seq_len, "rows": LEAST_ROWS},
-            )
-            yield finding("batch-too-small", at, case, **known)
+            known = {"batch": batch, "tokens": facts.seq_len, "rows": LEAST_ROWS}
+            yield finding("batch-too-small", facts.values.origin(place), case, **known)
 
 
 def _sees_images(facts: Facts) -> bool:
@@ -217,14 +362,14 @@ def _is_short_text(facts: Facts) -> bool:
     """Short texts on a card, and rows enough for larger batches."""
     short = facts.seq_len is not None and facts.seq_len <= SHORT_TEXT
     enough = facts.context.n_train is None or facts.context.n_train >= 50 * 64
-    large = _is_large(facts) or _LARGE_TEXT_MODEL.search(facts.script.text)
+    large = _is_large(facts) or _RE.large_text_model.search(facts.script.text)
     return short and enough and facts.context.card is not None and not large
 
 
 def _is_large(facts: Facts) -> bool:
     calls = facts.script.called("create_model", "from_pretrained")
     names = [facts.text(call, "model_name", 0) for call in calls]
-    return (facts.image_size or 0) >= LARGE_INPUT or any(n and _LARGE_MODEL.search(n) for n in names)
+    return (facts.image_size or 0) >= LARGE_INPUT or any(n and _RE.large_model.search(n) for n in names)
 
 
 def accumulation(facts: Facts) -> int | None:
@@ -249,4 +394,4 @@ def has_reason(facts: Facts, place: ast.AST, value: ast.AST | None = None) -> bo
             places += [known[key]] if key in known else []
     lines = {int(getattr(node, "lineno", 0)) for node in places} - {0}
     comments = map(facts.script.comment_near, lines)
-    return any(len(comment.split()) >= 3 and not _NO_REASON.search(comment) for comment in comments)
+    return any(len(comment.split()) >= 3 and not _RE.no_reason.search(comment) for comment in comments)

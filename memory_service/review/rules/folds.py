@@ -21,19 +21,15 @@ from memory_service.review.source.nodes import (
     words,
     words_in,
 )
-from memory_service.review.training.training import LIGHTNING
+from memory_service.review.tables import name_sets, patterns
+from memory_service.review.training import LIGHTNING
 
-_SAVES = words(
-    "save save_model save_pretrained save_weights dump save_checkpoint ModelCheckpoint save_state "
-    "save_file booster_save model_to_file to_pickle write_checkpoint dump_model save_state_dict "
-    "SaveModelCallback BackupAndRestore export atomic_save write_bytes"
-)
+_RE = patterns("folds")
+_SET = name_sets("folds")
+
 _NO_SAVE = ("numpy.", "PIL.", "matplotlib.", "json.", "yaml.")
-_SAVING_HELPER = re.compile(r"save|checkpoint|ckpt|persist|store_model|dump", re.IGNORECASE)
 _ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments")
 _SETTINGS = words("cfg config conf hparams opt args settings")
-_FILE = re.compile(r"\.\w{1,12}$|/|model|best|ckpt")
-_PATH = re.compile(r"path|file|name|ckpt|dir|fold|out|dest", re.IGNORECASE)
 _OF_MINUTES = {"boosting", "sklearn"}  # what is trained again soon
 MOST_NAMES = 4  # names within names that are followed to settings
 
@@ -56,9 +52,9 @@ def fold_rules(facts: Facts) -> Iterator[Finding]:
 
 def _saves(facts: Facts, call: ast.Call) -> bool:
     name, qualified = last_name(call.func), facts.script.qualified(call.func)
-    if name in _SAVES:
+    if name in _SET.saves:
         return not qualified.startswith(_NO_SAVE)
-    helper = isinstance(call.func, ast.Name) and _SAVING_HELPER.search(name)
+    helper = isinstance(call.func, ast.Name) and _RE.saving_helper.search(name)
     return qualified == "os.replace" or (bool(helper) and name not in facts.script.functions)
 
 
@@ -80,9 +76,11 @@ def _same_path(facts: Facts, call: ast.Call) -> bool:
             return True
     same = [a for a in arguments_of(call) if _is_fixed(facts, a)]
     others = [a for a in arguments_of(call) if a not in same]
-    if any(isinstance(a, ast.JoinedStr | ast.BinOp) or any(map(_PATH.search, words_in(a))) for a in others):
+    if any(
+        isinstance(a, ast.JoinedStr | ast.BinOp) or any(map(_RE.path.search, words_in(a))) for a in others
+    ):
         return False
-    return any(_FILE.search(text) for a in same for text in _texts(facts, a)[-1:])
+    return any(_RE.file.search(text) for a in same for text in _texts(facts, a)[-1:])
 
 
 def _texts(facts: Facts, node: ast.AST) -> list[str]:
@@ -155,23 +153,13 @@ def _is_lightning(facts: Facts, call: ast.Call) -> bool:
 
 needs_all = partial(finding, "prediction-needs-all-folds")
 
-_LOADS = re.compile(
-    r"^(load|load_model|load_checkpoint|from_pretrained|load_from_checkpoint|Booster|load_weights|"
-    r"load_\w*(model|fold|ckpt|checkpoint|weights).*)$"
-)
-_CHECKS = words("exists isfile is_file glob rglob iglob listdir iterdir scandir")
-_FOLDS = re.compile(r"(?i)n_?(folds|splits)|num_?(folds|splits)|^n?folds$|^k$|n_splits|kfold|^k_folds?$")
-_KEPT = re.compile(r"fold|ckpt|checkpoint|model|weights|\.pth?\b|\.cbm|\.ubj|\.joblib|\.pkl", re.IGNORECASE)
-_NUMBERED = re.compile(r"(fold|model|cv|split|f|m)_?-?\d\D*$", re.IGNORECASE)
-_WEIGHTS = re.compile(r"fold|model|ckpt|checkpoint|weight|best|state|\.pth|cv", re.IGNORECASE)
-_COUNTED = re.compile(r"model|path|ckpt|checkpoint|fold_|pred|weight", re.IGNORECASE)
 
 Comprehension = ast.ListComp | ast.GeneratorExp
 
 
 def missing_fold_rules(facts: Facts) -> Iterator[Finding]:
     """prediction-needs-all-folds: every checkpoint loaded unseen, or a share of the folds planned."""
-    if any(_LOADS.match(name) for name in facts.script.calls_by_name):
+    if any(_RE.loads.match(name) for name in facts.script.calls_by_name):
         yield from _loaded_unseen(facts)
     yield from _fixed_share(facts)
     yield from _shared_by_all(facts)
@@ -222,7 +210,7 @@ def _fixed_share(facts: Facts) -> Iterator[Finding]:
 def _shared_by_all(facts: Facts) -> Iterator[Finding]:
     """`sum(probs) / FOLDS` of what was loaded from the files that are there."""
     loops = facts.training.fold_loops
-    listed = any(_KEPT.search(ast.dump(call)[:600]) for call in facts.script.called(*_CHECKS))
+    listed = any(_RE.kept.search(ast.dump(call)[:600]) for call in facts.script.called(*_SET.checks))
     if not listed and not any(_may_leave_out(facts, loop) for loop in loops):
         return
     counts = {facts.training.folds.count(loop) for loop in loops} - {None}
@@ -242,7 +230,7 @@ def _refused(facts: Facts) -> Iterator[Finding]:
         refuses = (ast.Eq, ast.GtE) if isinstance(check, ast.Assert) else (ast.NotEq, ast.Lt)
         if isinstance(check.test, ast.Compare) and isinstance(check.test.ops[0], refuses):
             sides = [check.test.left, *check.test.comparators]
-            counted = any(is_call(s, "len") and _COUNTED.search(ast.dump(s)[:600]) for s in sides)
+            counted = any(is_call(s, "len") and _RE.counted.search(ast.dump(s)[:600]) for s in sides)
             if counted and any(_says_folds(s) for s in sides if not isinstance(s, ast.Call)):
                 yield needs_all(check, "refused")
 
@@ -267,7 +255,7 @@ def _says_folds(node: ast.AST) -> bool:
     """`N_FOLDS`, `cfg.folds`, `CONFIG["n_folds"]`."""
     keys = [n.slice for n in ast.walk(node) if isinstance(n, ast.Subscript)]
     found = words_in(node) | {str(key.value) for key in keys if isinstance(key, ast.Constant)}
-    return any(_FOLDS.search(word) for word in found)
+    return any(_RE.folds.search(word) for word in found)
 
 
 def _is_range_of_folds(facts: Facts, node: ast.AST) -> bool:
@@ -281,7 +269,7 @@ def _is_range_of_folds(facts: Facts, node: ast.AST) -> bool:
         found = facts.values.one(node)
         if not isinstance(found, list):
             return False
-        numbered = len(found) > 1 and all(isinstance(v, str) and _NUMBERED.search(v) for v in found)
+        numbered = len(found) > 1 and all(isinstance(v, str) and _RE.numbered.search(v) for v in found)
         return numbered or all(isinstance(v, int) for v in found)
     if isinstance(node, Comprehension):
         over = node.generators[0]
@@ -296,7 +284,7 @@ def _is_range_of_folds(facts: Facts, node: ast.AST) -> bool:
 
 def _loads_fold(facts: Facts, call: ast.Call, around: ast.AST, target: ast.AST) -> bool:
     """A load whose path has the loop's variable in it."""
-    if not _LOADS.match(last_name(call.func)):
+    if not _RE.loads.match(last_name(call.func)):
         return False
     if facts.script.qualified(call.func).startswith(("json.", "yaml.", "numpy.")):
         return False
@@ -304,7 +292,7 @@ def _loads_fold(facts: Facts, call: ast.Call, around: ast.AST, target: ast.AST) 
     named = any(re.search(r"fold|^k$|^i$|^f$", name, re.IGNORECASE) for name in names)
     if isinstance(around, ast.For) and not named:  # numbered weights, not parts of the data
         listed = isinstance(around.iter, ast.Name | ast.ListComp | ast.List | ast.Tuple)
-        return any(words_in(g) & names and (listed or _WEIGHTS.search(ast.dump(g))) for g in given)
+        return any(words_in(g) & names and (listed or _RE.weights.search(ast.dump(g))) for g in given)
     paths: list[ast.AST] = [*given]
     for name in (n for g in given for n in ast.walk(g) if isinstance(n, ast.Name)):
         paths += facts.values.assigned(name.id, name)
@@ -320,5 +308,5 @@ def _is_checked(facts: Facts, around: ast.AST) -> bool:
     """Existence is looked at, or a missing file is caught."""
     nodes = [*facts.script.within(around), *facts.script.above(around)]
     called = {last_name(n.func) for n in nodes if isinstance(n, ast.Call)}
-    looked = any(name in _CHECKS or re.search(r"exist|available|find_", name) for name in called)
+    looked = any(name in _SET.checks or re.search(r"exist|available|find_", name) for name in called)
     return looked or any(isinstance(n, ast.Try) for n in nodes)

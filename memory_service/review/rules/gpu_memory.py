@@ -12,51 +12,21 @@ from memory_service.review.source.nodes import (
     Function,
     bases_of,
     calls_in,
-    grouped,
     is_call,
     last_name,
     name_of,
     names_in,
     parameters_of,
-    words,
     words_in,
 )
-from memory_service.review.training.construction import guards_of
-from memory_service.review.training.training import Loop
+from memory_service.review.tables import name_sets, patterns
+from memory_service.review.training import Loop, guards_of
 
-_PEAK = words(
-    "max_memory_allocated max_memory_reserved memory_reserved mem_get_info nvmlDeviceGetMemoryInfo "
-    "memory_cached max_memory_cached memory_summary list_gpu_processes nvidia_smi getGPUs"
-)
-_ANY = _PEAK | {"memory_allocated", "memory_stats", "get_memory_info", "get_memory_usage"}
-_HELPER = re.compile(
-    r"(gpu|vram|cuda|peak)_?\w{0,40}(mem|usage|report|stat|print|log)|mem\w{0,40}_(gpu|report|log|line|use|stat|peak)|"
-    r"(log|print|report|show|read|check|get)\w{0,40}_(mem|gpu|vram)|peak_gib|peak_gb|gpu_line|gpu_stat",
-    re.IGNORECASE,
-)
-_CALLBACKS = re.compile(r"DeviceStats|GPUStats|Memory|Vram|GpuMon|GPUMon|NvidiaSmi|Telemetry", re.IGNORECASE)
-_BATCH_HOOKS = re.compile(
-    r"on_(train_)?batch_end|on_step_end|on_train_batch_start|after_batch|on_substep_end|training_step|"
-    r"on_batch_start"
-)
-_EPOCH_HOOKS = re.compile(
-    r"on_(train_|validation_)?epoch_(end|start)|after_epoch|before_epoch|on_evaluate|on_log|"
-    r"after_validate|on_validation_end|epoch_callback"
-)
-_TRIAL = re.compile(r"warm|trial|probe|first_batch|dry|check_mem|sanity|find_batch", re.IGNORECASE)
-_BEFORE_BACKWARD = words("after_pred after_loss before_backward on_before_backward")
-_MOVES = words(
-    "to cuda pop get next items dict tuple list len int float long half double bool type view reshape "
-    "unsqueeze squeeze permute contiguous detach item time monotonic perf_counter range zip size"
-)
-"""Calls that fetch and move a batch, or look at the clock."""
+_RE = patterns("gpu_memory")
+_SET = name_sets("gpu_memory")
 
-_OF_EACH_EPOCH = words(
-    "len step i batch_idx torch cuda is_available is_global_zero is_world_process_zero global_rank "
-    "local_rank rank"
-)
-_OF_EACH_BATCH = words("len LOG_EVERY log_every step i batch_idx")
-"""What the condition of a reading may ask for and be met in every epoch."""
+_ANY = _SET.peak | {"memory_allocated", "memory_stats", "get_memory_info", "get_memory_usage"}
+
 
 MOST_NAMES = 4
 MOST_HELPERS = 2
@@ -91,7 +61,7 @@ def _is_logged(facts: Facts) -> bool:
 def _between_steps(facts: Facts) -> Iterator[Finding]:
     script = facts.script
     named: list[ast.Attribute | ast.Name] = [*script.all(ast.Attribute), *script.all(ast.Name)]
-    peaks = {_where(facts, node) for node in named if last_name(node) in _PEAK}
+    peaks = {_where(facts, node) for node in named if last_name(node) in _SET.peak}
     if "nvidia-smi" in script.text or re.search(r"\[['\"]peak['\"]\]", script.text):
         return
     for at, call in enumerate(script.called("memory_allocated")):
@@ -110,8 +80,6 @@ def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -
     is still to come, in the same loop or function, or around the calls of a helper that reads."""
     script, order = facts.script, facts.script.order
     here, (home, loop) = order[call], _where(facts, call)
-    if isinstance(home, ast.FunctionDef) and home.name in _BEFORE_BACKWARD:
-        return True
 
     def beside(node: ast.AST) -> bool:
         return script.function(node) is home and (loop is None or loop in script.loops(node))
@@ -127,18 +95,12 @@ def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -
         return followed and all(_between_forward_and_backward(facts, one, deep + 1) for one in callers)
     names = names_in(*ends)
     for _ in range(MOST_NAMES):
-        leading = [n for name in names for n in facts.once(_assignments).get((home, name), ()) if beside(n)]
+        leading = [n for name in names for n in script.set_in.get((home, name), ()) if beside(n)]
         between = [call for node in leading if since < order[node] < here for call in calls_in(node.value)]
-        if any(name_of(call) not in _MOVES for call in between):  # a network, or a loss
+        if any(name_of(call) not in _SET.moves for call in between):  # a network, or a loss
             return True
         names = names_in(*(node.value for node in leading))
     return False
-
-
-def _assignments(facts: Facts) -> dict[tuple[ast.AST | None, str], list[ast.Assign]]:
-    """(function, name) -> what sets it there."""
-    stated = ((name, node) for node in facts.script.all(ast.Assign) for name in names_in(*node.targets))
-    return grouped(((facts.script.function(node), name), node) for name, node in stated)
 
 
 def _leaves_backward(facts: Facts, function: Function) -> bool:
@@ -157,7 +119,7 @@ def _reads(facts: Facts, node: ast.AST) -> bool:
         case ast.Constant(value=str(text)):
             return "nvidia-smi" in text
         case ast.Call():
-            return bool(_HELPER.search(name_of(node))) and name_of(node) not in facts.script.functions
+            return bool(_RE.helper.search(name_of(node))) and name_of(node) not in facts.script.functions
     return False
 
 
@@ -170,7 +132,7 @@ def _of_loop(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> Iterator[F
     batches = loop.batch.body if loop.batch is not None else steps
     # an imported helper that has the batches may read there
     first = batches is None or _reads_within(facts, batches)
-    trials = [f for name, found in facts.script.functions.items() if _TRIAL.search(name) for f in found]
+    trials = [f for name, found in facts.script.functions.items() if _RE.trial.search(name) for f in found]
     if not first and not any(_reads_within(facts, trial) for trial in trials):  # of a batch before the epochs
         place = loop.batch or steps or epoch
         yield finding("no-memory-at-first-batch", place, "loop")
@@ -190,7 +152,7 @@ def _steps_listed(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> ast.A
 def _every_epoch(facts: Facts, batch: ast.For | ast.While | None, epoch: ast.For | ast.While) -> bool:
     script = facts.script
     inner = set(script.within(batch.body)) if batch is not None else set()
-    steps = _OF_EACH_BATCH | (names_in(batch.target) if isinstance(batch, ast.For) else set())
+    steps = _SET.of_each_batch | (names_in(batch.target) if isinstance(batch, ast.For) else set())
     epochs = names_in(epoch.target) if isinstance(epoch, ast.For) else set()
     for node in script.within(epoch.body):
         if not _reads(facts, node):
@@ -209,17 +171,17 @@ def _of_callbacks(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
     """Frameworks with their own loop: a callback, or a hook of the module, reads memory."""
     script = facts.script
     made = {*script.imports, *script.calls_by_name} - {*script.classes}
-    if any(name[:1].isupper() and _CALLBACKS.search(name) for name in made):
+    if any(name[:1].isupper() and _RE.callbacks.search(name) for name in made):
         return
     first = every = False
     for function in (f for functions in script.functions.values() for f in functions):
-        hook = script.class_of(function) is not None or _EPOCH_HOOKS.search(function.name)
+        hook = script.class_of(function) is not None or _RE.epoch_hooks.search(function.name)
         if not hook or not script.runs(function):
             continue
         own = script.within(function, follow=False)
         if any(_reads(facts, n) or _helper_reads(facts, n) for n in own):
-            first = first or bool(_BATCH_HOOKS.search(function.name))
-            every = every or bool(_EPOCH_HOOKS.search(function.name)) or _again(facts, function)
+            first = first or bool(_RE.batch_hooks.search(function.name))
+            every = every or bool(_RE.epoch_hooks.search(function.name)) or _again(facts, function)
     for keyword in (k for c in script.called("LambdaCallback") for k in c.keywords if k.arg):
         if _reads_within(facts, keyword.value):
             first = first or "batch" in str(keyword.arg)
@@ -232,9 +194,9 @@ def _of_callbacks(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
 
 def _again(facts: Facts, function: Function) -> bool:
     """Whether a hook of batches reads memory in each epoch anew: `if batch_idx == 0`, whatever the epoch."""
-    if not _BATCH_HOOKS.search(function.name):
+    if not _RE.batch_hooks.search(function.name):
         return False
-    steps = {*parameters_of(function)} | _OF_EACH_EPOCH
+    steps = {*parameters_of(function)} | _SET.of_each_epoch
 
     def holds(test: ast.AST) -> bool:
         named = words_in(test)

@@ -1,5 +1,5 @@
-"""A loss of PyTorch against the model's output, the metric and the task; metrics of probabilities that get
-classes."""
+"""A loss of PyTorch, Keras, boosted trees or transformers against the output, the labels, the metric and the
+task; metrics of probabilities that get classes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from memory_service.domain.description.metrics import Metric, metric_named
-from memory_service.review.analysis.activations import (
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding, finding
+from memory_service.review.rules.activations import (
     SHAPES,
     activation_of,
     is_laid_out,
-    last_assigned,
     units_of,
 )
-from memory_service.review.facts import Facts
-from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import (
     calls_in,
     is_call,
+    is_none,
     last_name,
     names_in,
     receiver,
@@ -29,18 +29,15 @@ from memory_service.review.source.nodes import (
     without_methods,
     words,
 )
+from memory_service.review.tables import name_maps, name_sets, patterns
+from memory_service.review.training import BOOSTED, BOOSTERS, KERAS, TRAINS_TREES
+
+_MAP = name_maps("loss")
+_RE = patterns("loss")
+_SET = name_sets("loss")
 
 Why = tuple[str, dict[str, Any]]  # case of wrong-loss, and values in its message
-_NAMES_OF = {
-    "ce": "CrossEntropyLoss cross_entropy LabelSmoothingCrossEntropy",
-    "bce-logits": "BCEWithLogitsLoss binary_cross_entropy_with_logits",
-    "bce": "BCELoss binary_cross_entropy",
-    "nll": "NLLLoss nll_loss",
-    "mse": "MSELoss mse_loss SmoothL1Loss HuberLoss",
-    "l1": "L1Loss l1_loss",
-}
-_LOSSES = {name: kind for kind, names in _NAMES_OF.items() for name in names.split()}
-_OF_LABELS = re.compile(r"softmax|argmax|\.topk|\.max\(\s*(dim=)?(1|-1)|bcewithlogits|binary_cross_entropy")
+_LOSSES = {name: kind for kind, names in _MAP.names_of.items() for name in names.split()}
 _REGRESSIONS = ("image-regression", "tabular-regression", "text-regression")
 _CLASSIFICATIONS = tuple(f"{data}-classification" for data in ("image", "text", "tabular", "audio"))
 CLASS_FAMILIES = frozenset(("auc", "log-loss", "accuracy", "f-score", "mcc"))
@@ -90,14 +87,12 @@ def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]
     if name in _LOSSES and name[0].islower():
         of_torch = facts.script.qualified(called).startswith(("torch.", "F."))
         return (_LOSSES[name] if of_torch else None), None
-    makers = facts.training.objects.makers(called)
+    makers = facts.values.makers(called)
     if isinstance(called, ast.Subscript):
         stated = facts.values.entries(called.value).known.get(facts.values.text(called.slice) or "")
         makers = [stated] if isinstance(stated, ast.Call) else []
     made = {last_name(maker.func): maker for maker in makers}
-    if (
-        len({_LOSSES.get(name) for name in made}) > 1
-    ):  # which one it is depends on a branch, as the output may
+    if len({_LOSSES.get(name) for name in made}) > 1:  # by a branch, as the output may be
         return None, None
     theirs = (m for m in made.values() if facts.script.is_of(m.func, "torch", "timm"))
     found = next((maker for maker in theirs if last_name(maker.func) in _LOSSES), None)
@@ -123,7 +118,7 @@ def _output_of(facts: Facts, node: ast.AST | None) -> ast.AST | None:
         node = without_methods(node, SHAPES)
         if not isinstance(node, ast.Name):
             break
-        node = last_assigned(facts, node)
+        node = next(iter(facts.values.last(node)), None)
     return node
 
 
@@ -133,7 +128,7 @@ def _has_one_output(facts: Facts, node: ast.AST) -> bool:
     source = _output_of(facts, node)
     if not isinstance(source, ast.Call) or _lays_side_by_side(facts, node):
         return False
-    networks = facts.training.objects.makers(source.func)
+    networks = facts.values.makers(source.func)
     return units_of(facts, source.func) == 1 or any(facts.number(one, "num_classes") == 1 for one in networks)
 
 
@@ -143,14 +138,14 @@ def _lays_side_by_side(facts: Facts, node: ast.AST | None) -> bool:
         inner = without_methods(node, SHAPES)
         if is_laid_out(node) or not isinstance(inner, ast.Name):
             return is_laid_out(node)
-        node = last_assigned(facts, inner)
+        node = next(iter(facts.values.last(inner)), None)
     return False
 
 
 def _predicts_labels(facts: Facts) -> bool:
     """The model's outputs go through sigmoid at prediction, and never through softmax or argmax."""
     script = facts.script
-    if _OF_LABELS.search(script.text):
+    if _RE.of_labels.search(script.text):
         return False
     switched = {receiver_name(call) for call in script.called("eval", "train")}
     for call in script.called("sigmoid"):
@@ -230,29 +225,20 @@ def _segmentation(facts: Facts) -> Iterator[Finding]:
             yield finding("wrong-loss", call, "smp-activation", name=last_name(call.func))
 
 
-_METRICS = {
-    "roc_auc_score": "AUC",
-    "log_loss": "Log loss",
-    "average_precision_score": "Average precision",
-    "brier_score_loss": "The Brier score",
-    "roc_curve": "The ROC curve",
-}
-_CLASSIFIER = re.compile(
-    r"(Classifier|ClassifierCV|SVC|NB|^LogisticRegression(CV)?|^LinearDiscriminantAnalysis|^Perceptron)$"
-)
 _CONVERTING = words("array asarray concatenate hstack cat list int clip")
-_KEEPING = words("numpy cpu tolist detach to_numpy astype ravel flatten reshape squeeze long float")
 _EMPTY = ("zeros", "empty", "full", "zeros_like", "list")
 DEEPEST = 6
 
 
 def score_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-loss: AUC, log loss … of hard classes."""
-    for call in facts.script.called(*_METRICS):
+    for call in facts.script.called(*_MAP.metrics):
         given = facts.argument(call, "y_score", 1) or facts.argument(call, "y_pred")
         why = _hard(facts, given, 0) if given is not None else ""
         if why:
-            yield finding("wrong-loss", call, "probabilities", metric=_METRICS[last_name(call.func)], why=why)
+            yield finding(
+                "wrong-loss", call, "probabilities", metric=_MAP.metrics[last_name(call.func)], why=why
+            )
 
 
 def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
@@ -260,7 +246,7 @@ def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
     if deep > DEEPEST:
         return ""
     if isinstance(node, ast.Name):
-        source = last_assigned(facts, node)
+        source = next(iter(facts.values.last(node)), None)
         found = _hard(facts, source, deep + 1) if source is not None else ""
         empty = source is None or is_call(source, *_EMPTY) or getattr(source, "elts", None) == []
         return found or (_filled(facts, node, deep) if empty else "")
@@ -279,12 +265,12 @@ def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
         return "what a threshold made"
     if name == "predict" and base is not None:
         made = _estimator(facts, base)
-        return f"the classes of {made}.predict" if _CLASSIFIER.search(made) else ""
+        return f"the classes of {made}.predict" if _RE.classifier.search(made) else ""
     if name == "cross_val_predict" and facts.argument(node, "method") is None and node.args:
         made = _estimator(facts, node.args[0])
-        return f"classes: cross_val_predict of {made} without a method" if _CLASSIFIER.search(made) else ""
+        return f"classes: cross_val_predict of {made} without a method" if _RE.classifier.search(made) else ""
     inner = node.args[0] if name in _CONVERTING and node.args else base
-    return _hard(facts, inner, deep + 1) if inner is not None and name in _CONVERTING | _KEEPING else ""
+    return _hard(facts, inner, deep + 1) if inner is not None and name in _CONVERTING | _SET.keeping else ""
 
 
 def _estimator(facts: Facts, node: ast.AST) -> str:
@@ -292,15 +278,15 @@ def _estimator(facts: Facts, node: ast.AST) -> str:
     if isinstance(node, ast.Name):
         looped = [_estimator(facts, one) for one in _looped(facts, node)[:20]]
         if looped:
-            return looped[0] if all(_CLASSIFIER.search(one) for one in looped) else ""
+            return looped[0] if all(_RE.classifier.search(one) for one in looped) else ""
     source = next(iter(facts.values.sources(node)), node)
     if is_call(source, "fit") and (fitted := receiver(source)) is not None:
         return _estimator(facts, fitted)
     if isinstance(source, ast.Call) and re.search(r"ipeline$|SearchCV$", last_name(source.func)):
         inner = [last_name(call.func) for call in calls_in(source)]
         inner += [_estimator(facts, a) for a in source.args] if "Search" in last_name(source.func) else []
-        return next((name for name in inner if _CLASSIFIER.search(name)), "")
-    return facts.training.objects.made_by(node)
+        return next((name for name in inner if _RE.classifier.search(name)), "")
+    return facts.values.made_by(node)
 
 
 def _looped(facts: Facts, node: ast.Name) -> Sequence[ast.AST]:
@@ -330,3 +316,186 @@ def _filled(facts: Facts, node: ast.Name, deep: int) -> str:
     function = script.function(node)
     found = [_hard(facts, value, deep + 1) for place, value in filled if script.function(place) is function]
     return found[0] if found and all(found) else ""
+
+
+_OBJECTIVES = {
+    "values": re.compile(
+        r"^(regression(_l[12])?|l[12]|mse|mae|rmse|huber|fair|poisson|quantile|reg:(squarederror|linear|"
+        r"absoluteerror|squaredlogerror|pseudohubererror)|RMSE|MAE|MAPE|Poisson|\w*Regressor)$"
+    ),
+    "classes": re.compile(
+        r"^(binary|multiclass|multiclassova|softmax|cross_entropy|binary:logistic|multi:soft(max|prob)|"
+        r"Logloss|MultiClass|MultiClassOneVsAll|CrossEntropy|\w*Classifier)$"
+    ),
+}
+_FOR_CLASSES = ("auc", "log-loss", "accuracy", "mcc")
+_CATEGORICAL = ("categorical_crossentropy", "sparse_categorical_crossentropy")
+_SQUARED = ("mse", "mean_squared_error", "mae", "mean_absolute_error")
+_WRONG_LABELS = {"categorical_crossentropy": "numbers", "sparse_categorical_crossentropy": "one-hot vectors"}
+LONGEST_METRIC = 30
+
+
+def objective_rules(facts: Facts) -> Iterator[Finding]:
+    """wrong-loss of frameworks that name their loss."""
+    if facts.script.uses(*KERAS):
+        yield from _keras(facts)
+    if facts.script.uses(*BOOSTERS):
+        yield from _boosting(facts)
+    yield from _transformers(facts)
+
+
+def _keras(facts: Facts) -> Iterator[Finding]:
+    for call in facts.script.called("compile"):
+        loss, output = facts.argument(call, "loss", 1), _keras_output(facts, call)
+        name, logits, place = _keras_loss(facts, loss) if loss is not None else (None, False, call)
+        if name is not None and output is not None:
+            metrics = " ".join(_keras_metrics(facts, facts.argument(call, "metrics"))).lower()
+            wrong = _wrong_keras(facts, name, logits, *output, metrics)
+            if wrong is not None:
+                yield finding("wrong-loss", place, wrong[0], **wrong[1])
+
+
+def _wrong_keras(
+    facts: Facts, name: str, logits: bool, units: float | None, activation: str | None, metrics: str
+) -> Why | None:
+    metric = metric_of(facts)
+    labels = _keras_labels(facts)
+    classes = activation == "softmax" or "accuracy" in metrics or "auc" in metrics
+    if activation == "sigmoid" and units == 1 and metric is not None:
+        classes = classes or metric.family in _FOR_CLASSES
+    if logits and activation in ("softmax", "sigmoid"):
+        return "keras-logits", {"activation": activation}
+    if not logits and activation is None and name in (*_CATEGORICAL, "binary_crossentropy"):
+        return "keras-no-activation", {"name": name}
+    if activation == "softmax" and units == 1:
+        return "keras-softmax-of-one", {}
+    if name == "binary_crossentropy" and activation == "softmax" and units is not None:
+        return "keras-binary-of-many", {"units": units}
+    if name in _CATEGORICAL and activation == "sigmoid":
+        return "keras-sigmoid", {"name": name}
+    if name in _SQUARED and classes:
+        return "keras-squared", {"name": name}
+    if labels and _WRONG_LABELS.get(name) == labels:
+        sparse = "" if name.startswith("sparse") else "sparse_"
+        return "keras-labels", {"name": name, "labels": labels, "sparse": sparse}
+    if name in _CATEGORICAL and units == 1:
+        return "keras-one-unit", {"name": name}
+    return None
+
+
+def _keras_metrics(facts: Facts, given: ast.AST | None) -> list[str]:
+    listed = facts.values.one(given)
+    named = [str(one) for one in listed] if isinstance(listed, list) else []
+    return named + [last_name(call.func) for call in calls_in(given)] if given else []
+
+
+def _keras_labels(facts: Facts) -> str:
+    """How labels come: "numbers", "one-hot vectors", or "" where it is unknown."""
+    called, argument = facts.script.called, facts.argument
+    found = {"categorical"} if called("to_categorical", "one_hot", "CategoryEncoding") else set()
+    readers = called("image_dataset_from_directory", "text_dataset_from_directory")
+    stated = [(argument(call, "label_mode", 2), "int") for call in readers]
+    flows = called("flow_from_directory", "flow_from_dataframe")
+    stated += [(argument(call, "class_mode"), "categorical") for call in flows]
+    found |= {default if given is None else facts.values.text(given) or "" for given, default in stated}
+    forms = {"int": "numbers", "sparse": "numbers", "categorical": "one-hot vectors"}
+    kinds = {forms.get(form, "") for form in found}
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _keras_loss(facts: Facts, node: ast.AST) -> tuple[str | None, bool, ast.AST]:
+    """(name in snake case, from_logits, where)."""
+    text = facts.values.text(node)
+    if text is not None:
+        return text, False, node
+    source = next(iter(facts.values.sources(node)), node) if isinstance(node, ast.Name) else node
+    if isinstance(source, ast.Call):
+        snake = re.sub(r"(?<!^)(?=[A-Z])", "_", last_name(source.func)).lower()
+        if snake in (*_CATEGORICAL, "binary_crossentropy", "mean_squared_error", "mean_absolute_error"):
+            return snake, facts.value(source, "from_logits") is True, source
+    return None, False, node
+
+
+def _keras_output(facts: Facts, compiled: ast.Call) -> tuple[float | None, str | None] | None:
+    """(units, activation) of the last Dense layer of the model compiled; None where it is unknown."""
+    called = facts.script.called
+    layers = _keras_layers(facts, compiled)
+    if layers is None:
+        shared = len(called("compile")) > 1 and not facts.script.function(compiled)
+        layers = [] if shared or called("Activation", "Softmax", "Reshape") else [*called("Dense")]
+    last = layers[-1] if layers else None
+    if not isinstance(last, ast.Call) or not is_call(last, "Dense"):
+        return None
+    given, units = facts.argument(last, "activation", 1), facts.number(last, "units", 0)
+    activation = facts.values.text(given)
+    if given is not None and activation is None and not is_none(given):
+        return None
+    return units, None if activation == "linear" else activation
+
+
+def _keras_layers(facts: Facts, compiled: ast.Call) -> list[ast.expr] | None:
+    """The layers of `model = Sequential([...])` that is compiled; None where it is not made so."""
+    model = receiver(compiled)
+    sources = facts.values.sources(model) if isinstance(model, ast.Name) else []
+    if not isinstance(model, ast.Name) or len(sources) != 1 or not is_call(sources[0], "Sequential"):
+        return None
+    if any(receiver_name(call) == model.id for call in facts.script.called("add")):
+        return None
+    given = sources[0].args[:1]
+    return list(given[0].elts) if given and isinstance(given[0], ast.List | ast.Tuple) else None
+
+
+def _boosting(facts: Facts) -> Iterator[Finding]:
+    for call in facts.script.calls:
+        trains = TRAINS_TREES.match(facts.script.qualified(call.func))
+        if not trains and not BOOSTED.match(last_name(call.func)):
+            continue
+        params = facts.given(call, 0 if trains else None)
+        named = next((params[k] for k in ("objective", "loss_function", "application") if k in params), None)
+        objective = facts.values.text(named) if named is not None else last_name(call.func)
+        metric = facts.values.one(params.get("metric") or params.get("eval_metric"))
+        metrics = metric if isinstance(metric, list) else [metric] if isinstance(metric, str) else []
+        wrong = _wrong_objective(facts, objective, [str(m) for m in metrics]) if objective else None
+        if wrong is not None:
+            yield finding("wrong-loss", named or call, wrong[0], **wrong[1])
+
+
+def _wrong_objective(facts: Facts, objective: str, metrics: list[str]) -> Why | None:
+    """Why an objective (or a class that implies one) does not go with the metric or the task."""
+    judged, task = metric_of(facts), facts.context.task
+    family, name = (judged.family, judged.name) if judged is not None else ("", "")
+    if _OBJECTIVES["values"].match(objective):
+        if any(_RE.class_metrics.match(m) for m in metrics):
+            return "trees-metric-of-classes", {"objective": objective, "metric": metrics[0]}
+        if family in _FOR_CLASSES:
+            return "trees-of-values", {"name": name, "objective": objective}
+        if name == "RMSLE" and not re.search(r"log1p|\blog\(|squaredlog|rmsle", facts.script.text):
+            return RMSLE
+        if task == "tabular-classification" and family not in ("kappa", "correlation"):
+            return "trees-classification", {"objective": objective}
+    elif _OBJECTIVES["classes"].match(objective):
+        many = next((m for m in metrics if _RE.of_many_classes.match(m)), None)
+        two = next((m for m in metrics if m in ("binary_logloss", "binary_error")), None)
+        if many is not None and _RE.of_two_classes.match(objective):
+            return "trees-of-two", {"objective": objective, "many": many}
+        if two is not None and objective.lower().startswith("multi"):
+            return "trees-of-many", {"objective": objective, "two": two}
+        if any(_RE.value_metrics.match(m) for m in metrics):
+            return "trees-metric-of-values", {"objective": objective, "metric": metrics[0]}
+        if family in VALUE_FAMILIES:
+            return "trees-of-classes", {"name": name, "objective": objective}
+        if task == "tabular-regression":
+            return "trees-regression", {"objective": objective}
+    return None
+
+
+def _transformers(facts: Facts) -> Iterator[Finding]:
+    """num_labels=1 means regression by squared error to transformers."""
+    script, text, task = facts.script, facts.script.text, facts.context.task
+    named = (*script.calls_by_name, *script.imports, *(s for s in script.strings if len(s) <= LONGEST_METRIC))
+    by_class = any(map(_RE.by_class.search, named)) or task == "text-classification"
+    for call in facts.script.called("from_pretrained") if by_class else ():
+        classifies = "ForSequenceClassification" in ast.dump(call.func) + facts.script.qualified(call.func)
+        known = facts.argument(call, "problem_type") is not None or _RE.judged_as_values.search(text)
+        if classifies and facts.number(call, "num_labels") == 1 and not known:
+            yield finding("wrong-loss", call, "one-label")

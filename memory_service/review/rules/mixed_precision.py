@@ -10,20 +10,16 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.rules.data_loader import has_reason
 from memory_service.review.source.nodes import last_name, name_of
-from memory_service.review.training.training import LIGHTNING
+from memory_service.review.tables import name_maps, patterns
+from memory_service.review.training import LIGHTNING
 
-_OLD = re.compile(r"torch\.(cuda|cpu)\.amp\.(autocast|GradScaler|custom_fwd|custom_bwd)$")
-_PASTE = {
-    "autocast": 'torch.amp.autocast("cuda", dtype=torch.bfloat16)',
-    "GradScaler": 'torch.amp.GradScaler("cuda")',
-    "custom_fwd": 'torch.amp.custom_fwd(device_type="cuda")',
-    "custom_bwd": 'torch.amp.custom_bwd(device_type="cuda")',
-}
+_MAP = name_maps("mixed_precision")
+_RE = patterns("mixed_precision")
+
 _SCALED = (
     '\n# scaler = torch.amp.GradScaler("cuda") before the loop; the card has no bf16\n'
     "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"
 )
-_TESTS_VERSION = re.compile(r"version|hasattr|greater_equal|_ge_|available", re.IGNORECASE)
 _TYPES = ("dtype", "torch_dtype", "param_dtype", "amp_dtype")
 
 
@@ -44,25 +40,27 @@ def _deprecated(facts: Facts) -> Iterator[Finding]:
             full = f"{node.module}.{alias.name}"
             if full == "apex.amp" and not any(script.around(node, ast.Try)):
                 yield finding("deprecated-amp", node, "apex", paste=_paste(facts, "autocast"))
-            if _OLD.match(full) and not _is_fallback(facts, node):
+            if _RE.old.match(full) and not _is_fallback(facts, node):
                 names = ", ".join(a.name for a in node.names)
                 paste = _paste(facts, alias.name)
                 yield finding("deprecated-amp", node, "import", full=full, names=names, paste=paste)
     for named in script.all(ast.Attribute):
         full = script.qualified(named)
-        if _OLD.match(full) and not _is_fallback(facts, named):
+        if _RE.old.match(full) and not _is_fallback(facts, named):
             yield finding("deprecated-amp", named, "name", full=full, paste=_paste(facts, named.attr))
 
 
 def _paste(facts: Facts, name: str) -> str:
     """The interface of now, in fp16 on a card without bf16."""
-    return _PASTE[name].replace("bfloat16", "float16") if facts.context.bf16 is False else _PASTE[name]
+    return (
+        _MAP.paste[name].replace("bfloat16", "float16") if facts.context.bf16 is False else _MAP.paste[name]
+    )
 
 
 def _is_fallback(facts: Facts, node: ast.AST) -> bool:
     """Within the `except ImportError` or the test of the version that old versions of torch need."""
     tests = (ast.dump(up.test)[:2000] for up in facts.script.around(node, ast.If, ast.IfExp))
-    return any(facts.script.around(node, ast.ExceptHandler)) or any(map(_TESTS_VERSION.search, tests))
+    return any(facts.script.around(node, ast.ExceptHandler)) or any(map(_RE.tests_version.search, tests))
 
 
 def _torch(facts: Facts) -> Iterator[Finding]:

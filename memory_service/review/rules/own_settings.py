@@ -12,10 +12,11 @@ from memory_service.review.rules.data_loader import has_reason
 from memory_service.review.rules.libraries.parameters import LARGEST_RATE, largest_tuning_rate
 from memory_service.review.rules.loss import against_metric
 from memory_service.review.source.nodes import words
+from memory_service.review.tables import name_sets
 
-COUNTS = words(
-    "BATCH_SIZE GRAD_ACCUMULATION N_GPUS IMAGE_SIZE SEQ_LEN LORA_RANK FOLDS SEEDS EPOCHS PATIENCE SEED"
-)
+_SET = name_sets("own_settings")
+
+COUNTS = _SET.counts
 _CHOICES = {
     "PRECISION": words("fp32 fp16 bf16"),
     "SPLIT": words("random stratified group stratified-group time"),
@@ -33,10 +34,7 @@ def own_rules(facts: Facts) -> Iterator[Finding]:
     for name, node in facts.script.own.items():
         whole = isinstance(node.value, int) and not isinstance(node.value, bool)
         if name in COUNTS and not (whole and (node.value or name == "SEED")):
-            over, usual = (
-                "" if name == "SEED" else " over 0",
-                42 if name == "SEED" else 3 if name == "PATIENCE" else 1,
-            )
+            over, usual = ("", 42) if name == "SEED" else (" over 0", 3 if name == "PATIENCE" else 1)
             yield wrong(node, "whole-number", name=name, value=node.value, over=over, usual=usual)
         if name in _CHOICES and node.value not in _CHOICES[name]:
             known = ", ".join(sorted(_CHOICES[name]))

@@ -1,30 +1,33 @@
-"""Schedules, stops and checkpoints that watch a figure: the wrong way round, or stepped by the wrong loop."""
+"""Schedules, stops and checkpoints that watch a figure: the wrong way round, one that nobody logs, or stepped
+by the wrong loop."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from memory_service.review.facts import Facts
-from memory_service.review.findings import Finding, wrong
+from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.rules.libraries.parameters import largest_tuning_rate
 from memory_service.review.source.nodes import (
     calls_in,
+    entries_of,
     is_call,
+    is_none,
     last_name,
     receiver,
     receiver_name,
     words,
     words_in,
 )
-from memory_service.review.training.training import KERAS, LIGHTNING
+from memory_service.review.tables import name_maps, name_sets, patterns
+from memory_service.review.training import KERAS, LIGHTNING
 
-_GROWS = re.compile(
-    r"(^|_)(acc|accuracy|auc|auroc|roc_auc|f1|dice|iou|miou|map|kappa|qwk|mcc|r2|precision|recall|pearson|"
-    r"spearman)(_|$|\d)"
-)
-_SHRINKS = re.compile(r"(^|_)(loss|rmse|mse|mae|rmsle|logloss|log_loss|error|err|perplexity|wer|cer)(_|$)")
+_MAP = name_maps("schedules")
+_RE = patterns("schedules")
+_SET = name_sets("schedules")
 
 
 def watched_rules(facts: Facts) -> Iterator[Finding]:
@@ -46,7 +49,7 @@ def watched_rules(facts: Facts) -> Iterator[Finding]:
 def _direction(name: str) -> str | None:
     """Whether a metric of this name is to be the greatest or the smallest; None where it does not say."""
     name = name.lower().replace("/", "_").replace("-", "_")
-    grows, shrinks = bool(_GROWS.search(name)), bool(_SHRINKS.search(name))
+    grows, shrinks = bool(_RE.grows.search(name)), bool(_RE.shrinks.search(name))
     return None if grows == shrinks else "max" if grows else "min"
 
 
@@ -92,7 +95,8 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     metric = facts.text(call, "metric_for_best_model") or ""
     given, greatest = facts.argument(call, "greater_is_better"), facts.value(call, "greater_is_better")
     right = _direction(metric)
-    if given is None and _SHRINKS.search(metric.lower()) and not metric.endswith("loss") and not open_ended:
+    shrinks = _RE.shrinks.search(metric.lower()) and not metric.endswith("loss")
+    if given is None and shrinks and not open_ended:
         yield wrong(call, "greatest-guessed", metric=metric)
     if right is not None and greatest is (right == "min"):
         yield wrong(call, "greatest-wrong", greatest=greatest, metric=metric, right=not greatest)
@@ -110,25 +114,18 @@ def _strategies(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     saved = facts.text(call, "save_strategy") or "steps"
     if strategy is not None and saved not in (strategy, "best"):
         yield wrong(call, "strategies", strategy=strategy, saved=saved)
-    every, each = facts.number(call, "save_steps"), facts.number(call, "eval_steps")
-    if strategy == saved == "steps" and every is not None and each and every % each:
-        yield wrong(call, "save-steps", every=every, each=each, steps=int(each))
-
-
-_BY_BATCH = re.compile(r"^(OneCycleLR|CyclicLR|get_\w+_schedule(_with_\w+)?|get_scheduler)$")
-_LOADER = re.compile(r"loader|(^|_)dl(_|$)|^dl|_dl$|batches|dataloader|iterator", re.IGNORECASE)
 
 
 def step_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-parameter: a schedule of batches that steps by epochs, or a plateau without its metric."""
     for call in facts.script.called("step"):
-        makers = facts.training.objects.makers(receiver(call))
+        makers = facts.values.makers(receiver(call))
         if len(makers) != 1:
             continue
         maker, name = makers[0], last_name(makers[0].func)
         if name == "ReduceLROnPlateau" and not call.args and not call.keywords:
             yield wrong(call, "plateau-metric")
-        elif _BY_BATCH.match(name) and _counts_batches(facts, maker) and _once_an_epoch(facts, call):
+        elif _RE.by_batch.match(name) and _counts_batches(facts, maker) and _once_an_epoch(facts, call):
             yield wrong(call, "stepped-by-epoch", name=name)
         elif name == "CosineAnnealingLR" and _every_batch(facts, call) and _counts_epochs(facts, maker):
             yield wrong(call, "stepped-by-batch", name=name)
@@ -143,7 +140,7 @@ def _counts_batches(facts: Facts, maker: ast.Call) -> bool:
     given: list[ast.AST] = [*maker.args[1:], *(k.value for k in maker.keywords)]
     for _ in range(3):
         lengths = (c for node in given for c in calls_in(node) if is_call(c, "len"))
-        if any(w in supervised or _LOADER.search(w) for c in lengths for a in c.args for w in words_in(a)):
+        if any(w in supervised or _RE.loader.search(w) for c in lengths for a in c.args for w in words_in(a)):
             return True
         names = [n for node in given for n in ast.walk(node) if isinstance(n, ast.Name)]
         given = [source for name in names for source in facts.values.assigned(name.id, name)]
@@ -180,3 +177,212 @@ def _once_an_epoch(facts: Facts, call: ast.Call) -> bool:
         return False
     over_epochs = loop in {x.epoch for x in facts.training.loops} - facts.training.batches
     return over_epochs or _has_inner(facts, loop)
+
+
+_ALWAYS_IN_KERAS = words("loss lr learning_rate")
+_TRAINERS = ("Trainer", "Seq2SeqTrainer")
+
+_MOST_RETURNS = 20
+_MOST_TRAINERS = 20
+_MOST_WATCHED = 100
+
+
+def logged_rules(facts: Facts) -> Iterator[Finding]:
+    """wrong-parameter: a figure that nobody logs."""
+    if facts.script.uses(*LIGHTNING):
+        yield from _lightning(facts)
+    elif facts.script.uses(*KERAS):
+        known = _compiled(facts)
+        for call in facts.script.called("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"):
+            if known is not None and not facts.script.qualified(call.func).startswith("torch."):
+                yield from _keras(facts, call, known)
+    for call in facts.training.arguments[:_MOST_TRAINERS]:
+        yield from _trainer(facts, call)
+
+
+def _nobody(place: ast.AST, name: str, known: Iterable[str], fix: str) -> Finding:
+    there = ", ".join(sorted(known)[:6])
+    return finding("wrong-parameter", place, "not-logged", name=name, there=there, fix=fix)
+
+
+def _lightning(facts: Facts) -> Iterator[Finding]:
+    """No module of the file logs it: Lightning ends with an error, or keeps nothing."""
+    known = _logged(facts)
+    if not known:
+        return
+    for place, given in islice(_watched(facts), _MOST_WATCHED):
+        monitor = facts.values.text(given)
+        if monitor is not None and not any(monitor in (n, f"{n}_epoch", f"{n}_step") for n in known):
+            yield _nobody(place, monitor, known, f"monitor={max(known)!r}")
+
+
+def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:
+    """(where, figure) of callbacks, and of what configure_optimizers says of a plateau's schedule."""
+    script, values = facts.script, facts.values
+    for call in script.called("EarlyStopping", "ModelCheckpoint"):
+        yield call, values.argument(call, "monitor", 0 if last_name(call.func) == "EarlyStopping" else 2)
+    if not script.called("ReduceLROnPlateau"):
+        return  # no other schedule looks at its figure
+    places: list[ast.Dict | ast.Call] = [*script.all(ast.Dict), *script.called("dict", "update")]
+    for place in places:
+        stated = dict(entries_of(place))
+        home = getattr(script.function(place), "name", "")
+        if "monitor" not in stated or home != "configure_optimizers":
+            continue
+        schedule = stated.get("scheduler", stated.get("lr_scheduler"))
+        made = facts.values.made_by(schedule)
+        if isinstance(schedule, ast.Dict) or made in ("", "ReduceLROnPlateau"):
+            yield stated["monitor"], stated["monitor"]
+
+
+def _logged(facts: Facts) -> set[str]:
+    """Figures that the modules of the file log; none where one is unknown."""
+    values, script = facts.values, facts.script
+    known: set[str] = set()
+    for log in script.called("log", "log_dict"):
+        if not receiver_name(log) or script.class_of(log) not in facts.training.lightning_classes:
+            continue
+        if script.qualified(log.func).startswith(("numpy.", "torch.", "math.", "wandb.")):
+            continue
+        name = values.argument(log, "name" if last_name(log.func) == "log" else "dictionary", 0)
+        if last_name(log.func) == "log_dict":
+            value = values.entries(name)
+            if value.open:
+                return set()
+            known |= set(value.known)
+            continue
+        stated = values.all(name)
+        if stated is None:
+            return set()
+        known |= {str(s) for s in stated}
+    bases = {last_name(b) for c in facts.training.lightning_classes for b in c.bases}
+    return known if bases == {"LightningModule"} else set()
+
+
+def _keras(facts: Facts, call: ast.Call, known: set[str]) -> Iterator[Finding]:
+    """Keras warns once an epoch and goes on: the callback does nothing."""
+    at = 1 if last_name(call.func) == "ModelCheckpoint" else 0
+    monitor = facts.values.text(facts.values.argument(call, "monitor", at))
+    figure = (monitor or "").removeprefix("val_")
+    if not figure or figure in _ALWAYS_IN_KERAS or _plain(figure) in {_plain(name) for name in known}:
+        return
+    best = next((name for name in sorted(known) if name in figure or figure in name), "loss")
+    yield _nobody(call, str(monitor), known | {"loss"}, f'monitor="val_{best}"')
+
+
+def _compiled(facts: Facts) -> set[str] | None:
+    """Names of the metrics that models of the file are compiled with; None where one is unknown."""
+    script = facts.script
+    methods = (call for call in script.called("compile") if receiver(call) is not None)
+    calls = [call for call in methods if not script.qualified(call.func).startswith(("torch.", "re."))]
+    if not calls or _RE.own_logs.search(script.text):
+        return None
+    given: list[ast.AST | None] = []
+    for call in calls:
+        loss = facts.argument(call, "loss", 1)
+        if facts.values.open_ended(call) or loss is None or isinstance(loss, ast.Dict | ast.List):
+            return None
+        given += call.args[2:]  # the third are weights of the loss in Keras 3, metrics before
+        given += [facts.argument(call, name) for name in ("metrics", "weighted_metrics")]
+    return _together(_metrics(facts, one) for one in given if one is not None)
+
+
+def _together(found: Iterable[set[str] | None]) -> set[str] | None:
+    """All of these names; None where some are unknown."""
+    out: set[str] = set()
+    for names in found:
+        if names is None:
+            return None
+        out |= names
+    return out
+
+
+def _metrics(facts: Facts, node: ast.AST) -> set[str] | None:
+    listed = _only_source(facts, node)
+    if is_none(listed):
+        return set()
+    changed = {receiver_name(call) for call in facts.script.called("append", "extend", "insert")}
+    grows = isinstance(node, ast.Name) and node.id in changed and facts.values.one(node) is None
+    if grows or not isinstance(listed, ast.List | ast.Tuple):
+        return None
+    return _together(_names_of(facts, _only_source(facts, element)) or None for element in listed.elts)
+
+
+def _only_source(facts: Facts, node: ast.AST) -> ast.AST:
+    """What a name or attribute is set to, where that is once; else itself."""
+    if isinstance(node, ast.Name) and node.id in facts.script.functions:
+        return node
+    sources = facts.values.sources(node)
+    return sources[0] if len(sources) == 1 else node
+
+
+def _names_of(facts: Facts, metric: ast.AST) -> set[str]:
+    """Names that one metric may be logged under; none where it is unknown."""
+    script = facts.script
+    if isinstance(metric, ast.Constant) and isinstance(metric.value, str):
+        return {metric.value, _MAP.short_names.get(metric.value, metric.value)}
+    if isinstance(metric, ast.Name) and metric.id in script.functions:
+        return {metric.id}
+    if not isinstance(metric, ast.Call):
+        of_keras = script.qualified(metric).startswith(tuple(f"{m}." for m in KERAS))
+        return {_in_words(last_name(metric))} if of_keras else set()
+    if not script.qualified(metric.func).startswith(tuple(f"{m}." for m in KERAS)):
+        return set()
+    name = facts.values.argument(metric, "name")
+    if name is not None:
+        text = facts.values.text(name)
+        return {text} if text is not None else set()
+    stated = {a.value for a in metric.args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
+    made = stated | {_in_words(last_name(metric.func))}
+    return made if not facts.values.open_ended(metric) else set()
+
+
+def _in_words(name: str) -> str:
+    """`RootMeanSquaredError` as Keras logs it."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _plain(name: str) -> str:
+    """`AUC`, `auc` and `auc_1` alike."""
+    return re.sub(r"_\d+$", "", name.lower()).replace("_", "")
+
+
+def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """transformers' Trainer ends with a KeyError after the first evaluation."""
+    values, script = facts.values, facts.script
+    given = values.argument(call, "metric_for_best_model")
+    metric = values.text(given)
+    if given is None or metric is None:
+        return
+    known: set[str] = set(_SET.always_in_trainer)
+    heirs = [heir for name in _TRAINERS for heir in script.heirs.get(name, ())]
+    made = [one.name for one in heirs if not _SET.evaluates & {getattr(s, "name", "") for s in one.body}]
+    users = [c for c in script.called(*_TRAINERS, *made)[:_MOST_TRAINERS] if _gets(facts, c, call)]
+    for trainer in users:
+        computed = values.argument(trainer, "compute_metrics")
+        rows = values.argument(trainer, "eval_dataset")
+        names = _keys(facts, computed) if computed is not None else None
+        several = rows is None or isinstance(_only_source(facts, rows), ast.Dict)
+        if names is None or several or values.open_ended(trainer):
+            return
+        known |= names
+    plain = {name.removeprefix("eval_") for name in known}
+    if users and metric.removeprefix("eval_") not in plain:
+        best = next((name for name in sorted(plain) if metric in name or name in metric), "loss")
+        known = plain - _SET.always_in_trainer | {"loss"}
+        yield _nobody(given, metric, known, f'metric_for_best_model="{best}"')
+
+
+def _gets(facts: Facts, trainer: ast.Call, arguments: ast.Call) -> bool:
+    given = facts.values.argument(trainer, "args", 1)
+    made = facts.values.makers(given)
+    return given is not None and (arguments in made or len(facts.training.arguments) == 1)
+
+
+def _keys(facts: Facts, function: ast.AST) -> set[str] | None:
+    """Names in what a function of metrics returns; None where one is unknown."""
+    returned = facts.values.returned_by(function)
+    if not returned or len(returned) > _MOST_RETURNS:
+        return None
+    items = (facts.values.entries(value) for value in returned)
+    return _together(None if item.open or not item.known else set(item.known) for item in items)

@@ -9,23 +9,17 @@ from collections.abc import Iterator
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import Function, last_name, receiver, targets_of
-from memory_service.review.training.training import TRAINS_TREES
+from memory_service.review.tables import name_lists, patterns
+from memory_service.review.training import TRAINS_TREES
+
+_LIST = name_lists("stopping_and_seeds")
+_RE = patterns("stopping_and_seeds")
 
 MOST_WITHOUT_STOPPING = 5  # so few epochs end within R16's patience of 3-5 anyway
 MANY_ROUNDS = 500
 
-_STOPPER = re.compile(r"early_?stop", re.IGNORECASE)
-_TIMER = re.compile(r"deadline|time_?(limit|out|budget|stop|guard|up|r\b)|budget|Timer$", re.IGNORECASE)
-_SEED = re.compile(r"seed", re.IGNORECASE)
 _SEEDED = ("random", "torch", "cuda", "np", "numpy", "tf")
 _SEED_PARAMETERS = {"random_state", "seed", "random_seed", "generator", "rng", "bagging_seed"}
-_RANDOM = (
-    "train_test_split", "KFold", "StratifiedKFold", "ShuffleSplit", "RandomForestClassifier", "sample",
-    "RandomForestRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor", "MLPClassifier", "MLPRegressor",
-)  # fmt: skip
-_ROUNDS = (
-    "num_boost_round", "n_estimators", "iterations", "num_iterations", "num_trees", "n_iter", "num_rounds",
-)  # fmt: skip
 _STOPS = ("early_stopping_rounds", "early_stopping_round", "od_wait", "od_type", "early_stopping")
 _FLAGS = ("stop_training", "should_training_stop", "should_stop", "should_epoch_stop")
 _OWN_LOOPS = ("lightning", "transformers", "keras", "fastai")
@@ -54,7 +48,7 @@ def _loops(facts: Facts) -> Iterator[Finding]:
         epochs = training.epochs(loop)
         few = epochs is not None and epochs <= MOST_WITHOUT_STOPPING
         once = any(x.batch is loop for x in training.loops)
-        if not few and not training.stopping.stops_early(loop) and not _imported(facts, _STOPPER):
+        if not few and not training.stopping.stops_early(loop) and not _imported(facts, _RE.stopper):
             what = "steps" if once else "epochs"
             many = "All" if epochs is None else epochs
             yield finding("no-early-stopping", loop, "loop", many=many, what=what)
@@ -92,7 +86,7 @@ def _boosting(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
 def boosted_rounds(facts: Facts, fit: ast.Call) -> float | None:
     """How many rounds a fit boosts at most; None where that cannot be told."""
     model = receiver(fit)
-    made = facts.training.objects.makers(model)
+    made = facts.values.makers(model)
     rounds = _rounds(facts, fit, made)
     for function, factory in _factories(facts, model, fit) if rounds is None else ():
         with facts.values.called_by(function, factory):
@@ -103,7 +97,7 @@ def boosted_rounds(facts: Facts, fit: ast.Call) -> float | None:
 def _rounds(facts: Facts, fit: ast.Call, made: list[ast.Call], *, several: bool = False) -> float | None:
     """How many rounds are boosted; with `several` the fewest of several that are possible."""
     for given in (facts.given(call, 0) for call in (fit, *made)):
-        for name in _ROUNDS:
+        for name in _LIST.rounds:
             numbers = facts.values.all(given.get(name)) or []
             known_all = numbers and all(type(n) in (int, float) for n in numbers)
             if known_all and (several or len(numbers) == 1):
@@ -124,7 +118,7 @@ def _factories(facts: Facts, model: ast.AST | None, fit: ast.Call) -> list[tuple
 
 def stops_rounds(facts: Facts, fit: ast.Call) -> bool:
     """Whether this fit stops early: by its own arguments, or by settings that belong to no other fit."""
-    makers = facts.training.objects.makers
+    makers = facts.values.makers
     made = makers(receiver(fit))
     for call in (fit, *made):
         unknown = (k for k in call.keywords if k.arg is None and facts.values.entries(k.value).open)
@@ -143,11 +137,11 @@ def _framework(facts: Facts, kind: str, fit: ast.Call) -> Iterator[Finding]:
     """Frameworks with their own loop."""
     epochs = facts.training.framework_epochs(kind)
     few = epochs is not None and epochs <= MOST_WITHOUT_STOPPING
-    if not few and not _imported(facts, _STOPPER) and not _sets_flag(facts, by_clock=False):
+    if not few and not _imported(facts, _RE.stopper) and not _sets_flag(facts, by_clock=False):
         yield finding("no-early-stopping", fit, kind, many="All" if epochs is None else f"{epochs:g}")
     trainers = facts.script.called("Trainer") if kind == "lightning" else []
     timed = any(facts.argument(t, "max_time") is not None or facts.values.open_ended(t) for t in trainers)
-    timed = timed or _imported(facts, _TIMER) or _sets_flag(facts, by_clock=True)
+    timed = timed or _imported(facts, _RE.timer) or _sets_flag(facts, by_clock=True)
     if not (timed or _alarm(facts) or _clocked_around(facts, fit)):
         yield finding("no-deadline", fit, kind)
 
@@ -176,8 +170,10 @@ def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
 
 def _seeds(facts: Facts) -> Iterator[Finding]:
     training, script, kinds = facts.training, facts.script, facts.training.kinds
-    handed = (n for n in script.all(ast.Attribute) if _SEED.search(n.attr) and last_name(n.value) in _SEEDED)
-    seeds = [call for call in script.calls if _SEED.search(last_name(call.func))]
+    handed = (
+        n for n in script.all(ast.Attribute) if _RE.seed.search(n.attr) and last_name(n.value) in _SEEDED
+    )
+    seeds = [call for call in script.calls if _RE.seed.search(last_name(call.func))]
     seeded = any(map(script.runs, [*seeds, *handed]))  # `for seed in (random.seed, np.random.seed): seed(7)`
     if not kinds or seeded or ("transformers" in kinds and not kinds & {"torch", "keras"}):
         return  # TrainingArguments has seed=42
@@ -186,7 +182,7 @@ def _seeds(facts: Facts) -> Iterator[Finding]:
         yield finding("no-seed", place)
         return
     given = {k.arg for k in script.all(ast.keyword)} | set(script.strings)
-    random = script.called(*_RANDOM)
+    random = script.called(*_LIST.random)
     if random and not given & _SEED_PARAMETERS:
         folds = last_name(random[0].func) in ("KFold", "StratifiedKFold")
         if not folds or facts.value(random[0], "shuffle", 1) is True:

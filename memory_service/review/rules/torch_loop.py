@@ -7,10 +7,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from memory_service.review.analysis.data_loaders import Loader, loaders_of, own_targets
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.rules.data_loader import has_reason
+from memory_service.review.rules.data_loader import Loader, has_reason, loaders_of, own_targets
 from memory_service.review.source.nodes import (
     arguments_of,
     bases_of,
@@ -21,18 +20,14 @@ from memory_service.review.source.nodes import (
     receiver,
     receiver_name,
     texts_in,
-    words,
     words_in,
 )
-from memory_service.review.training.construction import guards_of
-from memory_service.review.training.training import Loop
+from memory_service.review.tables import name_sets, patterns
+from memory_service.review.training import Loop, guards_of
 
-_ZEROES = re.compile(r"(?i)zero_?grad|\.grad\s*=\s*None|grad(\.data)?\.(zero|fill)_|deepspeed|LBFGS")
-_OPTIMIZER = re.compile(r"^(opt|optim|optimi[sz]er)s?\d*$|_(opt|optim|optimi[sz]er)\d*$", re.IGNORECASE)
-_ORDERED = re.compile(r"randperm|permutation|shuffle|sample\(frac|time_?series|stateful", re.IGNORECASE)
-_MAP_STYLE = frozenset(
-    ("TensorDataset", "ImageFolder", "DatasetFolder", "CIFAR10", "CIFAR100", "MNIST", "FashionMNIST")
-)
+_RE = patterns("torch_loop")
+_SET = name_sets("torch_loop")
+
 _LETS_GO = frozenset(("item", "detach", "float", "tolist", "numpy", "cpu_item"))
 
 
@@ -43,14 +38,14 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
     loops = [loop for loop in facts.training.loops if isinstance(loop.batch, ast.For)]
     loops = [loop for loop in loops if isinstance(loop.backward, ast.Call)]
     steps: dict[int, list[ast.Call]] = defaultdict(list)
-    for call in facts.script.called("step") if not _ZEROES.search(facts.script.text) else ():
+    for call in facts.script.called("step") if not _RE.zeroes.search(facts.script.text) else ():
         if loops and _is_optimizer(facts, call):
             steps[id(facts.script.function(call))].append(call)
     for loop in loops:
         yield from _not_zeroed(facts, loop, steps[id(facts.script.function(loop.backward))])
         yield from _keeps_graph(facts, loop)
         yield from _accumulated(facts, loop)
-    in_own_order = _ORDERED.search(facts.script.text.replace("shuffle=", ""))
+    in_own_order = _RE.ordered.search(facts.script.text.replace("shuffle=", ""))
     for loader in loaders_of(facts) if loops and not in_own_order else ():
         yield from _not_shuffled(facts, loader, loops)
 
@@ -66,7 +61,9 @@ def _not_zeroed(facts: Facts, loop: Loop, steps: Sequence[ast.Call]) -> Iterator
     assert loop.batch is not None  # noqa: S101 - of a For, as the caller looked
     calls = (call for node in loop.batch.body for call in calls_in(node))
     others = (c for c in script.within_calls(loop.batch.body) if not is_call(c, "step", "unscale_"))
-    handed = any(_OPTIMIZER.search(last_name(argument)) for call in others for argument in arguments_of(call))
+    handed = any(
+        _RE.optimizer.search(last_name(argument)) for call in others for argument in arguments_of(call)
+    )
     if handed or any("torch.optim" in script.qualified(call.func) for call in calls):
         return  # a helper from elsewhere may do anything with it; one made anew has no gradients
     yield finding("gradients-not-zeroed", loop.backward)
@@ -79,16 +76,15 @@ def _accumulated(facts: Facts, loop: Loop) -> Iterator[Finding]:
     assert batch is not None  # noqa: S101 - as the caller looked
     inside = [call for statement in batch.body for call in calls_in(statement)]
     for step in (call for call in inside if is_call(call, "step") and _is_optimizer(facts, call)):
-        tests = [
-            test for test in guards_of(script, step, batch) if (every := _every(facts, test)) is not None
-        ]
-        if len(tests) != 1 or (every := _every(facts, tests[0])) is None:
+        counts = [_every(facts, test) for test in guards_of(script, step, batch)]
+        found = [every for every in counts if every is not None]
+        if len(found) != 1:
             continue
+        every = found[0]
         optimizer = last_name(step.args[0] if step.args else receiver(step) or step)
         zeroed = [c for c in inside if is_call(c, "zero_grad") and receiver_name(c) == optimizer]
-        each = next(
-            (c for c in zeroed if not guards_of(script, c, batch) and script.loops(c)[:1] == [batch]), None
-        )
+        always = (c for c in zeroed if not guards_of(script, c, batch))
+        each = next((c for c in always if script.loops(c)[:1] == [batch]), None)
         count = ast.unparse(every)
         if each is not None:
             yield finding("accumulation-voided", each, optimizer=optimizer, count=count)
@@ -127,15 +123,8 @@ def _divides(facts: Facts, loop: Loop, batch: ast.AST, every: ast.expr) -> bool:
         given = arguments_of(node) if isinstance(node, ast.Call) else []
         if any(words_in(one) & named or set(texts_in(one)) & texts for one in given):
             return True
-    return is_call(loop.backward, "backward") and bool(
-        facts.script.called("Accelerator", "Fabric", "initialize")
-    )
-
-
-_RESETS = words(
-    "load_state_dict deepcopy reset_parameters clone_model set_weights load_weights init_weights reset "
-    "reset_weights weights_reset build_model create_model get_model make_model compile"
-)
+    by_wrapper = facts.script.called("Accelerator", "Fabric", "initialize")
+    return is_call(loop.backward, "backward") and bool(by_wrapper)
 
 
 def _across_folds(facts: Facts) -> Iterator[Finding]:
@@ -144,11 +133,9 @@ def _across_folds(facts: Facts) -> Iterator[Finding]:
     script, training = facts.script, facts.training
     for loop in training.fold_loops:
         inside = list(script.within(loop.body))
-        made = {
-            name for n in inside if isinstance(n, ast.Assign) for to in n.targets for name in names_in(to)
-        }
+        made = {name for n in inside if isinstance(n, ast.Assign) for name in names_in(*n.targets)}
         calls = [n for n in inside if isinstance(n, ast.Call)]
-        anew = any(is_call(c, *_RESETS) or "torch.optim." in script.qualified(c.func) for c in calls)
+        anew = any(is_call(c, *_SET.resets) or "torch.optim." in script.qualified(c.func) for c in calls)
         ends = any(isinstance(n, ast.Break) and script.loops(n)[:1] == [loop] for n in inside)
         for call in calls if not anew and not ends else ():
             keras = any(fit.call is call and fit.kind == "keras" for fit in training.fits)
@@ -156,11 +143,9 @@ def _across_folds(facts: Facts) -> Iterator[Finding]:
             holder = call.args[0] if is_call(call, "step") and call.args else receiver(call)
             if not learns or not isinstance(holder, ast.Name) or holder.id in made:
                 continue
-            makers = [
-                m for m in training.objects.makers(holder) if script.order.get(m, 0) < script.order[loop]
-            ]
+            makers = [m for m in facts.values.makers(holder) if script.order.get(m, 0) < script.order[loop]]
             of_torch = [m for m in makers if "torch.optim." in script.qualified(m.func)]
-            if (makers if keras else of_torch) and len(makers) == len(training.objects.makers(holder)):
+            if (makers if keras else of_torch) and len(makers) == len(facts.values.makers(holder)):
                 line = getattr(makers[0], "lineno", 0)
                 yield finding("model-across-folds", loop, name=holder.id, at=line)
                 return
@@ -169,10 +154,10 @@ def _across_folds(facts: Facts) -> Iterator[Finding]:
 def _is_optimizer(facts: Facts, step: ast.Call) -> bool:
     """`optimizer.step()`, `scaler.step(optimizer)`; not with a closure, which zeroes for itself."""
     base = step.args[0] if len(step.args) == 1 else receiver(step)
-    named = base is not None and bool(_OPTIMIZER.search(last_name(base)))
+    named = base is not None and bool(_RE.optimizer.search(last_name(base)))
     if step.keywords or base is None or (step.args and not named):
         return False
-    makers = facts.training.objects.makers(base)
+    makers = facts.values.makers(base)
     return named or any(re.match(r"torch\.optim\.\w+$", facts.script.qualified(m.func)) for m in makers)
 
 
@@ -245,8 +230,8 @@ def _not_shuffled(facts: Facts, loader: Loader, loops: list[Loop]) -> Iterator[F
 
 def _is_map_style(facts: Facts, call: ast.Call) -> bool:
     dataset = facts.values.argument(call, "dataset", 0)
-    names = {last_name(maker.func) for maker in facts.training.objects.makers(dataset)}
-    own = [facts.script.classes.get(name) for name in names - _MAP_STYLE]
+    names = {last_name(maker.func) for maker in facts.values.makers(dataset)}
+    own = [facts.script.classes.get(name) for name in names - _SET.map_style]
     parts = ([getattr(part, "name", "") for part in owner.body] if owner is not None else [] for owner in own)
     by_key = all("__getitem__" in inside for inside in parts)
     return bool(names) and by_key and not any("IterableDataset" in bases_of(owner) for owner in own)

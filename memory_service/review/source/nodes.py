@@ -17,11 +17,6 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def word_pairs(text: str) -> dict[str, str]:
-    """`left:right` words as a mapping that reads well."""
-    return {left: right for left, _, right in (word.partition(":") for word in text.split())}
-
-
 def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
     """Key -> all that go by it, in their order."""
     out: dict[Key, list[Item]] = defaultdict(list)

@@ -12,8 +12,10 @@ import textwrap
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any
 
+from memory_service.domain.logs.parser import read_log
 from memory_service.review.source.parsing import Unreadable, is_notebook, tree_of, without_magics
 
 _OF_PYTHON = re.compile(
@@ -89,6 +91,43 @@ def without_outputs(raw: bytes) -> bytes:
     for cell in _cells(document):
         cell.update({"outputs": [], "attachments": {}})
     return json.dumps(document).encode()
+
+
+def run_of(script: bytes | str) -> dict[str, Any]:
+    """What the outputs of a notebook say of its run: epochs, seconds of one, most memory, the last score."""
+    text = script.decode("utf-8", "replace") if isinstance(script, bytes) else script
+    events = read_log(_outputs_of(text), final=True).events
+    epochs = [event.fields for event in events if event.kind == "epoch"]
+    seconds = [one["seconds"] for one in epochs if "seconds" in one]
+    memory = [event.fields[name] for event in events for name in _MEMORY if name in event.fields]
+    scored: Mapping[str, Any] = next((one for one in reversed(epochs) if "metric" in one), {})
+    known = {
+        "epochs": len({(one.get("fold"), one.get("epoch")) for one in epochs}),
+        "epoch_seconds": median(seconds) if seconds else None,
+        "peak_memory_gib": max(memory, default=None),
+        "metric": scored.get("metric"),
+        "metric_name": scored.get("metric_name"),
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+_MEMORY = ("peak_allocated_gib", "memory_gib", "used_gib")
+
+
+def _outputs_of(text: str) -> str:
+    """What the cells of a notebook printed and showed; "" for any other text."""
+    try:
+        document = _document(text) if is_notebook(text) else None
+    except Unreadable:
+        return ""
+    given = [cell.get("outputs") for cell in _cells(document or {})]
+    parts = []
+    for one in (each for outputs in given if isinstance(outputs, list) for each in outputs):
+        shown = one if isinstance(one, dict) else {}
+        data = shown["data"] if isinstance(shown.get("data"), dict) else {}
+        parts.append(shown.get("text") or data.get("text/html") or data.get("text/plain") or "")
+    lines = (part if isinstance(part, list) else [part] for part in parts)
+    return "\n".join("".join(one for one in each if isinstance(one, str)) for each in lines)
 
 
 def _document(text: str) -> dict[str, Any] | None:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from functools import partial
+from itertools import islice
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
+from zipfile import ZipFile
 
 from memory_service.errors import TooLarge
 from memory_service.review.source.nodes import last_name, texts_in
@@ -261,20 +264,32 @@ class _Resolver(ast.NodeTransformer):
         return re.sub(r"^defaults:[^\n]*$", "", text, flags=re.MULTILINE)
 
 
-def project_files(folder: Path) -> dict[str, str]:
-    """Path in the folder -> text of its modules, notebooks (without outputs) and settings."""
+def project_files(project: Path) -> dict[str, str]:
+    """Path -> text of the modules, notebooks (without outputs) and settings of a folder or a zip archive.
+    BadZipFile, or RuntimeError, for an archive that cannot be read."""
     out: dict[str, str] = {}
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        wanted = path.suffix in (".py", ".ipynb", *_SETTINGS) and not any(
-            map(_PASSED_OVER.match, inside.parts)
-        )
-        if not wanted or len(out) >= MOST_FILES or not path.is_file():
+    for inside, size, read in _members(project):
+        wanted = inside.suffix in (".py", ".ipynb", *_SETTINGS)
+        if not wanted or any(map(_PASSED_OVER.match, inside.parts)) or len(out) >= MOST_FILES:
             continue
-        size = path.stat().st_size
-        if size <= (LONGEST_NOTEBOOK if path.suffix == ".ipynb" else LONGEST_SETTINGS):
-            out[inside.as_posix()] = without_outputs(path.read_bytes()).decode("utf-8", "replace")
+        if size <= (LONGEST_NOTEBOOK if inside.suffix == ".ipynb" else LONGEST_SETTINGS):
+            out[inside.as_posix()] = without_outputs(read()).decode("utf-8", "replace")
     return out
+
+
+def _members(project: Path) -> Iterator[tuple[PurePath, int, Callable[[], bytes]]]:
+    """(path inside, bytes, what reads them) of each file; the one folder that holds all of an archive is left
+    out."""
+    if project.is_dir():
+        files = (path for path in sorted(project.rglob("*")) if path.is_file())
+        yield from ((path.relative_to(project), path.stat().st_size, path.read_bytes) for path in files)
+        return
+    with ZipFile(project) as archive:
+        infos = [info for info in archive.infolist() if not info.is_dir()]
+        paths = [PurePosixPath(info.filename) for info in infos]
+        within = int(len({path.parts[:1] for path in paths}) == 1 and all(len(p.parts) > 1 for p in paths))
+        for info, path in zip(infos, paths, strict=True):
+            yield PurePosixPath(*path.parts[within:]), info.file_size, partial(archive.read, info)
 
 
 def entries_of(files: Mapping[str, str]) -> list[str]:
@@ -286,6 +301,5 @@ def entries_of(files: Mapping[str, str]) -> list[str]:
                 trees[path] = _read(text).tree
     imported = {used for path, tree in trees.items() for _, used, _ in imported_by(tree, path, files)}
     scripts = [path for path in files if not path.endswith(_SETTINGS)]
-    return [path for path in scripts if path not in imported and not path.endswith("__init__.py")][
-        :MOST_ENTRIES
-    ]
+    first = (path for path in scripts if path not in imported and not path.endswith("__init__.py"))
+    return [*islice(first, MOST_ENTRIES)]

@@ -28,6 +28,16 @@ class Counts(Answer):
     note: int
 
 
+class NotebookRun(Answer):
+    """What the outputs of a notebook say of its run."""
+
+    epochs: int | None = left_out("That ended.")
+    epoch_seconds: float | None = left_out("The median.")
+    peak_memory_gib: float | None = left_out("The most that was shown.")
+    metric: float | None = left_out("The last score.")
+    metric_name: str | None = left_out("Its name.")
+
+
 class ScriptRead(Answer):
     """What was understood of the script."""
 
@@ -44,6 +54,7 @@ class ScriptRead(Answer):
     epochs: int | None = left_out("Of a fold.")
     rounds: int | None = left_out("Of boosted trees.")
     num_workers: int | None = left_out("Of the loader.")
+    run: NotebookRun | None = left_out("Of a notebook that ran.")
 
 
 class Review(Answer):

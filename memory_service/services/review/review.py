@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 from memory_service.child_processes import TooCostly, Workers
 from memory_service.domain.common.vocabulary import TASKS
 from memory_service.errors import InvalidInput, wrong_value
-from memory_service.review.engine import MOST_FINDINGS
+from memory_service.review.engine import MOST_FINDINGS, ReviewedText, review_text
 from memory_service.review.facts import Context
 from memory_service.review.findings import SEVERITIES, in_order
-from memory_service.review.sizing_facts import ReviewedText, review_text
 from memory_service.review.source.project import entries_of, project_files
 from memory_service.schemas.review import ReviewQuery
 from memory_service.schemas.validation_errors import checked
@@ -85,7 +85,7 @@ def _answer(
     if reviewed.facts is not None:
         plan = reviewed.facts.plan
         plan = replace(plan, folds=plan.folds or folds)
-        read = plan.as_dict()
+        read = plan.as_dict() | ({"run": dict(reviewed.facts.run)} if reviewed.facts.run else {})
         if plan.trains:
             sizing = Sizing(reviewed.facts, plan, tensor_cores, query, knowledge, not_checked)
             found += sizing.findings()
@@ -165,12 +165,15 @@ def _card(knowledge: Knowledge | None, name: str | None) -> tuple[bool | None, b
 
 
 def review_folder(review: Callable[[dict[str, Any]], dict[str, Any]], folder: Path) -> dict[str, Any]:
-    """All scripts and notebooks of a folder that train, each with what it imports from there; where none
-    does, all that nothing else imports. `review` answers for one: `script`, `filename` and `files`.
+    """All scripts and notebooks of a folder or zip archive that train, each with what it imports from there;
+    where none does, all that nothing else imports. `review` answers for one: `script`, `filename`, `files`.
 
     InvalidInput for a folder without a script.
     """
-    files = project_files(folder)
+    try:
+        files = project_files(folder)
+    except (BadZipFile, RuntimeError, NotImplementedError) as error:
+        raise wrong_value("script", f"must be a zip archive that can be read: {error}", str(folder)) from None
     answers = {
         name: review({"script": files[name], "filename": name, "files": files}) for name in entries_of(files)
     }

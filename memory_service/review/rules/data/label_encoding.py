@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import partial
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.interpretation.state import Coding
-from memory_service.review.interpretation.value import Rows
-from memory_service.review.rules.data.group_columns import column_of
+from memory_service.review.interpretation.state import Coding, Rows
+from memory_service.review.rules.data.leakage import column_of
 from memory_service.review.source.nodes import calls_in, grouped, is_call, last_name, receiver_name
+from memory_service.review.tables import patterns
+
+_RE = patterns("label_encoding")
 
 recoded = partial(finding, "labels-reencoded")
-_PREDICTS = re.compile(r"predict|infer|submit|test|main", re.IGNORECASE)
-_CLASSES = re.compile(r"class|label|categor|vocab|names|idx|id2|mapping|lookup|encode", re.IGNORECASE)
-_LATER = re.compile(
-    r"(^|[_\W])(test|tst|valid|val|validation|submission|submit|sub|pred|predict|unseen|holdout|hold_out|new|"
-    r"fresh|future|infer|inference|score|dev|eval|public|private|unlabell?ed|te|va|today|week)([_\W\d]|$)",
-    re.IGNORECASE,
-)
 _SHARED_CODES = ("CategoricalDtype", "set_categories", "union_categoricals")
 
 
@@ -33,9 +27,8 @@ def code_rules(facts: Facts) -> Iterator[Finding]:
 
 def _refitted(facts: Facts) -> Iterator[Finding]:
     """refitted-on-test: a scaler, imputer or vectorizer fitted on training rows, then on those to predict."""
-    fits = [
-        fit for fit in facts.walk.fitted if fit.unconditional and fit.rows and fit.what not in _ONLY_SHOWN
-    ]
+    certain = (fit for fit in facts.walk.fitted if fit.unconditional and fit.rows)
+    fits = [fit for fit in certain if fit.what not in _ONLY_SHOWN]
     for at, later in enumerate(fits):
         if any(one.what == later.what and _is_later(one.rows, later.rows, alike=False) for one in fits[:at]):
             yield finding("refitted-on-test", later.place, what=later.what)
@@ -81,7 +74,7 @@ def _is_later(first: frozenset[Rows], later: frozenset[Rows], *, alike: bool) ->
         return parts == ({"train"}, {"valid"}) and parents[0] == parents[1]
     if alike:
         return False
-    named = [any(_LATER.search(root.name) for root in side) for side in roots]
+    named = [any(_RE.later.search(root.name) for root in side) for side in roots]
     return named == [False, True]
 
 
@@ -128,7 +121,7 @@ def _listed_twice(facts: Facts) -> Iterator[Finding]:
         return
     listed: list[tuple[ast.AST, str, ast.AST]] = []
     for node in script.all(ast.Assign):
-        kind = _order_of(node.value) if _CLASSES.search(last_name(node.targets[0])) else ""
+        kind = _order_of(node.value) if _RE.classes.search(last_name(node.targets[0])) else ""
         if kind:
             listed.append((node, kind, node.value))
     yield from _factorized(facts, listed)
@@ -137,7 +130,7 @@ def _listed_twice(facts: Facts) -> Iterator[Finding]:
             continue
         function = script.function(place)
         other = {k for p, k, _ in listed if p is not place and script.function(p) is not function}
-        predicts = function is None or bool(_PREDICTS.search(function.name))
+        predicts = function is None or bool(_RE.predicts.search(function.name))
         if other and (kind == "set" or (predicts and other != {kind})):
             yield recoded(place, "twice", kind=kind)
             return
@@ -145,9 +138,8 @@ def _listed_twice(facts: Facts) -> Iterator[Finding]:
 
 def _factorized(facts: Facts, listed: list[tuple[ast.AST, str, ast.AST]]) -> Iterator[Finding]:
     """`pd.factorize(df[c])[0]` counts classes as they come; `sorted(df[c].unique())` names them otherwise."""
-    unsorted = [
-        call for call in facts.script.called("factorize") if "sort" not in {k.arg for k in call.keywords}
-    ]
+    called = facts.script.called("factorize")
+    unsorted = [call for call in called if "sort" not in {k.arg for k in call.keywords}]
     unsorted = [call for call in unsorted if isinstance(facts.script.parents[call], ast.Subscript)]
     columns = {column_of(facts.values, n) for call in unsorted for n in ast.walk(call)} - {None}
     for place, kind, value in listed:

@@ -1,29 +1,176 @@
 """Rows used before they were set apart, features that hold the target, and rows divided against time or
-across groups."""
+across groups: patients, speakers, users, by their use and by what comments and docstrings say.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.interpretation.state import Division, Supervised
-from memory_service.review.interpretation.value import all_of
-from memory_service.review.rules.data.group_columns import group_column
+from memory_service.review.interpretation.state import Division, Supervised, all_of
 from memory_service.review.rules.loss import VALUE_FAMILIES, metric_of
-from memory_service.review.source.nodes import last_name, words
+from memory_service.review.source.nodes import entries_of, is_call, last_name, receiver
+from memory_service.review.source.script import Script
+from memory_service.review.tables import PATTERNS, name_sets, patterns
+from memory_service.review.values.values import Values
+
+_RE = patterns("leakage")
+_ROWS_RE = patterns("interpretation")
+_SET = name_sets("leakage")
+
+_EACH_HAS = [pattern for name, pattern in PATTERNS["leakage"].items() if name.startswith("each_has")]
+MOST_READ = 20_000  # signs of comments and docstrings that are looked through
+
+
+def prose_of(script: Script) -> list[str]:
+    """Docstrings, and comments with those below joined, in lower case, without marks of emphasis."""
+    docs = (getattr(node.value, "value", None) for node in script.all(ast.Expr))
+    out = [*script.notes, *(text for text in docs if isinstance(text, str))]
+    joined = [" ".join(re.sub(r"[*`_]{1,2}(\w{1,80})[*`]{1,2}", r"\1", text).lower().split()) for text in out]
+    read = accumulate(map(len, joined))
+    return [text for text, signs in zip(joined, read, strict=True) if signs < MOST_READ]
+
+
+def several_each(texts: Sequence[str]) -> Iterator[str]:
+    """Words for what has several rows each: "91 actors, ~400 clips each" -> "actor"."""
+    single = {stated[1] for text in texts for stated in _RE.one_row_each.finditer(text)}
+    for text in texts:
+        for pattern in _EACH_HAS:
+            words = (stated[1].rstrip("s") for stated in pattern.finditer(text))
+            yield from (word for word in words if word not in single)
+
+
+def columns_listed(texts: Iterable[str]) -> Iterator[str]:
+    """ "meta.csv: clip, actor, emotion" -> "clip", "actor", "emotion"."""
+    for text in texts:
+        for stated in _RE.listed.finditer(text):
+            yield from re.findall(r"\w+", stated[1])
+
+
+_GROUPS = ("groups", "group", "group_ids", "patients", "subjects", "speakers")
+
+
+def group_column(facts: Facts) -> str:
+    """A column that names groups, with evidence that a group has several rows."""
+    evidence = (_counted_columns, _named_columns, _parsed_columns, _documented_columns, _noted_columns)
+    return next((column for found in evidence for column in found(facts)), "")
+
+
+def _counted_columns(facts: Facts) -> Iterator[str]:
+    """Rows are grouped or counted by it."""
+    script, values, walk = facts.script, facts.values, facts.walk
+    divided = {root for one in walk.divisions for rows in one.contents.rows for root in rows.line()}
+    for call in script.called("groupby"):
+        grouped = {root for rows in walk.grouped.get(call, ()) for root in rows.line()}
+        if divided and grouped and not divided & grouped:
+            continue  # of another table, which is joined
+        by = values.one(values.argument(call, "by", 0))
+        for name in by if isinstance(by, list) else [by]:
+            if isinstance(name, str) and _RE.group_column.match(name):
+                yield name
+    for call in script.called("nunique", "value_counts", "duplicated"):
+        base = receiver(call) or call
+        column = base.attr if isinstance(base, ast.Attribute) else column_of(facts.values, base)
+        reported = last_name(call.func) != "nunique" or _is_reported(facts, call)
+        if column and _RE.group_column.match(column) and reported:
+            yield column
+
+
+def _is_reported(facts: Facts, call: ast.Call) -> bool:
+    """Printed, logged or asserted: the author knows of groups. A count for an embedding tells nothing."""
+    for up in facts.script.above(call):
+        if isinstance(up, ast.Assert | ast.JoinedStr | ast.Compare):
+            return True
+        if isinstance(up, ast.Call) and last_name(up.func) in ("print", "info", "debug", "warning", "log"):
+            return True
+        if isinstance(up, ast.stmt):
+            return isinstance(up, ast.Expr)
+    return False
+
+
+def _named_columns(facts: Facts) -> Iterator[str]:
+    """It is assigned to a name that says so."""
+    for node in facts.script.all(ast.Assign):
+        if any(last_name(target).lower() in _GROUPS for target in node.targets):
+            yield from (c for n in ast.walk(node.value) if (c := column_of(facts.values, n)))
+
+
+def _parsed_columns(facts: Facts) -> Iterator[str]:
+    """It is cut out of the names of files: `df["patient"] = df["path"].str.split("_").str[0]`."""
+    for node in facts.script.all(ast.Assign):
+        for target in node.targets:
+            column = column_of(facts.values, target) if isinstance(target, ast.Subscript) else None
+            if column and _RE.group_column.match(column) and _cut_from_file(node.value):
+                yield column
+    entries = (entry for item in facts.script.all(ast.Dict) for entry in entries_of(item))
+    yield from (name for name, value in entries if _RE.group_column.match(name) and _cut_from_file(value))
+
+
+def _cut_from_file(node: ast.AST) -> bool:
+    text = ast.dump(node)[:4000]
+    cut = re.search(r"'(split|rsplit|extract|parent|stem|match|search|slice|partition)'", text)
+    file = re.search(r"'\w*(path|file|filename|image|img|wav|audio|clip|stem|name|_id|id)s?'", text)
+    return bool(cut and file)
+
+
+def _documented_columns(facts: Facts) -> Iterator[str]:
+    """A comment or a docstring tells of several rows each."""
+    known = list(dict.fromkeys(_columns_mentioned(facts)))
+    for word in several_each(prose_of(facts.script)):
+        yield from (c for c in known if _RE.group_column.match(c) and c.lower().startswith(word))
+
+
+def _columns_mentioned(facts: Facts) -> Iterator[str]:
+    """Names that may be columns: texts, `df.patient`, and what is written beside the name of a table."""
+    yield from facts.script.strings
+    yield from (name for _, names in _noted(facts) for name in names)
+    yield from columns_listed(prose_of(facts.script))
+    for node in facts.script.all(ast.Attribute):
+        if isinstance(node.value, ast.Name) and node.value.id not in facts.script.imports:
+            yield node.attr
+
+
+def _noted(facts: Facts) -> Iterator[tuple[ast.Call, list[str]]]:
+    """Tables that are read, with the columns that a comment beside them names."""
+    for call in facts.script.calls:
+        if last_name(call.func).startswith(("read_", "scan_")):
+            names = re.findall(r"[a-z]\w+", facts.script.comment_near(call.lineno).lower())
+            if names:
+                yield call, names
+
+
+def _noted_columns(facts: Facts) -> Iterator[str]:
+    """A comment names the columns of a table: each row has a file or number of its own beside its patient."""
+    if _RE.one_each.search(facts.script.text):
+        return
+    for _, names in _noted(facts):
+        for name in names:
+            if _RE.person.match(name) and any(_RE.own_name.search(n) for n in names if n != name):
+                yield name
+
+
+def column_of(values: Values, node: ast.AST) -> str | None:
+    """`df["a"]`, `df.loc[:, "a"]`, `df.pop("a")` -> "a"."""
+    if isinstance(node, ast.Subscript):
+        inner = node.slice
+        if isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
+            inner = inner.elts[1]
+        return values.text(inner)
+    if is_call(node, "pop") and node.args and receiver(node) is not None:
+        return values.text(node.args[0])
+    named = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    named = named and bool(_ROWS_RE.target_column.match(last_name(node)))
+    return last_name(node) if named and not isinstance(values.one(node), str) else None
 
 
 def split_rules(facts: Facts) -> Iterator[Finding]:
     """fit-before-split and target-statistics-before-split."""
     walk = facts.walk
-    for adapted in walk.adapted:
-        for division in walk.divisions:
-            if any(rows.within(adapted.rows) and not rows.divided for rows in division.contents.rows):
-                walk.leaks.setdefault(adapted, division.place)
     shown: set[ast.AST] = set()
     for learned, place in walk.leaks.items():
         stated = facts.script.statement(learned.place)
@@ -87,13 +234,7 @@ def _target(supervised: Supervised) -> str | None:
     return None
 
 
-_IGNORES_GROUPS = words(
-    "KFold StratifiedKFold ShuffleSplit StratifiedShuffleSplit RepeatedKFold RepeatedStratifiedKFold "
-    "train_test_split random_split"
-)
-_BY_PARAMETER = words("cross_val_score cross_validate cross_val_predict learning_curve fit cv")
 _FORECAST, _IS_FORECAST = "time-series-regression", "the task is a forecast"
-_OF_TIME = re.compile(r"^(shift|rolling|ewm|expanding|append)$|sequence|window|lag", re.IGNORECASE)
 
 
 def row_rules(facts: Facts) -> Iterator[Finding]:
@@ -136,25 +277,25 @@ def _of_time(facts: Facts, division: Division) -> str:
     if facts.context.task == _FORECAST or (facts.context.task == "time-series" and values):
         return _IS_FORECAST
     series = sorted(division.contents.series, key=lambda node: facts.script.order.get(node, 0))
-    made = (n for n in series if not isinstance(n, ast.Call) or _OF_TIME.search(last_name(n.func)))
+    made = (n for n in series if not isinstance(n, ast.Call) or _RE.of_time.search(last_name(n.func)))
     line = next((getattr(node, "lineno", 0) for node in made), None)
     return f"line {line} makes them of their neighbours in time" if line is not None else ""
 
 
 def _divider(facts: Facts, division: Division) -> tuple[str, ast.Call | None]:
     """The class that divides the rows and the call that made it; of a search and of scoring their `cv`."""
-    if division.kind not in _BY_PARAMETER:
+    if division.kind not in _SET.by_parameter:
         return division.kind, division.maker
     call: ast.AST | None = division.place
     if division.kind == "fit" and isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-        made = facts.training.objects.makers(call.func.value)
+        made = facts.values.makers(call.func.value)
         call = next((one for one in made if "Search" in last_name(one.func)), None)
     if not isinstance(call, ast.Call):
         return "", None
     given = facts.values.argument(call, "folds" if division.kind == "cv" else "cv")
     if given is None or facts.values.number(given) is not None:
         return "KFold", call
-    made = facts.training.objects.makers(given)
+    made = facts.values.makers(given)
     return (last_name(made[0].func), made[0]) if made else ("", None)
 
 
@@ -162,7 +303,7 @@ def _groups(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
     kinds = [(one, *_divider(facts, one)) for one in divisions]
     for division, kind, _ in kinds:
         at = 2 if isinstance(division.place, ast.Call) and last_name(division.place.func) == "split" else None
-        if kind not in _IGNORES_GROUPS or not isinstance(division.place, ast.Call):
+        if kind not in _SET.ignores_groups or not isinstance(division.place, ast.Call):
             continue
         given = facts.values.argument(division.place, "groups", at)
         nothing = isinstance(given, ast.Constant) and given.value is None
@@ -174,9 +315,9 @@ def _groups(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
         return
     column = group_column(facts)
     for division, kind, _ in kinds if column else ():
-        if kind not in _IGNORES_GROUPS or _of_time(facts, division) or _of_groups(division):
+        if kind not in _SET.ignores_groups or _of_time(facts, division) or _of_groups(division):
             continue
-        direct = division.kind in ("train_test_split", "random_split", *_BY_PARAMETER)
+        direct = division.kind in ("train_test_split", "random_split", *_SET.by_parameter)
         place = division.place if direct or division.maker is None else division.maker
         yield finding("groups-across-folds", place, "rows", column=column, kind=kind, fix=_fix(division.kind))
         return

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from memory_service.review.analysis.activations import last_assigned
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import (
@@ -23,22 +22,14 @@ from memory_service.review.source.nodes import (
     without_methods,
     words,
 )
+from memory_service.review.tables import name_sets, patterns
+
+_RE = patterns("albumentations")
+_SET = name_sets("albumentations")
 
 trap = partial(finding, "albumentations-trap")
 
-_RANDOM = words(
-    "HorizontalFlip VerticalFlip RandomCrop RandomResizedCrop ShiftScaleRotate Rotate ColorJitter "
-    "RandomBrightnessContrast CoarseDropout RandomRotate90 Affine HueSaturationValue GaussNoise "
-    "Transpose ElasticTransform GridDistortion RandomScale RandomSizedCrop Perspective"
-)
-_COLOURS = words("ColorJitter RandomBrightnessContrast HueSaturationValue GaussNoise")
-_MOVES = _RANDOM - _COLOURS | words("Resize CenterCrop LongestMaxSize PadIfNeeded")
-_DATASETS = words(
-    "ImageFolder DatasetFolder CIFAR10 CIFAR100 MNIST FashionMNIST SVHN STL10 Food101 OxfordIIITPet"
-)
-_TRANSFORM = re.compile(r"^(\w+_)?(transforms?|augs?|augment(ation)?s?|tfms?|tf|aug_?fn|albu)")
-_MASK = re.compile(r"^(?:(\w+_)?masks?(_\w+)?|seg(mentation)?|msk|gt|annotation)", re.IGNORECASE)
-_VALIDATION = re.compile(r"(^|_)(val|valid|validation|test)(_|$|tf)")
+_MOVES = _SET.random - _SET.colours | words("Resize CenterCrop LongestMaxSize PadIfNeeded")
 
 
 def albumentations_rules(facts: Facts) -> Iterator[Finding]:
@@ -49,7 +40,6 @@ def albumentations_rules(facts: Facts) -> Iterator[Finding]:
         for compose in facts.script.called("Compose"):
             yield from _steps(facts, compose)
         yield from _normalization(facts)
-        yield from _datasets(facts)
     yield from _versions(facts)
 
 
@@ -99,9 +89,9 @@ def _calls(facts: Facts) -> Iterator[Finding]:
 def _is_transform(facts: Facts, call: ast.Call) -> bool:
     """What `Compose` made is called, or `self.transform(...)` in a file that composes transforms."""
     name, function = last_name(call.func), facts.script.function(call)
-    if name and facts.training.objects.made_by(call.func) == "Compose":
+    if name and facts.values.made_by(call.func) == "Compose":
         return True
-    if not _TRANSFORM.fullmatch(name) or name in facts.script.functions or name in facts.script.imports:
+    if not _RE.transform.fullmatch(name) or name in facts.script.functions or name in facts.script.imports:
         return False
     first = function.args.args[0].arg if function is not None and function.args.args else "self"
     own = isinstance(call.func, ast.Name) or receiver_name(call) in ("self", first)
@@ -119,7 +109,7 @@ def _is_kept_as_dict(facts: Facts, call: ast.Call) -> bool:
 
 def _is_pil(facts: Facts, call: ast.Call) -> bool:
     image = facts.argument(call, "image")
-    source = last_assigned(facts, image) if isinstance(image, ast.Name) else image
+    source = next(iter(facts.values.last(image)), None) if isinstance(image, ast.Name) else image
     source = without_methods(source, ("convert", "resize", "crop"))
     return isinstance(source, ast.Call) and facts.script.qualified(source.func) == "PIL.Image.open"
 
@@ -129,7 +119,7 @@ def _has_mask(facts: Facts, function: Function) -> bool:
     calls = list(calls_in(function))
     if any(keyword_names(call) & {"mask", "masks"} for call in calls):
         return False
-    named = any(_MASK.fullmatch(name) for name in names_in(function))
+    named = any(_RE.mask.fullmatch(name) for name in names_in(function))
     return named or any(_reads_mask(call) for call in calls) or _returns_arrays(facts, function)
 
 
@@ -159,8 +149,8 @@ def _steps(facts: Facts, compose: ast.Call) -> Iterator[Finding]:
         yield trap(calls[at], "behind-tensor", name=names[at])
     if names.count("Normalize") > 1:
         yield trap(compose, "normalized-twice")
-    random = [c for c in calls if last_name(c.func) in _RANDOM and facts.value(c, "p") not in (1, 0)]
-    validates = any(_VALIDATION.search(name.lower()) for name in _names_of(facts, compose))
+    random = [c for c in calls if last_name(c.func) in _SET.random and facts.value(c, "p") not in (1, 0)]
+    validates = any(_RE.validation.search(name.lower()) for name in _names_of(facts, compose))
     if validates and random and "tta" not in facts.script.text:
         yield trap(random[0], "random-validation")
 
@@ -181,18 +171,6 @@ def _normalization(facts: Facts) -> Iterator[Finding]:
         known = isinstance(mean, list) and mean and all(isinstance(m, int | float) for m in mean)
         if _is_of_library(facts, call) and known and max(mean) > 1 and largest and largest > 1:
             yield trap(call, "pixel-mean")
-
-
-def _datasets(facts: Facts) -> Iterator[Finding]:
-    """A transform given to a data set of torchvision, which calls it with the image alone."""
-    for call in facts.script.called(*_DATASETS):
-        name = last_name(call.func)
-        given = facts.argument(call, "transform", 1 if name.endswith("Folder") else None)
-        if given is None or not facts.script.qualified(call.func).startswith("torchvision."):
-            continue
-        sources = facts.values.assigned(given.id, given) if isinstance(given, ast.Name) else [given]
-        if sources and all(is_call(s, "Compose") and _is_of_library(facts, s) for s in sources):
-            yield trap(call, "torchvision", name=name)
 
 
 def _versions(facts: Facts) -> Iterator[Finding]:

@@ -15,35 +15,38 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, told, wrong
-from memory_service.review.source.nodes import is_none, keyword_names, last_name, receiver, word_pairs, words
+from memory_service.review.source.nodes import (
+    calls_in,
+    is_call,
+    is_none,
+    keyword_names,
+    last_name,
+    receiver,
+)
 from memory_service.review.source.script import Script
-from memory_service.review.training.training import KERAS, LIGHTNING
+from memory_service.review.tables import name_lists, name_maps, name_sets, patterns
+from memory_service.review.training import KERAS, LIGHTNING
+
+_LIST = name_lists("parameters")
+_MAP = name_maps("parameters")
+_RE = patterns("parameters")
+_SET = name_sets("parameters")
 
 LARGEST_RATE = {"Adam": 0.05, "AdamW": 0.05, "NAdam": 0.05, "RAdam": 0.05, "SGD": 5.0, "RMSprop": 0.1}
 FINE_TUNING_RATE = 5e-3  # no pretrained transformer is trained at more
-_ENCODER = re.compile(r"(deberta|roberta|electra|bert|mpnet|longformer)[\w.-]*", re.IGNORECASE)
-_ADAPTED = re.compile(r"\bpeft\b|\blora|requires_grad_?\s*(=|\()\s*false", re.IGNORECASE)
 ENCODER_RATE = 5e-4
 """Nor is an encoder of text trained as a whole at more: papers of BERT to DeBERTa search 5e-6 to 3e-4."""
 
 _SHARES = ("label_smoothing", "p", "dropout", "drop_rate", "drop_path_rate", "pct_start", "subsample")
-_BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost|GradientBoosting|dict$)")
-"""Whose `subsample` is a share of the rows; elsewhere it is a number of rows."""
-
-
-_CHECKED = word_pairs(
-    "KFold:sklearn StratifiedKFold:sklearn GroupKFold:sklearn StratifiedGroupKFold:sklearn OneCycleLR:torch "
-    "ReduceLROnPlateau:torch train_test_split:sklearn DataLoader:torch"
-)
-"""Whose these are: a class of that name from elsewhere takes other parameters."""
 
 
 def largest_tuning_rate(script: Script) -> float:
     """For the pretrained transformer of a script, whose every layer learns at one rate."""
-    whole = not _ADAPTED.search(script.text)
-    return ENCODER_RATE if whole and any(map(_ENCODER.search, script.strings)) else FINE_TUNING_RATE
+    whole = not _RE.adapted.search(script.text)
+    return ENCODER_RATE if whole and any(map(_RE.encoder.search, script.strings)) else FINE_TUNING_RATE
 
 
 def parameter_rules(facts: Facts) -> Iterator[Finding]:
@@ -60,32 +63,21 @@ def parameter_rules(facts: Facts) -> Iterator[Finding]:
         yield from _deprecated(facts, call)
 
 
-_GIVES = words(
-    "convert dropna fillna drop_duplicates reset_index set_index rename astype replace drop resize"
-)
-
-
 def _thrown_away(facts: Facts) -> Iterator[Finding]:
     """`img.convert("RGB")`, `df.dropna()` as a statement of its own; the last of a cell is shown."""
     script = facts.script
     for node in script.all(ast.Expr):
         call = node.value
         name = last_name(call.func) if isinstance(call, ast.Call) else ""
-        if name not in _GIVES or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        if name not in _SET.gives or not isinstance(call, ast.Call) or receiver(call) is None:
             continue
         behind = script.lines[(node.end_lineno or node.lineno) :]
         following = next((line for line in behind if line.strip()), "#%%")
-        if (
-            not isinstance(call.func.value, ast.Name)
-            or _LAST.match(following.lstrip())
-            or _changes(facts, call, name)
-        ):
+        shown = not isinstance(receiver(call), ast.Name) or _RE.last.match(following.lstrip())
+        if shown or _changes(facts, call, name):
             continue
         what = ast.unparse(call.func)
         yield finding("result-thrown-away", node, what=what, name=what.split(".")[0])
-
-
-_LAST = re.compile(r"# ?(In\[|%%)")
 
 
 def _changes(facts: Facts, call: ast.Call, name: str) -> bool:
@@ -93,13 +85,10 @@ def _changes(facts: Facts, call: ast.Call, name: str) -> bool:
     script, base = facts.script, receiver(call) or call
     if any(keyword.arg in ("inplace", None) for keyword in call.keywords) or name in script.functions:
         return True
-    made = [last_name(maker.func) for maker in facts.training.objects.makers(base)]
+    made = [last_name(maker.func) for maker in facts.values.makers(base)]
     if name in ("convert", "resize"):
         return not any(one == "open" and script.uses("PIL") for one in made)
-    return not (script.uses("pandas") and any(_TABLE.match(one) for one in made))
-
-
-_TABLE = re.compile(r"read_\w{1,20}$|DataFrame$|merge$|concat$|copy$")
+    return not (script.uses("pandas") and any(_RE.table.match(one) for one in made))
 
 
 def _deterministic(facts: Facts) -> Iterator[Finding]:
@@ -107,10 +96,8 @@ def _deterministic(facts: Facts) -> Iterator[Finding]:
     found: dict[str, ast.Assign] = {}
     for node in facts.script.all(ast.Assign):
         for target in node.targets:
-            if (
-                last_name(getattr(target, "value", target)) == "cudnn"
-                and facts.values.one(node.value) is True
-            ):
+            cudnn = last_name(getattr(target, "value", target)) == "cudnn"
+            if cudnn and facts.values.one(node.value) is True:
                 found[last_name(target)] = node
     if {"deterministic", "benchmark"} <= found.keys():
         yield wrong(found["benchmark"], "benchmark")
@@ -118,7 +105,7 @@ def _deterministic(facts: Facts) -> Iterator[Finding]:
 
 def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     name, open_ended = last_name(call.func), facts.values.open_ended(call)
-    if name in _CHECKED and not facts.script.is_of(call.func, _CHECKED[name]):
+    if name in _MAP.checked and not facts.script.is_of(call.func, _MAP.checked[name]):
         return
     match name:
         case "KFold" | "StratifiedKFold" | "GroupKFold" | "StratifiedGroupKFold":
@@ -133,10 +120,6 @@ def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             "torch"
         ):
             yield wrong(call, "plateau-factor")
-        case "train_test_split" if facts.value(call, "shuffle") is False:
-            stratify = facts.argument(call, "stratify")
-            if stratify is not None and not is_none(stratify):
-                yield wrong(call, "stratify")
         case "DataLoader" if facts.script.uses("torch"):
             yield from _loader(facts, call)
 
@@ -159,7 +142,7 @@ def _shares(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     transforms = facts.script.qualified(call.func).startswith(("albumentations.", "torchvision.transforms."))
     random = transforms or name.startswith(("Dropout", "Random"))
     for parameter in _SHARES:
-        if (parameter == "p" and not random) or (parameter == "subsample" and not _BOOSTED.search(name)):
+        if (parameter == "p" and not random) or (parameter == "subsample" and not _RE.boosted.search(name)):
             continue
         number = facts.number(call, parameter, 0 if parameter == "p" and name == "Dropout" else None)
         if number is not None and not 0 <= number <= 1:
@@ -238,10 +221,8 @@ def _imports(facts: Facts) -> Iterator[Finding]:
         if any(facts.script.around(node, ast.Try)):
             continue
         module = node.module or ""
-        yield from (
-            wrong(node, "module-gone", module=module, instead=removed.instead)
-            for removed in removed_of(module)
-        )
+        for removed in removed_of(module):
+            yield wrong(node, "module-gone", module=module, instead=removed.instead)
         for alias in node.names:
             for removed in removed_of(f"{module}.{alias.name}"):
                 yield wrong(node, "name-gone", module=module, name=alias.name, instead=removed.instead)
@@ -267,7 +248,7 @@ def _unknown_arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 def _removed(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     """The call itself, an argument of it, or a value of an argument is removed."""
     name, qualified = last_name(call.func), facts.script.qualified(call.func)
-    made = facts.training.objects.made_by(receiver(call)) if name == "fit" else ""
+    made = facts.values.made_by(receiver(call)) if name == "fit" else ""
     fit = next((f"{family}.fit" for family in ("LGBM", "XGB") if made.startswith(family)), "")
     for removed in (one for known in (name, qualified, fit, "*") for one in removed_of(known)):
         library = removed.library
@@ -307,3 +288,120 @@ def _deprecated(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     if of_torchvision and "pretrained" in keyword_names(call):
         name = last_name(call.func)
         yield wrong(call, "torchvision-pretrained", name=name)
+
+
+_STOPPING = ("early_stopping_rounds", "early_stopping_round")
+_LIBRARIES = {
+    "lightgbm": re.compile(r"lightgbm\.(train|cv)$|LGBM"),
+    "xgboost": re.compile(r"xgboost\.(train|cv)$|XGB(RF)?(Class|Regr|Rank)"),
+    "catboost": re.compile(r"catboost\.(train|cv)$|CatBoost(Classifier|Regressor|Ranker)?$"),
+}
+"""What trains, and which classes train."""
+
+_BOOSTED_TREES = shipped_table(__package__, "boosted_trees.toml")
+LEAST_RATE = 0.002  # below 0.02 every gain is within the noise (docs/methods/boosting_rounds.md)
+_MULTICLASS = {
+    "lightgbm.train": ("multiclass", "multiclassova", "softmax"),
+    "xgboost.train": ("multi:softmax", "multi:softprob"),
+}
+
+
+def boosting_rules(facts: Facts) -> Iterator[Finding]:
+    """wrong-parameter of boosted trees."""
+    for call in facts.script.calls:
+        yield from _nothing_to_stop_by(facts, call)
+        library = _library(facts, call)
+        if not library:
+            continue
+        params = facts.given(call, 0 if last_name(call.func) in ("train", "cv") else None)
+        yield from _classes(facts, call, params)
+        yield from _values(facts, library, params)
+        if library == "catboost" and (facts.values.text(params.get("task_type")) or "").upper() == "GPU":
+            yield from _refused_on_card(facts, call, params)
+
+
+def _library(facts: Facts, call: ast.Call) -> str:
+    names = last_name(call.func), facts.script.qualified(call.func)
+    library = next((known for known, trains in _LIBRARIES.items() if any(map(trains.match, names))), "")
+    return library if library != "catboost" or facts.script.uses("catboost") else ""
+
+
+def _classes(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
+    """An objective and a number of classes that do not go together."""
+    objective = facts.values.text(params.get("objective"))
+    complete = not facts.values.entries(facts.argument(call, "params", 0)).open
+    multiclass = _MULTICLASS.get(facts.script.qualified(call.func), ())
+    if complete and objective in multiclass and not {"num_class", "num_classes"} & set(params):
+        yield wrong(call, "num-class-missing", objective=objective)
+    count = facts.values.number(params.get("num_class"))
+    if objective in ("binary", "regression") and count is not None and count > 1:
+        yield wrong(call, "num-class-refused", objective=objective, count=count)
+
+
+def _values(facts: Facts, library: str, params: dict[str, ast.AST]) -> Iterator[Finding]:
+    """Values that the library does not know, or that are out of range."""
+    values = facts.values
+    if values.text(params.get("tree_method")) == "gpu_hist":
+        yield wrong(params["tree_method"], "gpu-hist")
+    objectives = ("loss_function", "objective") if library == "catboost" else ()
+    for key in ("metric", "eval_metric", *objectives):
+        found = values.one(params.get(key))
+        for name in found if isinstance(found, list) else [found]:
+            instead = _BOOSTED_TREES["metrics"][library].get(name) if isinstance(name, str) else None
+            if instead:
+                yield wrong(params[key], "metric-unknown", library=library, name=name, instead=instead)
+    for key in _BOOSTED_TREES["ignored"].keys() & params if library == "xgboost" else ():
+        yield wrong(params[key], "ignored", key=key, instead=_BOOSTED_TREES["ignored"][key])
+    device = values.text(params.get("task_type"))
+    if library == "catboost" and device is not None and device.upper() not in ("CPU", "GPU"):
+        yield wrong(params["task_type"], "task-type", device=device)
+    place = params.get("learning_rate") or params.get("eta")
+    rate = values.number(place)
+    if place is not None and rate is not None and not LEAST_RATE <= rate <= 1:
+        what = "over 1" if rate > 1 else "so low that rounds end before the gains do"
+        yield wrong(values.origin(place), "boosting-rate", rate=rate, what=what)
+    for key in _LIST.shares_of_rows:
+        share = values.number(params.get(key))
+        if share is not None and not 0 < share <= 1:
+            yield wrong(params[key], "share-of-rows", key=key, share=share)
+
+
+def _refused_on_card(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
+    """What CatBoost takes on the processor only (its issues 983 and 1792)."""
+    pairwise = "Pairwise" in str(facts.values.one(params.get("loss_function")))
+    for name in ("rsm", "colsample_bylevel"):
+        share = facts.values.number(params.get(name))
+        if share is not None and share != 1 and not pairwise:
+            yield wrong(params[name], "refused-on-card", name=name)
+    for fit in facts.training.fits:
+        given = facts.argument(fit.call, "callbacks")
+        if given is not None and call in facts.values.makers(receiver(fit.call)):
+            yield wrong(given, "callbacks-on-card")
+
+
+def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """Early stopping without rows to judge by is refused."""
+    if facts.values.open_ended(call):
+        return
+    qualified, model = facts.script.qualified(call.func), receiver(call)
+    if qualified in ("lightgbm.train", "xgboost.train"):
+        rows = "valid_sets" if qualified.startswith("lightgbm") else "evals"
+        if facts.argument(call, rows, 3) is None and _stops_early(facts, call):
+            fix = "valid_sets=[valid]" if rows == "valid_sets" else 'evals=[(valid, "valid")]'
+            yield wrong(call, "no-rows-to-stop-by", rows=rows, fix=fix)
+    if last_name(call.func) == "fit" and model is not None and len(call.args) <= 3:
+        makers = facts.values.makers(model)
+        if len(makers) != 1 or not _RE.trees.match(last_name(makers[0].func)):
+            return
+        if any(facts.argument(call, name) is not None for name in ("eval_set", "eval_X")):
+            return
+        if _stops_early(facts, makers[0]) or _stops_early(facts, call):
+            yield wrong(call, "no-rows-to-stop-by", rows="eval_set", fix="eval_set=[(X_valid, y_valid)]")
+
+
+def _stops_early(facts: Facts, call: ast.Call) -> bool:
+    given = facts.given(call, 0)
+    if any(facts.values.number(given.get(name)) is not None for name in _STOPPING):
+        return True
+    callbacks = [*calls_in(given["callbacks"])] if "callbacks" in given else []
+    return any(is_call(one, "early_stopping", "EarlyStopping") for one in callbacks)

@@ -7,39 +7,19 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from memory_service.review.analysis.activations import new_heads
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import keyword_names, last_name, receiver, words, words_in
+from memory_service.review.rules.activations import new_heads
+from memory_service.review.source.nodes import keyword_names, last_name, receiver, words_in
+from memory_service.review.tables import name_maps, name_sets, patterns
+
+_MAP = name_maps("timm")
+_RE = patterns("timm")
+_SET = name_sets("timm")
 
 trap = partial(finding, "timm-trap")
 
-_LOSSES = words(
-    "AsymmetricLossMultiLabel AsymmetricLossSingleLabel BinaryCrossEntropy JsdCrossEntropy "
-    "LabelSmoothingCrossEntropy SoftTargetCrossEntropy PolyCrossEntropy PolyBinaryCrossEntropy TwoWayLoss "
-    "ZlprLoss DistributionBalancedLoss asymmetric_loss binary_cross_entropy cross_entropy jsd"
-)
-_SUBMODULE = re.compile(r"^timm\.(loss|scheduler|optim)(?=\.|$)")
-"""Modules that `import timm` alone does not load."""
 
-_HEADS = {
-    "classifier": r"(tf_)?(efficientnet|mobilenet|mixnet|densenet|mnasnet|fbnet|ghostnet|hardcorenas|tinynet|"
-    r"lcnet)|hrnet",
-    "fc": r"(resnet|resnext|seresnet|seresnext|wide_resnet|ecaresnet|skresnet|res2net|gluon_resnet|resnest|"
-    r"inception|xception)(?!v2)",
-    "head": r"(vit|deit|beit|eva|xcit|cait|mixer|levit|pit|convnext|swin|regnet|nfnet|maxvit|coatnet|"
-    r"tiny_vit)",
-}
-"""Attribute that holds the head -> names of the networks."""
-
-_FIXED_SIZE = re.compile(
-    r"^(vit|deit|beit|swin|eva|cait|mixer|volo|xcit|crossvit|twins|tnt|gmlp|resmlp|maxvit|"
-    r"coatnet)\w*?_(\d{3})(\.|$)"
-)
-_CONFIGURES = words(
-    "resolve_data_config resolve_model_data_config pretrained_cfg default_cfg num_features feature_info"
-)
-_PREDICTS = re.compile(r"^(predict|infer|inference|submit|submission|test|tta)(_|$)", re.IGNORECASE)
 MOST_READ = 60  # uses of a name that are looked at
 
 
@@ -55,7 +35,7 @@ def timm_rules(facts: Facts) -> Iterator[Finding]:
 def _modules(facts: Facts) -> Iterator[Finding]:
     script = facts.script
     for named in script.all(ast.Attribute):
-        part = _SUBMODULE.match(script.qualified(named))
+        part = _RE.submodule.match(script.qualified(named))
         if part and not any(m == part[0] or m.startswith(part[0] + ".") for m in script.modules):
             yield trap(named, "submodule", part=part[0], attribute=part[1])
     for node in script.all(ast.ImportFrom):
@@ -63,8 +43,8 @@ def _modules(facts: Facts) -> Iterator[Finding]:
         if f"{node.module}.".startswith("timm.models.layers."):
             yield trap(node, "layers", names=", ".join(names))
         for name in names if node.module == "timm.loss" else ():
-            if name not in _LOSSES and name.endswith(("Loss", "Entropy", "loss")):
-                classes = ", ".join(sorted(n for n in _LOSSES if n[0].isupper()))
+            if name not in _SET.losses and name.endswith(("Loss", "Entropy", "loss")):
+                classes = ", ".join(sorted(n for n in _SET.losses if n[0].isupper()))
                 yield trap(node, "loss-unknown", name=name, classes=classes)
 
 
@@ -115,7 +95,7 @@ def _weights_loaded(facts: Facts, network: ast.Call, networks: list[ast.Call]) -
         function = script.function(load)
         since = order[network] if function is script.function(network) else 0
         trained = (order[step] for step in facts.training.backwards if script.function(step) is function)
-        predicts = function is not None and _PREDICTS.search(function.name)
+        predicts = function is not None and _RE.predicts.search(function.name)
         if since <= order[load] and not predicts and not any(since < at < order[load] for at in trained):
             return True
     return False
@@ -137,7 +117,7 @@ def _configures(facts: Facts, node: ast.AST) -> bool:
         above = facts.script.parents.get(above)
     if isinstance(above, ast.Call):
         above = above.func
-    return isinstance(above, ast.Name | ast.Attribute) and last_name(above) in _CONFIGURES
+    return isinstance(above, ast.Name | ast.Attribute) and last_name(above) in _SET.configures
 
 
 def _head_replaced(facts: Facts) -> bool:
@@ -148,15 +128,15 @@ def _head_replaced(facts: Facts) -> bool:
 
 def _wrong_head(facts: Facts, name: str) -> Iterator[Finding]:
     """`model.fc = nn.Linear(...)` on a network whose head has another name does nothing."""
-    right = next((head for head, pattern in _HEADS.items() if re.match(pattern, name)), None)
+    right = next((head for head, pattern in _MAP.heads.items() if re.match(pattern, name)), None)
     for node, target in new_heads(facts.script) if right else ():
-        if target.attr != right and facts.training.objects.made_by(target.value) == "create_model":
+        if target.attr != right and facts.values.made_by(target.value) == "create_model":
             yield trap(node, "wrong-head", name=name, right=right, head=target.attr)
 
 
 def _wrong_size(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     name, size = facts.text(call, "model_name", 0) or "", facts.image_size
-    fixed = _FIXED_SIZE.match(name)
+    fixed = _RE.fixed_size.match(name)
     if fixed is None or size is None or keyword_names(call) & {"img_size", "dynamic_img_size"}:
         return
     resized = facts.script.called("Resize", "RandomResizedCrop", "CenterCrop")
@@ -179,7 +159,7 @@ def _schedules(facts: Facts) -> Iterator[Finding]:
         schedule = receiver(call)
         if call.args or call.keywords or schedule is None:
             continue
-        made_by = facts.training.objects.made_by(schedule)
+        made_by = facts.values.made_by(schedule)
         imported = facts.script.imports.get(made_by, "").startswith("timm.scheduler")
         if last_name(schedule) in built or (made_by.endswith("LRScheduler") and imported):
             yield trap(call, "schedule", schedule=made_by or "schedules")

@@ -9,20 +9,270 @@ and the objects of classes of the file that it may be (`instances`). All values 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+import math
+import operator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from typing import Any
 
-from memory_service.review.constants.assignments import assignments, attributes, command_line, is_trial
-from memory_service.review.constants.computed import MOST_VALUES, Known, Unknown, computed
-from memory_service.review.constants.mappings import Entries, Mappings, fields, instances
-from memory_service.review.source.nodes import Function, all_parameters, is_call, last_name, receiver, words
+from memory_service.review.source.nodes import (
+    Function,
+    all_parameters,
+    grouped,
+    is_call,
+    is_of_self,
+    last_name,
+    receiver,
+    targets_of,
+    unpacked,
+    words,
+)
 from memory_service.review.source.script import Script
+from memory_service.review.tables import patterns
+from memory_service.review.values.mappings import Entries, Mappings, fields, instances
+
+_RE = patterns("values")
+
+MOST_VALUES = 8
+_LONGEST_TEXT = 2_000
+LARGEST = 10**18
+LONGEST_LIST = 5_000
+
+
+class Unknown(Exception):
+    """A part is not known, or may be several things."""
+
+
+Known = list[Any] | None  # values that are possible, or None for "unknown"
+Of = Callable[[ast.AST], Known]
+Operation = Callable[[Any, Any], Any]
+
+
+def bounded(value: Any) -> Any:
+    """The value. ArithmeticError where it is too large to go on with."""
+    if isinstance(value, int | float) and (not math.isfinite(value) or abs(value) > LARGEST):
+        raise ArithmeticError
+    if isinstance(value, str | list | tuple) and len(value) > LONGEST_LIST:
+        raise ArithmeticError
+    return value
+
+
+def _times(a: Any, b: Any) -> Any:
+    if not isinstance(a, int | float) or not isinstance(b, int | float):
+        length = len(a) * b if isinstance(b, int) else len(b) * a
+        if length > LONGEST_LIST:
+            raise ArithmeticError
+    return a * b
+
+
+def _power(a: Any, b: Any) -> Any:
+    if abs(b) > 64 or abs(a) > 10**6 or (abs(a) > 1 and abs(b) * math.log2(abs(a)) > 64):
+        raise ArithmeticError
+    return a**b
+
+
+ARITHMETIC: Mapping[type[ast.AST], Operation] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: _times, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: lambda a, b: a % b if not isinstance(a, str) else None,
+    ast.Pow: _power,
+}  # fmt: skip
+_COMPARED: Mapping[type[ast.AST], Operation] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Is: operator.is_, ast.IsNot: operator.is_not,
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+    ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
+}  # fmt: skip
+BUILTINS: Mapping[str, Callable[..., Any]] = {
+    "int": int, "float": float, "bool": bool, "max": max, "min": min, "round": round, "len": len, "abs": abs,
+    "list": list, "tuple": list, "sum": sum,
+    "str": lambda value: str(value) if isinstance(value, str | int | float) else None,
+    "range": lambda *a: list(range(*a)) if len(range(*a)) <= LONGEST_LIST else None,
+}  # fmt: skip
+
+
+def _pairs(operation: Operation, left: Known, right: Known) -> Known:
+    """An operation of every value of one side with every value of the other."""
+    if left is None or right is None or len(left) * len(right) > MOST_VALUES:
+        return None
+    return [bounded(operation(a, b)) for a in left for b in right]
+
+
+def _single(found: Known) -> Any:
+    """The one value. Unknown where there is none, or several."""
+    if found is None or len(found) != 1:
+        raise Unknown
+    return found[0]
+
+
+def computed(of: Of, node: ast.AST) -> Known:
+    """The values of an expression, given those of its parts; None where that is unknown."""
+    match node:
+        case ast.Constant(value=value):
+            return [bounded(value) if type(value) is int else value]
+        case ast.Subscript(value=base, slice=inner):
+            key = _single(of(inner))
+            listed = of(base) or () if isinstance(key, int) else ()
+            return [value[key] for value in listed if isinstance(value, list | tuple | str)] or None
+        case ast.List() | ast.Tuple() | ast.Set():
+            return _sequence(of, node)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC:
+            return _pairs(ARITHMETIC[type(op)], of(left), of(right))
+        case ast.UnaryOp(op=op, operand=operand):
+            change = {ast.Not: operator.not_, ast.USub: operator.neg}.get(type(op), operator.pos)
+            found = of(operand)
+            return [change(value) for value in found] if found is not None else None
+        case ast.BoolOp(op=op, values=[left, *others]):
+            first = _single(of(left))
+            ends = bool(first) is isinstance(op, ast.Or)
+            return [first] if ends else of(others[0]) if len(others) == 1 else None
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return _pairs(_COMPARED[type(op)], of(left), of(right))
+        case ast.JoinedStr():
+            return _joined(of, node)
+        case ast.Call():
+            return _call(of, node)
+    return None
+
+
+def _sequence(of: Of, node: ast.List | ast.Tuple | ast.Set) -> Known:
+    if len(node.elts) > LONGEST_LIST or (isinstance(node, ast.List) and not node.elts):
+        return None  # an empty list is one to be filled
+    out: list[Any] = []
+    for item in node.elts:
+        value = _single(of(item.value if isinstance(item, ast.Starred) else item))
+        if isinstance(item, ast.Starred) and not isinstance(value, list):
+            return None
+        out += value if isinstance(item, ast.Starred) else [value]
+    return [out]
+
+
+def _joined(of: Of, node: ast.JoinedStr) -> Known:
+    inner = (part.value if isinstance(part, ast.FormattedValue) else part for part in node.values)
+    parts = [_single(of(part)) for part in inner]
+    text = "".join(map(str, parts))
+    known = all(isinstance(part, str | int | float) for part in parts) and len(text) <= _LONGEST_TEXT
+    return [text] if known else None
+
+
+def _call(of: Of, node: ast.Call) -> Known:
+    name = last_name(node.func)
+    if name in ("startswith", "endswith") and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
+        return _pairs(lambda a, b: getattr(str(a), name)(b), of(node.func.value), of(node.args[0]))
+    function = BUILTINS.get(name) if isinstance(node.func, ast.Name) else None
+    if function is None or node.keywords:
+        return None
+    return [bounded(function(*(_single(of(argument)) for argument in node.args)))]
+
+
+Assigned = dict[tuple[ast.AST, str], list[ast.AST | None]]
+
+
+def assignments(script: Script) -> Assigned:
+    """(scope, name) -> what it is set to; None for what comes from a loop, an unpacking or `with`."""
+    pairs = (pair for target, value in _settings(script) for pair in unpacked(target, value))
+    named = ((item, given) for item, given in pairs if isinstance(item, ast.Name))
+    out: Assigned = grouped(((script.scope(item), item.id), given) for item, given in named)
+    for stated in script.all(ast.Global):
+        for name in stated.names:
+            inner = out.pop((script.scope(stated), name), [])
+            out[script.tree, name] = [*out.get((script.tree, name), []), *inner]
+    return {key: _without_retries(script, operand) for key, operand in out.items()}
+
+
+def _settings(script: Script) -> Iterator[tuple[ast.AST, ast.AST | None]]:
+    """Every target with what is put there."""
+    yield from ((target, node.value) for node in script.all(ast.Assign) for target in node.targets)
+    yield from ((stated.target, stated.value) for stated in script.all(ast.AnnAssign) if stated.value)
+    yield from ((walrus.target, walrus.value) for walrus in script.all(ast.NamedExpr))
+    yield from ((loop.target, None) for loop in script.all(ast.For))
+    yield from ((item.optional_vars, None) for item in script.all(ast.withitem) if item.optional_vars)
+    for change in script.all(ast.AugAssign):
+        retried = any(script.around(change, ast.ExceptHandler, ast.For, ast.While))
+        if isinstance(change.target, ast.Name) and not retried:
+            yield change.target, None
+
+
+def _without_retries(script: Script, value: list[ast.AST | None]) -> list[ast.AST | None]:
+    """What an `except` sets (a batch halved when memory is out) is not what a run starts with; nor is what
+    a trial run sets: `if args.debug: args.epochs = 2`."""
+    first = [node for node in value if node is None or not any(script.around(node, ast.ExceptHandler))]
+    return [node for node in first if node is None or not of_trial(script, node)] or first or value
+
+
+def is_trial(script: Script, test: ast.AST) -> bool:
+    """`DEBUG`, `args.debug`, `cfg["debug"]`: a condition of trial runs, which the file does not switch on."""
+    name = last_name(test)
+    if isinstance(test, ast.Subscript) and isinstance(test.slice, ast.Constant):
+        name = str(test.slice.value)
+    return bool(_RE.trial.search(name)) and name not in _switched_on(script)
+
+
+def _switched_on(script: Script) -> set[str]:
+    """Names that are set to True."""
+    true = (n for n in script.all(ast.Assign) if isinstance(n.value, ast.Constant) and n.value.value is True)
+    return {last_name(target) for node in true for target in node.targets}
+
+
+def of_trial(script: Script, node: ast.AST) -> bool:
+    """Whether a place runs in trials alone."""
+    below = node
+    for up in script.above(node):
+        if isinstance(up, ast.If):
+            negated = isinstance(up.test, ast.UnaryOp) and isinstance(up.test.op, ast.Not)
+            test = up.test.operand if isinstance(up.test, ast.UnaryOp) and negated else up.test
+            if below in (up.orelse if negated else up.body) and is_trial(script, test):
+                return True
+        below = up
+    return False
+
+
+def attributes(script: Script) -> dict[str, dict[str, list[ast.AST]]]:
+    """Class or variable -> attribute -> what it is set to: class bodies, `self.x =`, `cfg.x =`."""
+    out: dict[str, dict[str, list[ast.AST]]] = defaultdict(lambda: defaultdict(list))
+    for owner in script.all(ast.ClassDef):
+        for base in owner.bases:
+            for name, values in out.get(last_name(base), {}).items():
+                out[owner.name][name] = list(values)
+        for statement in owner.body:
+            for target in targets_of(statement):
+                for item, value in unpacked(target, getattr(statement, "value", None)):
+                    if isinstance(item, ast.Name) and value is not None:
+                        out[owner.name][item.id] = [value]
+    for node in script.all(ast.Assign):
+        for target in node.targets:
+            for item, value in unpacked(target, node.value):
+                if isinstance(item, ast.Attribute) and value is not None and not of_trial(script, node):
+                    holder = last_name(item.value)
+                    around = script.class_of(node) if holder in ("self", "cls") else None
+                    out[around.name if around is not None else holder][item.attr].append(value)
+    return out
+
+
+def command_line(script: Script) -> dict[str, list[ast.AST]]:
+    """Attribute of the parsed arguments -> defaults of `add_argument`, `click.option`."""
+    out: dict[str, list[ast.AST]] = defaultdict(list)
+    for call in script.called("add_argument", "option"):
+        flags = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        named = {k.arg: k.value for k in call.keywords if k.arg}
+        flag = next((f for f in flags if f.startswith("--")), flags[0] if flags else "")
+        stated = named.get("dest")
+        name = stated.value if isinstance(stated, ast.Constant) else flag.lstrip("-").replace("-", "_")
+        action = named.get("action")
+        if "default" in named:
+            out[str(name)].append(named["default"])
+        elif isinstance(action, ast.Constant) and action.value in ("store_true", "store_false"):
+            out[str(name)].append(ast.Constant(action.value == "store_false"))
+    return dict(out)
+
 
 DEEPEST = 40
 DEEPEST_DEFINITION = 8  # names, attributes and calls followed to where something is written
 MOST_SOURCES = 24  # assignments of one name that are looked at: a name set more often says nothing
+DEEPEST_MAKER = 5
+MOST_BRANCHES = 6  # in which a name is set, before a place
+_MOVED = ("to", "cuda", "cpu", "eval", "train")
+_WRAPPERS = ("clone", "deepcopy", "compile", "prepare", "DataParallel")
 MOST_QUESTIONS = 6  # questions that one question leads to within one another: the key of a key of a dict
 MOST_STEPS = 4_000
 MOST_STEPS_IN_ALL = 400_000
@@ -123,6 +373,44 @@ class Values:
         if deep > DEEPEST_DEFINITION or len(found) != 1 or not hasattr(found[0], "lineno"):
             return node
         return self.origin(found[0], deep + 1)  # type: ignore[arg-type]
+
+    def made_by(self, node: ast.AST | None) -> str:
+        """The class or function whose call a name holds: `m = LGBMClassifier(...)` -> "LGBMClassifier"."""
+        return next((last_name(maker.func) for maker in self.makers(node)), "")
+
+    def makers(self, node: ast.AST | None, deep: int = 0) -> list[ast.Call]:
+        """Calls of constructors that an object may come from, through names, attributes and helpers of the
+        file: `m = model(); m.fit(X)` with `def model(): return LGBMRegressor(...)`."""
+        if node is None or deep > DEEPEST_MAKER:
+            return []
+        if not isinstance(node, ast.Call):
+            return [m for s in self.sources(node) for m in self.makers(s, deep + 1)]
+        name = last_name(node.func)
+        if name in _MOVED and isinstance(node.func, ast.Attribute):
+            return self.makers(node.func.value, deep + 1)
+        if name in _WRAPPERS and node.args:
+            return self.makers(node.args[0], deep + 1)
+        given = self.returned_by(node.func)[::-1] if name not in self.script.classes and name != "fit" else []
+        return [m for g in given[-4:] for m in self.makers(g, deep + 1)] or [node]
+
+    def returned_by(self, name: ast.AST) -> list[ast.expr]:
+        """What a function or method of the file returns, or a lambda."""
+        functions = self.script.functions.get(last_name(name), [])
+        if functions and (isinstance(name, ast.Name) or is_of_self(name)):
+            return self.script.returned(functions[0])
+        return [s.body for s in self.sources(name) if isinstance(s, ast.Lambda)][:1]
+
+    def last(self, node: ast.Name) -> list[ast.AST]:
+        """What a name may be at a place of its function: set last, and before it where a branch set that."""
+        script, order, out = self.script, self.script.order, list[ast.AST]()
+        around = set(script.above(node))
+        for stated in reversed(script.set_in.get((script.function(node), node.id), [])):
+            direct = any(isinstance(t, ast.Name) and t.id == node.id for t in stated.targets)
+            if direct and order[stated] < order[node] and stated not in around:
+                out.append(stated.value)
+                if set(script.around(stated, ast.If)) <= around or len(out) == MOST_BRANCHES:
+                    break
+        return out
 
     # --- one step towards where an expression is written
 

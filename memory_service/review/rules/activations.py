@@ -10,25 +10,19 @@ from memory_service.review.facts import Facts
 from memory_service.review.source.nodes import (
     bases_of,
     calls_in,
-    grouped,
     is_call,
     is_of_self,
     last_name,
     receiver,
     without_methods,
-    word_pairs,
-    words,
 )
 from memory_service.review.source.script import Script
+from memory_service.review.tables import name_maps, name_sets
 
-_ACTIVATIONS = word_pairs(
-    "softmax:softmax Softmax:softmax sigmoid:sigmoid Sigmoid:sigmoid log_softmax:log_softmax "
-    "LogSoftmax:log_softmax sigmoid_:sigmoid softmax2d:softmax logsigmoid:log_sigmoid"
-)
-SHAPES = words(
-    "squeeze view reshape flatten float unsqueeze contiguous to permute transpose mean cpu type_as double"
-)
-"""Methods that leave the values as they are."""
+_MAP = name_maps("activations")
+_SET = name_sets("activations")
+
+SHAPES = _SET.shapes
 
 _HEADS = ("fc", "classifier", "head", "heads", "last_linear")
 _SMP = "segmentation_models_pytorch."
@@ -44,14 +38,14 @@ def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
     if isinstance(node, ast.Attribute):
         return "none" if node.attr == "logits" else None
     if isinstance(node, ast.Name):
-        given = _possible(facts, node) or facts.values.sources(node)[:8]
+        given = facts.values.last(node) or facts.values.sources(node)[:8]
         found = {activation_of(facts, one, deep + 2 - (len(given) == 1)) for one in given}
         return found.pop() if len(found) == 1 else None
     if not isinstance(node, ast.Call):
         return None
     name = last_name(node.func)
-    if name in _ACTIVATIONS and not is_of_self(node.func):
-        return _ACTIVATIONS[name]
+    if name in _MAP.activations and not is_of_self(node.func):
+        return _MAP.activations[name]
     if name in SHAPES and isinstance(node.func, ast.Attribute):
         return activation_of(facts, node.func.value, deep + 1)
     return "none" if name in ("Linear", "Conv2d", "Conv1d") else _of_module(facts, node, deep)
@@ -59,7 +53,7 @@ def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
 
 def units_of(facts: Facts, node: ast.AST | None, deep: int = 0) -> float | None:
     """How many outputs a network has, by its last linear layer; None: unknown."""
-    made = facts.training.objects.makers(node)
+    made = facts.values.makers(node)
     if len(made) != 1 or deep > DEEPEST:
         return None
     if is_call(made[0], "Linear"):
@@ -67,9 +61,8 @@ def units_of(facts: Facts, node: ast.AST | None, deep: int = 0) -> float | None:
     if is_call(made[0], "Sequential") and made[0].args:
         return units_of(facts, made[0].args[-1], deep + 1)
     returned = _outputs(facts, facts.script.classes.get(last_name(made[0].func)))
-    last = (
-        without_methods(returned[0], SHAPES) if len(returned) == 1 and not is_laid_out(returned[0]) else None
-    )
+    plain = len(returned) == 1 and not is_laid_out(returned[0])
+    last = without_methods(returned[0], SHAPES) if plain else None
     layer = last.func if isinstance(last, ast.Call) and is_of_self(last.func) else None
     return units_of(facts, layer, deep + 1)
 
@@ -92,7 +85,7 @@ def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
         return _returned(facts, script.class_of(call), deep)
     named = isinstance(call.func, ast.Name) or is_of_self(call.func)
     sources = facts.values.sources(call.func) if named else []
-    for maker in (m for source in sources for m in facts.training.objects.makers(source)):
+    for maker in (m for source in sources for m in facts.values.makers(source)):
         made = script.classes.get(last_name(maker.func))
         found = _of_constructor(facts, maker, deep) if made is None else _returned(facts, made, deep)
         if made is not None or found is not None:
@@ -125,7 +118,7 @@ def new_heads(script: Script) -> Iterator[tuple[ast.Assign, ast.Attribute]]:
 
 def _wrapped_since(facts: Facts, call: ast.Call, head: ast.Assign) -> bool:
     """`net = nn.Sequential(net, nn.LogSoftmax(1))` behind the new head: what wraps it is the output now."""
-    last = last_assigned(facts, call.func) if isinstance(call.func, ast.Name) else None
+    last = next(iter(facts.values.last(call.func)), None) if isinstance(call.func, ast.Name) else None
     if last is None or facts.script.order[last] < facts.script.order[head]:
         return False
     return any(is_call(c, "Sequential") for c in calls_in(last))
@@ -135,8 +128,8 @@ def _of_constructor(facts: Facts, call: ast.AST | None, deep: int) -> str | None
     if not isinstance(call, ast.Call) or deep > DEEPEST:
         return None
     name, qualified = last_name(call.func), facts.script.qualified(call.func)
-    if name in _ACTIVATIONS:
-        return _ACTIVATIONS[name]
+    if name in _MAP.activations:
+        return _MAP.activations[name]
     if name in ("Linear", "Conv2d", "LazyLinear", "create_model"):
         return "none"
     if name == "Sequential":
@@ -145,7 +138,7 @@ def _of_constructor(facts: Facts, call: ast.AST | None, deep: int) -> str | None
     if qualified.startswith(_SMP) and "." not in qualified.removeprefix(_SMP):
         given, activation = facts.argument(call, "activation"), facts.value(call, "activation")
         unset = given is None or (activation is None and isinstance(given, ast.Constant))
-        return "none" if unset else _ACTIVATIONS.get(str(activation))
+        return "none" if unset else _MAP.activations.get(str(activation))
     return None
 
 
@@ -160,30 +153,3 @@ def _returned(facts: Facts, owner: ast.ClassDef | None, deep: int) -> str | None
     certain = (value for value in _outputs(facts, owner) if not any(facts.script.around(value, ast.If)))
     found = {activation_of(facts, value, deep + 1) for value in certain}
     return found.pop() if len(found) == 1 else None
-
-
-def last_assigned(facts: Facts, node: ast.Name) -> ast.AST | None:
-    """What a name was set to last before a place of its function."""
-    return next(iter(_possible(facts, node)), None)
-
-
-def _possible(facts: Facts, node: ast.Name) -> list[ast.AST]:
-    """What a name may be at a place of its function: set last, and before it where a branch set that."""
-    script, order, out = facts.script, facts.script.order, list[ast.AST]()
-    around = set(script.above(node))
-    named = facts.once(_assigned_to).get((script.function(node), node.id), [])
-    for assigned in reversed([one for one in named if order[one] < order[node] and one not in around]):
-        out.append(assigned.value)
-        if set(script.around(assigned, ast.If)) <= around or len(out) == MOST_BRANCHES:
-            break
-    return out
-
-
-MOST_BRANCHES = 6
-
-
-def _assigned_to(facts: Facts) -> dict[tuple[ast.AST | None, str], list[ast.Assign]]:
-    """(function, name) -> what sets it there, in order."""
-    stated = ((t, one) for one in facts.script.all(ast.Assign) for t in one.targets)
-    names = ((t.id, one) for t, one in stated if isinstance(t, ast.Name))
-    return grouped(((facts.script.function(one), name), one) for name, one in names)

@@ -1,17 +1,20 @@
 """Where the script trains: loops over batches, epochs and folds; fits of the frameworks.
 
 A loop over epochs is found from the backward pass outwards, through functions of the file; what an
-imported helper does (`train_one_epoch(...)`) is believed."""
+imported helper does (`train_one_epoch(...)`) is believed. Loops end by the
+clock, by a score that gains no more, or only by a NaN.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice, takewhile
 from typing import Literal
 
-from memory_service.review.constants.values import Values
 from memory_service.review.source.nodes import (
     bases_of,
     calls_in,
@@ -20,26 +23,195 @@ from memory_service.review.source.nodes import (
     names_in,
     receiver,
     receiver_name,
+    roots,
+    unpacked,
     words,
     words_in,
 )
 from memory_service.review.source.script import Script
-from memory_service.review.training.construction import AnyLoop, Folds, Objects, Stopping
+from memory_service.review.tables import name_lists, name_sets, patterns
+from memory_service.review.values.values import Values
+
+_LIST = name_lists("training")
+_RE = patterns("training")
+_SET = name_sets("training")
+
+AnyLoop = ast.For | ast.While
+
+_ENDS = ast.Break | ast.Return | ast.Raise
+
+
+@dataclass
+class Stopping:
+    """The ends of the loops of one script."""
+
+    script: Script
+    values: Values
+
+    def clocked(self, place: ast.AST | list[ast.stmt]) -> bool:
+        """Whether something under a place (functions of the file included) stops by the clock."""
+        for node in self.script.within(place):
+            match node:
+                case ast.If(test=test) if _changes_course(node) and self.is_clock(test):
+                    return True
+                case ast.While(test=test) | ast.IfExp(test=test) | ast.Return(value=ast.Compare() as test):
+                    if self.is_clock(test):
+                        return True
+        return False
+
+    def is_clock(self, test: ast.AST, deep: int = 0) -> bool:
+        """Whether a condition asks the time: directly, by a name that says so, or by a function that does."""
+        for node in ast.walk(test):
+            if isinstance(node, ast.Call):
+                inside = self.script.resolve(node.func) if deep < 3 else []
+                called = [node, *(call for target in inside for call in calls_in(target))]
+                if any(last_name(call.func) in _SET.clock_calls for call in called):
+                    return True
+            if isinstance(node, ast.Name | ast.Attribute) and _RE.clock_words.search(last_name(node)):
+                return True
+            if isinstance(node, ast.Name) and deep < 3:
+                for source in self.values.assigned(node.id, node):
+                    if not isinstance(source, ast.Constant) and self.is_clock(source, deep + 1):
+                        return True
+        return False
+
+    def stops_early(self, loop: AnyLoop) -> bool:
+        """Whether a loop over epochs ends for another reason than the clock, a NaN or a trial run."""
+        if isinstance(loop, ast.While) and not self._plain_count(loop.test, self._reset_in(loop)):
+            return True
+        for node in self.script.within(loop.body, follow=False):
+            if isinstance(node, ast.Call) and _RE.stopper.search(last_name(node.func)):
+                return True
+            inner = isinstance(node, ast.Break) and loop in self.script.loops(node)[1:]
+            between = _between(self.script, node, loop) if isinstance(node, _ENDS) and not inner else []
+            guards = [up.test for up in between if isinstance(up, ast.If)]
+            caught = any(isinstance(up, ast.ExceptHandler) for up in between)
+            if guards and not caught and not any(self._other_stop(test) for test in guards):
+                return True
+        return False
+
+    def _plain_count(self, test: ast.AST, reset: set[str]) -> bool:
+        """`while epoch < EPOCHS`, `while True`, `while time.time() < end`; not `while bad < PATIENCE`."""
+        if isinstance(test, ast.Constant):
+            return True
+        if isinstance(test, ast.BoolOp):
+            return all(self._plain_count(part, reset) for part in test.values)
+        counts = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Lt | ast.LtE | ast.NotEq)
+        return self.is_clock(test) or (counts and not words_in(test) & reset)
+
+    def _reset_in(self, loop: AnyLoop) -> set[str]:
+        """Names that a loop sets to a number again: a count of epochs without gain."""
+        out: set[str] = set()
+        for node in (n for n in self.script.within(loop.body) if isinstance(n, ast.Assign)):
+            choice = node.value
+            given = [choice.body, choice.orelse] if isinstance(choice, ast.IfExp) else [choice]
+            for item, value in (p for target in node.targets for one in given for p in unpacked(target, one)):
+                first = value.body if isinstance(value, ast.IfExp) else value
+                if isinstance(item, ast.Name) and isinstance(first, ast.Constant):
+                    out.add(item.id)
+        return out
+
+    def _other_stop(self, test: ast.AST) -> bool:
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+            return all(self._other_stop(part) for part in test.values)
+        stated = words_in(test) - _SET.clock_calls
+        if any(_RE.early.search(word) for word in stated):
+            return False
+        if any(_RE.other_stops.search(word) for word in stated) or _is_nan(test):
+            return True
+        inside = (target for call in calls_in(test) for target in self.script.resolve(call.func))
+        counts = any(_RE.counts_gains.search(word) for target in inside for word in words_in(target))
+        return not counts and self.is_clock(test)
+
+
+def _is_nan(test: ast.AST) -> bool:
+    """`loss != loss`."""
+    differs = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotEq)
+    return differs and ast.dump(test.left) == ast.dump(test.comparators[0])  # type: ignore[attr-defined]
+
+
+def guards_of(script: Script, node: ast.AST, until: ast.AST) -> list[ast.AST]:
+    """Conditions between a node and a loop around it."""
+    return [up.test for up in _between(script, node, until) if isinstance(up, ast.If)]
+
+
+def _between(script: Script, node: ast.AST, until: ast.AST) -> list[ast.AST]:
+    return [*takewhile(lambda up: up is not until, script.above(node))]
+
+
+def _changes_course(node: ast.If) -> bool:
+    """Whether a condition leads to an end: break, return, raise, continue, or a flag set to true."""
+    for inner in (n for statement in node.body for n in ast.walk(statement)):
+        if isinstance(inner, _ENDS | ast.Continue):
+            return True
+        flag = inner.value if isinstance(inner, ast.Assign) else None
+        if isinstance(flag, ast.Constant) and isinstance(flag.value, bool):
+            return True
+        if isinstance(inner, ast.Call) and last_name(inner.func) in words("exit _exit stop set predict"):
+            return True
+    return "should_training_stop" in roots(node.test)
+
+
+@dataclass
+class Folds:
+    """Loops over the folds of a cross-validation."""
+
+    script: Script
+    values: Values
+    _known: dict[ast.AST, bool] = field(default_factory=dict)
+
+    def is_fold(self, loop: AnyLoop) -> bool:
+        if loop not in self._known:
+            self._known[loop] = isinstance(loop, ast.For) and self._goes_over_folds(loop)
+        return self._known[loop]
+
+    def _goes_over_folds(self, loop: ast.For) -> bool:
+        for splitter, call in _splits(loop.iter):
+            stated = bool(_RE.fold.search(last_name(splitter)))
+            first = call.args[0] if call.args else None
+            number = first is not None and self.values.number(first) is not None
+            if stated or "Fold" in self.values.made_by(splitter) or (first is not None and not number):
+                return stated or not isinstance(first, ast.Constant)
+        if any(re.search(r"fold|^cv_", name, re.IGNORECASE) for name in names_in(loop.target)):
+            return True
+        over = names_in(loop.iter) | {n.attr for n in ast.walk(loop.iter) if isinstance(n, ast.Attribute)}
+        listed = any("Fold" in self.values.made_by(splitter) for splitter in self._splitters(loop.iter))
+        return listed or any(_RE.folds_named.search(name) for name in over)
+
+    def count(self, loop: ast.For) -> int | None:
+        """How many folds a loop trains, where the text says."""
+        counted = (self._splits_of(splitter) for splitter in self._splitters(loop.iter))
+        number = next((number for number in counted if number is not None), None)
+        found = self.values.one(loop.iter) if number is None else None
+        return len(found) if isinstance(found, list) else number
+
+    def _splitters(self, node: ast.AST) -> Iterator[ast.expr]:
+        """What splits under an expression, or under what its names are set to: `list(KFold(5).split(X))`."""
+        names = (n for n in ast.walk(node) if isinstance(n, ast.Name))
+        sources = (source for name in names for source in self.values.assigned(name.id, name)[:4])
+        return (splitter for place in (node, *sources) for splitter, _ in _splits(place))
+
+    def _splits_of(self, splitter: ast.AST) -> int | None:
+        for maker in self.values.makers(splitter):
+            if re.search(r"Fold|Split", last_name(maker.func)):
+                given = self.values.argument(maker, "n_splits", 0)
+                number = 5.0 if given is None else self.values.number(given)
+                return int(number) if number is not None else None
+        return None
+
+
+def _splits(node: ast.AST) -> Iterator[tuple[ast.expr, ast.Call]]:
+    """(splitter, call) of `splitter.split(...)` under a node."""
+    for call in islice(calls_in(node), 200):
+        if is_call(call, "split") and isinstance(call.func, ast.Attribute):
+            yield call.func.value, call
+
 
 Kind = Literal[
     "torch", "lightning", "transformers", "keras", "fastai", "boosting", "sklearn", "ultralytics",
     "autogluon", "nnunet", "openmmlab",
 ]  # fmt: skip
 
-_HELPER = re.compile(
-    r"(?i)(train|fit)(_?one)?_?(epoch|step|loop|fn|batch|func)?$|^train|^fit_|run_epoch|_train$"
-)
-_HELPER_OF_FOLD = re.compile(r"^(train|run_train|run_fold|fit)_?\w*$")
-_NOT_HELPER = re.compile(r"(?i)split|load|data|dir|path|transform|aug|csv|encod|token|scal|index|idx")
-_DRAWN = re.compile(
-    r"^next$|^(get|next|sample|draw|fetch|make)_?(\w+_)?batch|^(randint|choice|randperm|sample)$"
-)
-_EPOCH = re.compile(r"epoch|^ep$|^e$|^_?ep?$", re.IGNORECASE)
 _COUNTED = words("range trange count")
 _ULTRALYTICS = words("YOLO RTDETR YOLOWorld YOLOE NAS")
 _USUAL = {"epochs": 100.0, "batch": 16.0, "imgsz": 640.0, "workers": 8.0, "patience": 100.0}
@@ -47,26 +219,12 @@ _USUAL = {"epochs": 100.0, "batch": 16.0, "imgsz": 640.0, "workers": 8.0, "patie
 
 BOOSTERS = ("lightgbm", "xgboost", "catboost")
 BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost)\w*$")  # classes of boosted trees
-TRAINS_TREES = re.compile(r"(lightgbm|xgboost)\.(train|cv)$")
-"""What trains boosted trees by a function, by its full name."""
+TRAINS_TREES = _RE.trains_trees
 
-_FITS = (
-    "fit", "train", "fit_one_cycle", "fine_tune", "fit_generator", "cv", "fit_flat_cos", "run_training",
-    "train_detector", "train_segmentor", "train_model", "LightningCLI",
-)  # fmt: skip
-_OF_HUB = (
-    "transformers", "trl", "setfit", "sentence_transformers", "unsloth", "peft", "simpletransformers",
-    "adapters",
-)  # fmt: skip
 _OF_OPENMMLAB = ("mmengine", "mmcv", "mmdet", "mmseg", "mmpretrain", "mmpose", "mmaction", "detectron2")
 _OF_ULTRALYTICS = frozenset(("data", "epochs", "imgsz", "batch"))
-_ARGUMENTS = re.compile(r"TrainingArguments$|^(SFT|DPO|ORPO|KTO|CPO|PPO|RLOO|GRPO|Reward)Config$")
 _OF_OURS = re.compile(r"^n_gpus = \d", re.MULTILINE)
 """A script of this service for a network, whose loop lies in another file; the text is read in lower case."""
-_TO_CARD = re.compile(r"cuda|accelerator|\bgpu|\.to\(\s*(self\.)?(cfg\.|config\.|args\.)?dev|device")
-_OF_KERAS = frozenset(
-    ("epochs", "validation_data", "callbacks", "steps_per_epoch", "validation_split", "batch_size")
-)
 _OF_BOOSTING = frozenset(("eval_set", "callbacks", "early_stopping_rounds"))
 KERAS = ("keras", "tensorflow", "tf_keras")
 LIGHTNING = ("lightning", "pytorch_lightning")
@@ -101,8 +259,7 @@ class Training:
     values: Values
 
     def __post_init__(self) -> None:
-        self.objects = Objects(self.script, self.values)
-        self.folds = Folds(self.script, self.values, self.objects)
+        self.folds = Folds(self.script, self.values)
         self.stopping = Stopping(self.script, self.values)
 
     @cached_property
@@ -153,7 +310,7 @@ class Training:
         counted = called.get("range", called.get("trange"))
         if counted is None or len(counted.args) == 3:
             return False
-        return any(_DRAWN.search(last_name(call.func)) for call in self.script.within_calls(loop.body))
+        return any(_RE.drawn.search(last_name(call.func)) for call in self.script.within_calls(loop.body))
 
     def _caller_loops(
         self, node: ast.AST, deep: int = 0, seen: frozenset[ast.AST] = frozenset()
@@ -187,16 +344,16 @@ class Training:
         ]  # fmt: skip
 
     def _is_helper(self, name: str) -> bool:
-        known = name in self.script.functions or name in ("train", "fit") or _NOT_HELPER.search(name)
-        return not known and bool(_HELPER.search(name))
+        known = name in self.script.functions or name in ("train", "fit") or _RE.not_helper.search(name)
+        return not known and bool(_RE.helper.search(name))
 
     def _is_over_epochs(self, loop: AnyLoop) -> bool:
         """`for epoch in range(...)`; a range with a step walks over batches."""
         if isinstance(loop, ast.While):
-            return any(map(_EPOCH.search, words_in(loop.test)))
+            return any(map(_RE.epoch.search, words_in(loop.test)))
         over = words_in(loop.iter)
         counted = isinstance(loop.target, ast.Name) or bool(over & _COUNTED)
-        if any(_EPOCH.search(name) for name in names_in(loop.target) if counted or len(name) > 2):
+        if any(_RE.epoch.search(name) for name in names_in(loop.target) if counted or len(name) > 2):
             return True
         return any("epochs" in word.lower() for word in over) and not any("loader" in w.lower() for w in over)
 
@@ -214,7 +371,7 @@ class Training:
     @cached_property
     def fits(self) -> list[Fit]:
         """Fits of frameworks that the file itself runs."""
-        kinds = ((self._kind_of(call), call) for call in self.script.called(*_FITS))
+        kinds = ((self._kind_of(call), call) for call in self.script.called(*_LIST.fits))
         return [Fit(kind, call) for kind, call in kinds if kind is not None and self.script.runs(call)]
 
     def _kind_of(self, call: ast.Call) -> Kind | None:
@@ -229,7 +386,7 @@ class Training:
             return "nnunet" if uses("nnunetv2", "nnunet") else None
         if not isinstance(call.func, ast.Attribute):
             return None
-        made_by, given = self.objects.made_by(call.func.value), {keyword.arg for keyword in call.keywords}
+        made_by, given = self.values.made_by(call.func.value), {keyword.arg for keyword in call.keywords}
         if name in ("fit_one_cycle", "fine_tune", "fit_flat_cos"):
             return "fastai" if uses("fastai") else None
         bases = (made_by, *bases_of(self.script.classes.get(made_by)))
@@ -239,7 +396,7 @@ class Training:
         tests: dict[str, tuple[tuple[Kind, bool], ...]] = {
             "train": (
                 ("openmmlab", uses(*_OF_OPENMMLAB) and (trainer or named == "runner")),
-                ("transformers", uses(*_OF_HUB) and trainer),
+                ("transformers", uses(*_LIST.of_hub) and trainer),
                 ("ultralytics", uses("ultralytics") and not of_file and bool(_OF_ULTRALYTICS & given)),
                 ("ultralytics", uses("ultralytics") and made_by in _ULTRALYTICS),
             ),
@@ -248,7 +405,10 @@ class Training:
                 ("lightning", uses(*LIGHTNING) and (made_by == "Trainer" or (trainer and made_by == ""))),
                 ("autogluon", uses("autogluon") and made_by.endswith("Predictor")),
                 ("boosting", bool(BOOSTED.match(made_by))),
-                ("keras", uses(*KERAS) and (bool(_OF_KERAS & given) or self._is_compiled(call.func.value))),
+                (
+                    "keras",
+                    uses(*KERAS) and (bool(_SET.of_keras & given) or self._is_compiled(call.func.value)),
+                ),
                 ("fastai", made_by.endswith("earner") and uses("fastai")),
                 ("boosting", uses(*BOOSTERS) and bool(_OF_BOOSTING & given)),
                 ("transformers", uses("sentence_transformers") and "train_objectives" in given),
@@ -273,13 +433,12 @@ class Training:
     @cached_property
     def arguments(self) -> list[ast.Call]:
         """transformers' TrainingArguments that something is trained with, not of a Trainer that predicts."""
-        made = [c for c in self.script.calls if _ARGUMENTS.search(last_name(c.func))]
-        made = made if self.script.uses(*_OF_HUB) else []
+        made = [c for c in self.script.calls if _RE.arguments.search(last_name(c.func))]
+        made = made if self.script.uses(*_LIST.of_hub) else []
         calls, values = self.script.calls if made else (), self.values
         trainers = [c for c in calls if last_name(c.func).endswith("Trainer") and not values.open_ended(c)]
-        idle = [
-            values.argument(t, "args", 1) for t in trainers if values.argument(t, "train_dataset") is None
-        ]
+        without = (t for t in trainers if values.argument(t, "train_dataset") is None)
+        idle = [values.argument(t, "args", 1) for t in without]
         predicting = {node for given in idle if given for node in (given, *values.sources(given)[:1])}
         return [call for call in made if call not in predicting] or made
 
@@ -311,7 +470,7 @@ class Training:
             return True
         if uses("torch", "torchvision", "timm", "accelerate", *LIGHTNING):
             by_itself = uses("transformers", "accelerate", "fastai", *LIGHTNING)
-            return by_itself or bool(_TO_CARD.search(self.script.text))
+            return by_itself or bool(_RE.to_card.search(self.script.text))
         return uses(*KERAS, "fastai", "transformers", "ultralytics")
 
     @cached_property
@@ -330,7 +489,7 @@ class Training:
         """A call of an imported helper that trains: `train_fold(fold)`, `run_training(...)`."""
         name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
         imported = name in self.script.imports and name not in self.script.functions
-        return imported and bool(_HELPER_OF_FOLD.search(name)) and not _NOT_HELPER.search(name)
+        return imported and bool(_RE.helper_of_fold.search(name)) and not _RE.not_helper.search(name)
 
     def epochs(self, loop: AnyLoop) -> int | None:
         """How many epochs a loop runs at most, where the text says."""

@@ -7,10 +7,12 @@ has no workers, and may hold more keys (`open`)."""
 from __future__ import annotations
 
 import ast
+import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from memory_service.review.source.nodes import (
     Function,
@@ -23,7 +25,10 @@ from memory_service.review.source.nodes import (
     words,
 )
 from memory_service.review.source.script import Script
-from memory_service.review.source.settings_text import settings_of
+from memory_service.review.tables import name_sets, patterns
+
+_RE = patterns("mappings")
+_SET = name_sets("mappings")
 
 
 @dataclass(frozen=True)
@@ -57,14 +62,12 @@ MOST_GROWTH = 24
 MOST_LOOKS = 20_000  # looks at mappings over the whole script; a training script needs some hundreds
 MOST_SPREAD = 2_000  # keywords written out for `**more` over the whole script
 _NAMESPACES = words("dict SimpleNamespace Namespace EasyDict")
-_HOLDERS = words("copy deepcopy Munch AttrDict DotMap Box ConfigDict create to_container MappingProxyType")
 _OWN_COPIES = words("copy _asdict dict model_dump to_dict as_dict")
 _TEXT_LOADERS = words("safe_load full_load loads")
 _PARSED = words("parse_args parse_known_args get_args")
 _UNKNOWN = Entries(open=True)
 
 MOST_OBJECTS = 8
-_SETTINGS_MAKERS = words("structured cli parse from_args load merge instantiate")
 
 Instance = tuple[str, ast.Call | None]
 """A class of the file and the call that makes the object, None where none is seen."""
@@ -84,7 +87,7 @@ def instances(values: Values, node: ast.AST, deep: int = 0) -> list[Instance]:
             return [(name, node)]
         if name == "replace":
             given = [*node.args[:1]]
-        elif name in _SETTINGS_MAKERS:
+        elif name in _SET.settings_makers:
             given = [g for g in arguments_of(node) if last_name(g) in classes]
     found = [made for one in given[:MOST_OBJECTS] for made in instances(values, one, deep + 1)]
     if isinstance(node, ast.Name) and not found:
@@ -191,7 +194,7 @@ class Mappings:
             base = node.func.value
             copied = self.entries(base, deep)
             return copied if not copied.open or name == "copy" else self._fields(base, deep)
-        if name in _HOLDERS and node.args:
+        if name in _SET.holders and node.args:
             return self.entries(node.args[0], deep)
         if name in _TEXT_LOADERS and node.args:
             text = self._values.text(node.args[0])
@@ -386,3 +389,55 @@ def _merged(alternatives: Iterable[Entries]) -> Entries:
             choice = ast.IfExp(ast.Name("", ast.Load()), node, known[key])  # type: ignore[arg-type]
             known[key] = ast.copy_location(choice, node)
     return Entries(known, any(one.open for one in all_of))
+
+
+_LONGEST = 20_000
+_WORDS = {"true": True, "false": False, "yes": True, "no": False, "null": None, "none": None, "~": None}
+
+
+def settings_of(text: str, place: ast.AST) -> ast.Dict | None:
+    """The settings as a literal dict that stands at a place of the script; None for any other text.
+
+    Of YAML: scalars, and mappings within mappings; what else a key holds is left out of the dict.
+    """
+    if len(text) > _LONGEST:
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = _yaml(text)
+    return _literal(found, place) if isinstance(found, dict) and found else None
+
+
+def _yaml(text: str) -> dict[str, Any] | None:
+    out: dict[str, Any] = {}
+    open_at: list[tuple[int, dict[str, Any]]] = [(-1, out)]
+    for line in text.splitlines():
+        stated = re.sub(r"(^|\s)#.*$", "", line).rstrip()
+        if not stated or stated.lstrip().startswith("-"):
+            continue
+        entry = _RE.entry.match(stated)
+        if entry is None:
+            return None
+        depth, key, value = len(entry[1]), entry[2], entry[3]
+        while open_at[-1][0] >= depth:
+            open_at.pop()
+        open_at[-1][1][key] = inner = _scalar(value) if value else {}
+        open_at += [(depth, inner)] if not value else []
+    return out
+
+
+def _scalar(text: str) -> Any:
+    """A number, a list, a quoted text or a word of YAML; else the text as it stands."""
+    try:
+        return _WORDS[text.lower()] if text.lower() in _WORDS else ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError):
+        return text
+
+
+def _literal(value: dict[str, Any], place: ast.AST) -> ast.Dict:
+    """The settings as an expression, all of it at one place of the script."""
+    found = ast.parse(repr(value), mode="eval").body
+    for node in ast.walk(found):
+        ast.copy_location(node, place)
+    return cast("ast.Dict", found)

@@ -1,0 +1,28 @@
+"""Does every rule find the words that it asks for in `tables.toml`, and is each entry there asked for?"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from memory_service import review
+from memory_service.domain.common.tables import shipped_table
+
+_OPENED = re.compile(r'^(\w+) = (patterns|name_sets|name_lists|name_maps)\("(\w+)"\)$', re.MULTILINE)
+_KINDS = {"patterns": "patterns", "name_sets": "sets", "name_lists": "lists", "name_maps": "maps"}
+_ALL_OF = ("each_has",)  # patterns that are gone through by how their names begin
+
+
+def test_what_is_asked_for_is_in_the_tables_and_nothing_else() -> None:
+    tables = shipped_table(review.__name__, "tables.toml")
+    there = {(kind, of, key) for kind, every in tables.items() for of, one in every.items() for key in one}
+    asked = {entry for entry in there if entry[2].startswith(_ALL_OF)}
+    for path in Path(review.__file__).parent.rglob("*.py"):
+        code = path.read_text("utf-8")
+        for name, opener, section in _OPENED.findall(code):
+            keys = re.findall(rf"(?<![\w.]){name}\.(\w+)", code)
+            asked |= {(_KINDS[opener], section, key) for key in keys}
+    for kind, of, key in there:  # parts of another pattern
+        asked |= {(kind, of, part) for part in re.findall(r"\{([a-z]\w*)\}", str(tables[kind][of][key]))}
+    assert asked - there == set()
+    assert there - asked == set()
