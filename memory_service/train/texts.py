@@ -141,6 +141,8 @@ def pairs_of(problem: Problem) -> dict[str, np.ndarray]:
                 topics /= np.linalg.norm(topics, axis=1, keepdims=True).clip(1e-9)
                 half = len(topics) // 2
                 found[f"{told}: cosine of topics"] = (topics[:half] * topics[half:]).sum(axis=1)
+        if meanings := word_vectors(problem):
+            found[f"{told}: cosine of meanings"] = (meanings[one] * meanings[other]).sum(axis=1)
         pairs = list(zip(texts_of(problem, names[one]), texts_of(problem, names[other]), strict=True))
         numbers = [[set(re.findall(r"\d+", text)) for text in pair] for pair in pairs]
         found[f"{told}: common numbers"] = np.array([len(a & b) / max(len(a | b), 1) for a, b in numbers])
@@ -370,6 +372,51 @@ def encoder_folder() -> Path | None:
     return Path(places[0]) / "model" if places and (Path(places[0]) / "model").is_dir() else None
 
 
+def word_vectors(problem: Problem) -> list[np.ndarray]:
+    """For each column of text the mean vector of its words, rare ones first, by the table with which the
+    sentence encoder begins: without its layers, so in seconds; (training rows then test rows, size). Nothing
+    without the encoder."""
+    folder = encoder_folder()
+    if folder is None or not installed("tokenizers", "safetensors"):
+        return []
+    return list(once(problem, "word vectors", lambda: _word_vectors(problem, folder)))
+
+
+def _word_vectors(problem: Problem, folder: Path) -> list[np.ndarray]:
+    from safetensors import safe_open
+    from scipy.sparse import csr_matrix
+    from tokenizers import Tokenizer
+
+    with safe_open(str(folder / "model.safetensors"), "numpy") as weights:
+        names = [name for name in weights.keys() if name.endswith("word_embeddings.weight")]  # noqa: SIM118
+        table = weights.get_tensor(names[0]).astype(np.float32) if names else None
+    if table is None:
+        return []
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(256)
+    columns = [texts_of(problem, name) for name in text_columns(problem)]
+    texts = [text[:2_000] for column in columns for text in column]
+    found = tokenizer.encode_batch(texts, add_special_tokens=False)
+    sizes = [len(each.ids) for each in found]
+    words = np.concatenate([each.ids for each in found]).astype(int)
+    rows = csr_matrix(
+        (np.ones(len(words), np.float32), (np.repeat(np.arange(len(texts)), sizes), words)),
+        (len(texts), len(table)),
+    )  # of the same word the numbers add up
+    frequency = np.bincount(rows.indices, minlength=len(table))
+    rows.data = np.log1p(rows.data)
+    weights_of_words = np.log((1 + len(texts)) / (1 + frequency)).clip(0)
+    table -= table[frequency > 0].mean(axis=0)
+    vectors = np.asarray(rows.multiply(weights_of_words).tocsr() @ table)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
+    vectors -= vectors.mean(axis=0)
+    common = np.linalg.eigh(vectors.T @ vectors)[1][:, -1:]  # what nearly all texts share
+    vectors -= vectors @ common @ common.T
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
+    return list(vectors.reshape(len(columns), -1, vectors.shape[1]))
+
+
 class Vectors:
     """The vectors of all texts of a problem, made in batches and kept in a file of `problem.cache`."""
 
@@ -513,18 +560,15 @@ class TextTrees(Member):
 
     @staticmethod
     def _vectors(problem: Problem) -> list[np.ndarray]:
-        """The main directions of the sentence encoder's vectors, where most are made."""
+        """The main directions of the sentence encoder's vectors, where most are made, else of its words'."""
         kept = _kept.get("vectors")
         if kept is None or kept[0] is not problem.inputs or kept[1].known.mean() < LEAST_KNOWN:
-            return []
+            return [main_directions(each) for each in word_vectors(problem)[:3]]
         vectors = np.where(kept[1].known[:, None], kept[1].found, np.nan)
-        centred = vectors - np.nanmean(vectors, axis=0)
-        among = centred[kept[1].known]
-        axes = np.linalg.eigh(among.T @ among)[1][:, -48:]
         if len(kept[1].texts) != 2:
-            return [centred @ axes]
+            return [main_directions(vectors)]
         one, other = np.hsplit(vectors, 2)
-        return [centred @ axes, (one * other).sum(axis=1, keepdims=True)]
+        return [main_directions(vectors), (one * other).sum(axis=1, keepdims=True)]
 
     @staticmethod
     def _out_of_fold(problem: Problem, train_rows: np.ndarray, seed: int) -> np.ndarray:
@@ -548,6 +592,13 @@ class TextTrees(Member):
                 found[rows] += head.predict(features[rows])
                 seen[rows] += 1
         return np.asarray(found / seen[:, None])
+
+
+def main_directions(vectors: np.ndarray, most: int = 48) -> np.ndarray:
+    """(rows, most) of (rows, size); rows of NaN stay so."""
+    centred = vectors - np.nanmean(vectors, axis=0)
+    among = centred[np.isfinite(centred[:, 0])]
+    return np.asarray(centred @ np.linalg.eigh(among.T @ among)[1][:, -most:])
 
 
 def topics_of(problem: Problem) -> np.ndarray:

@@ -256,3 +256,19 @@ def test_marks_of_a_text_are_inputs() -> None:
     assert texts.marks_of(problem)["title !"].gt(0).sum() == problem.targets.sum() + truth.sum()
     found = TextTrees().fit(problem, np.arange(200), np.arange(200, 240), 1, Clock(60), {})
     assert (found.test.argmax(axis=1) == truth).mean() > 0.95
+
+
+def test_words_of_like_meaning_are_near() -> None:
+    """No letter is shared: only the encoder's table of words says which texts belong together."""
+    table = pd.DataFrame({
+        "one": ["a large dog", "the small house", "fast cars", "old music"] * 10,
+        "other": ["big puppy", "tiny cottage", "quick vehicle", "ancient song"] * 10,
+    })  # fmt: skip
+    problem = Problem(
+        "classes", table, table[:4].copy(), np.zeros(40, int), [0, 1], lambda truth, predictions: 0.0,
+        columns={"one": "text", "other": "text"},
+    )  # fmt: skip
+    one, other = texts.word_vectors(problem)
+    alike = one[:4] @ other[:4].T
+    assert alike.argmax(axis=1).tolist() == [0, 1, 2, 3]
+    assert texts.pairs_of(problem)["one and other: cosine of meanings"][:4] == pytest.approx(np.diag(alike))
