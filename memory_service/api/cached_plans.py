@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from memory_service.api.answers import asked_form
 from memory_service.api.service import Service
 from memory_service.api.tracing import answered_by
+from memory_service.domain.common.api_keys import mode_limit
 from memory_service.errors import MemoryServiceError
 from memory_service.services.database.transactions import Database
 from memory_service.services.planning.plan_cache import PlanCache
@@ -39,7 +40,8 @@ class CachedPlans:
         await Response(known, media_type="application/json")(scope, receive, send)
 
     async def _known(self, scope: Scope) -> bytes | None:
-        query: bytes = scope["query_string"]
+        limit = mode_limit(scope["state"]["scopes"], self.service.settings.mode_limit)
+        query = limit, scope["query_string"]
         database = self.service.preparation.require_knowledge()
         plans = database.caches.of(PlanCache)
         if asked_form(scope["headers"]) is not None or not plans.has_query(query):

@@ -63,7 +63,7 @@ def recommend_by_query(request: Request, asked: Annotated[RecommendQuery, Query(
     """One explicit training plan for this task, this data, this card, these minutes."""
     form = accepted_form(request)
     of_json = form == "application/json"
-    query = request.scope["query_string"] if of_json else None
+    query = (mode_limit_of(request), request.scope["query_string"]) if of_json else None
     include = asked.parts if of_json else WHOLE
     answer = recommend_json(database_of(request), _question(request, asked), query, include=include)
     return Response(plan_answer(request, answer, form, asked.single), media_type=form)

@@ -12,6 +12,8 @@ from time import monotonic
 
 from cachetools import LRUCache
 
+from memory_service.domain.common.vocabulary import MODES, Mode
+
 MOST_BYTES = 32 * 2**20
 MOST_NAMES = 4_096
 PRUNED_EVERY = 256
@@ -25,7 +27,10 @@ PATIENCE_SECONDS = 0.2
 
 Key = tuple[int, str]
 
-_PLAN_ID = re.compile(r"plan-[0-9a-f]+(?:\.\d{1,3})?")
+Query = tuple[Mode, bytes]
+"""The most of memory that its asker may use, and a query string."""
+
+_PLAN_ID = re.compile(r"plan-[0-9a-f]+(?:\.\d{1,3})?@[a-z]+")
 
 
 class PlanCache:
@@ -41,7 +46,7 @@ class PlanCache:
         self._left: LRUCache[int, float] = LRUCache(MOST_NAMES)
         self._answers: LRUCache[Key, bytes] = LRUCache(MOST_BYTES, len)
         self._plans: LRUCache[str, Key] = LRUCache(MOST_NAMES)
-        self._questions: LRUCache[bytes, str] = LRUCache(MOST_NAMES)
+        self._questions: LRUCache[Query, str] = LRUCache(MOST_NAMES)
         self._renewals: LRUCache[str, deque[tuple[float, int]]] = LRUCache(MOST_NAMES)
         self._planning: LRUCache[str, tuple[float, Future[bytes]]] = LRUCache(MOST_NAMES)
         self._planner = ThreadPoolExecutor(1, "planning")
@@ -57,11 +62,11 @@ class PlanCache:
         with self._lock:
             return self._get(revision, question)
 
-    def has_query(self, query: bytes) -> bool:
+    def has_query(self, query: Query) -> bool:
         """Whether a query string is known to mean a question."""
         return query in self._questions
 
-    def get_by_query(self, revision: int, query: bytes) -> bytes | None:
+    def get_by_query(self, revision: int, query: Query) -> bytes | None:
         """The same for a query string."""
         with self._lock:
             question = self._questions.get(query)
@@ -77,8 +82,10 @@ class PlanCache:
         self._revision, self._asked_at = revision, monotonic()
         return self._answers.get((revision, question))
 
-    def store(self, revision: int, question: str, answer: bytes, plan_id: str | None) -> None:
-        """Remember an answer, and the id of its plan where it has one."""
+    def store(
+        self, revision: int, question: str, answer: bytes, plan_id: str | None, mode: Mode = "open"
+    ) -> None:
+        """Remember an answer, and where it has a plan, its id with what of memory it rests on."""
         if len(answer) <= MOST_BYTES:
             with self._lock:
                 exact = bytes(memoryview(answer))  # orjson's buffer is up to twice as long
@@ -87,13 +94,13 @@ class PlanCache:
                 renewals.append((monotonic(), revision))
                 self._renewals[question] = renewals
                 if plan_id is not None:
-                    self._plans[plan_id] = (revision, question)
+                    self._plans[f"{plan_id}@{mode}"] = (revision, question)
             if plan_id is not None and self._folder is not None:
-                self._write(self._folder, plan_id, answer)
+                self._write(self._folder, f"{plan_id}@{mode}", answer)
 
-    def store_query(self, query: bytes, question: str) -> None:
+    def store_query(self, query: Query, question: str) -> None:
         """Remember what a query string means."""
-        if len(query) <= LONGEST_QUERY:
+        if len(query[1]) <= LONGEST_QUERY:
             with self._lock:
                 self._questions[query] = question
 
@@ -127,23 +134,27 @@ class PlanCache:
         changed = revision - latest >= MOST_RENEWALS and self._left.get(latest, renewals[-1][0]) > since
         return self._answers.get((latest, question)) if often or changed else None
 
-    def with_plan(self, plan_id: str) -> bytes | None:
-        """The latest answer with this plan, of whatever revision: evidence may have changed while the
-        settings, and with them the id, stayed."""
+    def with_plan(self, plan_id: str, limit: Mode = "open") -> bytes | None:
+        """The latest answer with this plan that rests on no more memory than a limit allows, of whatever
+        revision: evidence may have changed while the settings, and with them the id, stayed."""
+        allowed = MODES[MODES.index(limit) :]
+        return next(filter(None, (self._with_name(f"{plan_id}@{mode}") for mode in allowed)), None)
+
+    def _with_name(self, name: str) -> bytes | None:
         with self._lock:
-            key = self._plans.get(plan_id)
+            key = self._plans.get(name)
             known = None if key is None else self._answers.get(key)
-        if known is None and self._folder is not None and _PLAN_ID.fullmatch(plan_id):
+        if known is None and self._folder is not None and _PLAN_ID.fullmatch(name):
             with suppress(OSError):
-                known = (self._folder / plan_id).read_bytes()
+                known = (self._folder / name).read_bytes()
         return known
 
-    def _write(self, folder: Path, plan_id: str, answer: bytes) -> None:
+    def _write(self, folder: Path, name: str, answer: bytes) -> None:
         """A file that is there is whole. Of the folder's files the oldest are removed now and then."""
         with suppress(OSError):
             part = folder / f"{os.getpid()}.{threading.get_ident()}.part"
             part.write_bytes(answer)
-            part.replace(folder / plan_id)
+            part.replace(folder / name)
             self._written += 1
             if self._written % PRUNED_EVERY == 0:
                 found = sorted((file.stat().st_mtime, file) for file in folder.glob("plan-*"))

@@ -33,7 +33,7 @@ from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.noted_plan import plan_with_note
-from memory_service.services.planning.plan_cache import PlanCache
+from memory_service.services.planning.plan_cache import PlanCache, Query
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.questions import questions, unplanned, without_hardware
 from memory_service.services.planning.request_text import RequestText, read_request_text
@@ -57,11 +57,11 @@ def recommend(
 def recommend_json(
     database: Database,
     question: Question | Mapping[str, Any],
-    query: bytes | None = None,
+    query: Query | None = None,
     *,
     include: Collection[str],
 ) -> bytes:
-    """The same as JSON. query: the query string that asks it, which `PlanCache` will know from now on."""
+    """The same as JSON. query: whose query string asks it, which `PlanCache` will know from now on."""
     requested = question if isinstance(question, Question) else plan_request(question)
     cache, parts = database.caches.of(PlanCache), frozenset(include)
     key, whole = _key(requested, parts), _key(requested, parts | WHOLE)
@@ -123,7 +123,7 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
         _mark_scripted(answer)
         body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
         plan_id = _of_run(answer["plan_id"], question.run) if question.run else answer["plan_id"]
-        cache.store(knowledge.revision, key, body, plan_id)
+        cache.store(knowledge.revision, key, body, plan_id, question.mode)
     return (knowledge, memory, case, candidate_sets), body
 
 
@@ -165,10 +165,10 @@ def _loaded(body: bytes) -> dict[str, Any]:
     return answer
 
 
-def cached_plan(database: Database, plan_id: str) -> dict[str, Any] | None:
+def cached_plan(database: Database, plan_id: str, limit: Mode = "open") -> dict[str, Any] | None:
     """The answer of that id, where this process gave it not long ago. Plans are not stored: they can be asked
     for again."""
-    body = database.caches.of(PlanCache).with_plan(plan_id)
+    body = database.caches.of(PlanCache).with_plan(plan_id, limit)
     return None if body is None else _loaded(body)
 
 
@@ -178,8 +178,8 @@ def known_plan(
     """The whole answer of that id; with `run` that of another run of its portfolio, where it was asked for.
     NotFound where this process gave no such plan, has forgotten it, or where it rests on memory that `limit`
     forbids."""
-    found = cached_plan(database, plan_id if run is None else _of_run(plan_id, run))
-    if found is None or (limit == "blind" and found["recipe"] is not None):
+    found = cached_plan(database, plan_id if run is None else _of_run(plan_id, run), limit)
+    if found is None:
         which = "" if run is None else f" with run={run}"
         raise NotFound(f"Plan {plan_id[:80]} is not known here any more: ask /recommend again{which}")
     return found
