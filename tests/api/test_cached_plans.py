@@ -81,7 +81,9 @@ def test_no_cache_answers_a_key_with_what_its_limit_forbids_or_withholds_what_it
         assert sqlite_client.get(asked, headers=key).content == given[limit].content, "cached for it"
         for other, answer in given.items():
             again = sqlite_client.get(f"/plans/{answer.json()['plan_id']}", headers=key)
-            same = [LIMITS.index(of) for of, plan in given.items() if plan.json()["plan_id"] in again.url.path]
+            same = [
+                LIMITS.index(of) for of, plan in given.items() if plan.json()["plan_id"] in again.url.path
+            ]
             allowed = max(same) >= LIMITS.index(limit)
             assert again.status_code == (200 if allowed else 404), (limit, other)
     assert given["blind"].json()["recipe"] is None
