@@ -14,6 +14,7 @@ from memory_service.api.tracing import answered_by
 from memory_service.domain.common.api_keys import mode_limit
 from memory_service.errors import MemoryServiceError
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import asker_view
 from memory_service.services.planning.plan_cache import PlanCache
 
 
@@ -41,8 +42,8 @@ class CachedPlans:
 
     async def _known(self, scope: Scope) -> bytes | None:
         limit = mode_limit(scope["state"]["scopes"], self.service.settings.mode_limit)
-        query = limit, scope["query_string"]
         database = self.service.preparation.require_knowledge()
+        query = limit, asker_view(database), scope["query_string"]
         plans = database.caches.of(PlanCache)
         if asked_form(scope["headers"]) is not None or not plans.has_query(query):
             return None

@@ -14,9 +14,11 @@ from pydantic import BaseModel
 from memory_service.api.service import Service
 from memory_service.domain.common.api_keys import allows, mode_limit
 from memory_service.domain.common.vocabulary import Mode
+from memory_service.domain.prediction.trust import reporter_of
 from memory_service.error_document import problem_of
 from memory_service.errors import Forbidden, MemoryServiceError, Unavailable, wrong_value
 from memory_service.mcp.schemas import takes, unquoted
+from memory_service.services.knowledge.asker import ASKER
 
 Scope = Literal["read", "tell", "edit"]
 
@@ -72,6 +74,9 @@ def caller_of(context: ServerRequestContext[Any, Any]) -> Caller:
     """Over HTTP from `api.security.auth_middleware`; over stdio without a key."""
     if context.request is None:
         return Caller()
+    # The session's task may have been begun by another request.
+    name = context.request.scope["state"].get("key_name")
+    ASKER.set(None if name is None else reporter_of(name, None))
     state, address = context.request.scope["state"], str(context.request.base_url).rstrip("/")
     return Caller(state.get("key_name"), state.get("scopes"), state.get("key_id"), address)
 

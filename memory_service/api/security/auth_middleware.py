@@ -29,10 +29,12 @@ from memory_service.api.security.route_scopes import OPEN, Scopes, wanted
 from memory_service.api.service import database_of
 from memory_service.domain.common.api_keys import PREFIX, SCOPES, allows, mode_limit, parse
 from memory_service.domain.common.vocabulary import Mode
+from memory_service.domain.prediction.trust import reporter_of
 from memory_service.errors import Forbidden, MemoryServiceError, Unauthorized
 from memory_service.services.access.keyring import Holder, Keyring
 from memory_service.services.access.keys import check_stated
 from memory_service.services.access.quotas import Quotas
+from memory_service.services.knowledge.asker import ASKER
 
 SESSION_COOKIE = "memory_service_session"
 CSRF_HEADER = b"x-csrf-token"
@@ -222,6 +224,7 @@ def _takes_back(scope: Scope) -> bool:
 
 
 def _leave(scope: Scope, holder: Holder | None, without: frozenset[str]) -> None:
+    ASKER.set(reporter_of(holder.name, None) if holder else None)
     scope["state"] |= {
         "key_id": holder.key_id if holder else None,
         "key_name": holder.name if holder else None,

@@ -115,11 +115,37 @@ def trusted(observations: Iterable[Observation]) -> tuple[Observation, ...]:
         if o.doubt is not None:
             doubted.setdefault(_case(o), {}).setdefault(o.reporter, []).append(o)
     return tuple(
-        o for o in every if o.doubt is None or any(
+        o for o in every if o.doubt is None or o.confirmed or (o.reporter != SEVERAL and any(
             _agree(o, other)
-            for reporter, told in doubted[_case(o)].items() if reporter != o.reporter for other in told
-        )
+            for reporter, told in doubted[_case(o)].items()
+            if reporter not in (o.reporter, SEVERAL) for other in told
+        ))
     )  # fmt: skip
+
+
+def heard(
+    observations: Iterable[Observation], asker: str
+) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
+    """(those that teach a key's questions, those that only one other key told), in their order. The first are
+    its own, those of hosts, those that a person confirmed, and those that a second reporter's agrees with."""
+    every = tuple(observations)
+    told: dict[Hashable, dict[str, list[Observation]]] = {}
+    for o in every:
+        told.setdefault(_case(o), {}).setdefault(o.reporter, []).append(o)
+
+    def alone(o: Observation) -> bool:
+        if not is_key(o.reporter) or o.reporter == asker or o.confirmed:
+            return False
+        if o.reporter == SEVERAL:
+            return True
+        others = (some for who, some in told[_case(o)].items() if who not in (o.reporter, SEVERAL))
+        return not any(_agree(o, other) for some in others for other in some)
+
+    by_one = [alone(o) for o in every]
+    return (
+        tuple(o for o, lone in zip(every, by_one, strict=True) if not lone),
+        tuple(o for o, lone in zip(every, by_one, strict=True) if lone),
+    )
 
 
 def calibrations_agree(one: Calibration, other: Calibration) -> bool:
@@ -149,6 +175,8 @@ def _rates_apart(one: Calibration, other: Calibration) -> float | None:
 
 
 _KEY = "key "
+SEVERAL = _KEY
+"""The reporter of a run of which several keys told: nobody's report, which nobody's confirms."""
 
 
 def is_key(reporter: str) -> bool:

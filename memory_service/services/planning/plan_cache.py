@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from pathlib import Path
 from time import monotonic
 
@@ -27,8 +28,8 @@ PATIENCE_SECONDS = 0.2
 
 Key = tuple[int, str]
 
-Query = tuple[Mode, bytes]
-"""The most of memory that its asker may use, and a query string."""
+Query = tuple[Mode, str | None, bytes]
+"""The most of memory that its asker may use, the asker's view, and a query string."""
 
 _PLAN_ID = re.compile(r"plan-[0-9a-f]+(?:\.\d{1,3})?@[a-z]+")
 
@@ -100,7 +101,7 @@ class PlanCache:
 
     def store_query(self, query: Query, question: str) -> None:
         """Remember what a query string means."""
-        if len(query[1]) <= LONGEST_QUERY:
+        if len(query[2]) <= LONGEST_QUERY:
             with self._lock:
                 self._questions[query] = question
 
@@ -121,7 +122,7 @@ class PlanCache:
     def _begun(self, question: str, plan: Callable[[], bytes]) -> tuple[float, Future[bytes]]:
         known = self._planning.get(question)
         if known is None or known[1].done():
-            known = self._planning[question] = (monotonic(), self._planner.submit(plan))
+            known = self._planning[question] = (monotonic(), self._planner.submit(copy_context().run, plan))
         return known
 
     def _before(self, revision: int, question: str) -> bytes | None:

@@ -31,9 +31,9 @@ from memory_service.schemas.predict import PredictRequest
 from memory_service.schemas.recommend import plan_request
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.knowledge.snapshot import Knowledge, asker_view, knowledge_of
 from memory_service.services.planning.noted_plan import plan_with_note
-from memory_service.services.planning.plan_cache import PlanCache, Query
+from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.questions import questions, unplanned, without_hardware
 from memory_service.services.planning.request_text import RequestText, read_request_text
@@ -57,30 +57,31 @@ def recommend(
 def recommend_json(
     database: Database,
     question: Question | Mapping[str, Any],
-    query: Query | None = None,
+    query: tuple[Mode, bytes] | None = None,
     *,
     include: Collection[str],
 ) -> bytes:
     """The same as JSON. query: whose query string asks it, which `PlanCache` will know from now on."""
     requested = question if isinstance(question, Question) else plan_request(question)
     cache, parts = database.caches.of(PlanCache), frozenset(include)
-    key, whole = _key(requested, parts), _key(requested, parts | WHOLE)
-    revision = database.knowledge_revision()
+    view, revision = asker_view(database), database.knowledge_revision()
+    key, whole = _key(requested, parts, view), _key(requested, parts | WHOLE, view)
 
     def answered() -> bytes:
         body = cache.get(revision, whole) or _evaluated(database, requested, parts | WHOLE)[1]
         if key == whole:
             return body
         answer = _loaded(body)
-        view = orjson.dumps(shown(answer, parts))
-        cache.store(answer["knowledge_revision"], key, view, None)
-        return view
+        sent = orjson.dumps(shown(answer, parts))
+        own = _key(requested, parts, asker_view(database))
+        cache.store(answer["knowledge_revision"], own, sent, None)
+        return sent
 
     cached = cache.get(revision, key)
     if cached is None:
         cached = cache.renewed(revision, key, answered)
     if query is not None:
-        cache.store_query(query, key)
+        cache.store_query((query[0], view, query[1]), key)
     return cached
 
 
@@ -98,8 +99,8 @@ def evaluate_request(database: Database, question: Question) -> EvaluatedRequest
 
 
 def _evaluated(database: Database, question: Question, parts: frozenset[str]) -> tuple[Weighed | None, bytes]:
-    key = _key(question, parts)
     knowledge = knowledge_of(database)
+    key = _key(question, parts, asker_view(database))
     memory = read_request_text(database, question)
     open_answer = unplanned(knowledge, question, memory) or without_hardware(knowledge, question)
     cache = database.caches.of(PlanCache)
@@ -156,8 +157,9 @@ def _curves(database: Database, answer: Mapping[str, Any]) -> list[dict[str, Any
 _OF_STEP = ("precision", "batch_size", "optimizer", "gradient_checkpointing", "method", "lora_rank", "n_gpus")
 
 
-def _key(question: Question, parts: frozenset[str]) -> str:
-    return json.dumps([question.canonical(), question.minutes_given, question.mode_limit, sorted(parts)])
+def _key(question: Question, parts: frozenset[str], view: str | None) -> str:
+    asked = [question.canonical(), question.minutes_given, question.mode_limit, sorted(parts)]
+    return json.dumps([*asked, view])
 
 
 def _loaded(body: bytes) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from memory_service.schemas.events import SERVER_SEQ, ReportedEvent, fitting
 from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, WriteTransaction
 from memory_service.services.runs.observations import conclude_again
-from memory_service.services.runs.summaries import Folding, begun
+from memory_service.services.runs.summaries import Folding, begun, note_teller
 from memory_service.services.runs.telemetry import RUNNING, Batch, insert, known_run_key
 from memory_service.services.runs.verdicts import or_nothing, reported_verdict
 from memory_service.store.queries import run_summaries as watched
@@ -74,6 +74,7 @@ def take_log(
     NotFound for a run nobody began; Conflict where bytes are missing before the piece.
     """
     key = known_run_key(run_id)
+    note_teller(database, key)
     return _take(database, key, raw, offset, None if at is None else _moment(at), final=False)
 
 
