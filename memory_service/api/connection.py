@@ -9,6 +9,7 @@ from collections.abc import Callable
 from heapq import nsmallest
 from time import monotonic
 from typing import Any
+from weakref import ref
 
 import orjson
 import uvicorn
@@ -24,6 +25,8 @@ _PIECE_BYTES = 64 * 1024
 _KEY = re.compile("msk_[0-9A-Za-z_]+")
 MOST_FIELDS, MOST_PIPELINED = 200, 16
 """Header fields of a request; requests that are read before the first one is answered."""
+HUNG_UP = "memory_service.hung_up"
+"""What of a request's scope says whether its caller hung up."""
 ROOM_SHARE = 32
 """Where connections are too many, one in so many is closed at a time."""
 _SPARE_SECONDS = 5.0
@@ -182,6 +185,8 @@ class Connection(HttpToolsProtocol):
                 self._refuse_head()
                 return
         super().on_headers_complete()
+        cycle = ref(self.cycle)  # it holds the scope
+        self.scope[HUNG_UP] = lambda: (of := cycle()) is None or of.disconnected
 
     def on_body(self, body: bytes) -> None:
         self._bytes = 0  # of head, sizes of chunks and trailers since

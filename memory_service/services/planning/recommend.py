@@ -31,6 +31,7 @@ from memory_service.schemas.predict import PredictRequest
 from memory_service.schemas.recommend import plan_request
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.asker import still_wanted
 from memory_service.services.knowledge.snapshot import Knowledge, asker_view, knowledge_of
 from memory_service.services.planning.noted_plan import plan_with_note
 from memory_service.services.planning.plan_cache import PlanCache
@@ -64,6 +65,7 @@ def recommend_json(
     """The same as JSON. query: whose query string asks it, which `PlanCache` will know from now on."""
     requested = question if isinstance(question, Question) else plan_request(question)
     cache, parts = database.caches.of(PlanCache), frozenset(include)
+    still_wanted()
     view, revision = asker_view(database), database.knowledge_revision()
     key, whole = _key(requested, parts, view), _key(requested, parts | WHOLE, view)
 

@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from pydantic import ValidationError
 
 from memory_service.api import request_body
-from memory_service.domain.logs.parser import Context
+from memory_service.domain.logs.parser import Context, read_log
 from memory_service.schemas import validation_errors
 from memory_service.services.knowledge import profiling
 from memory_service.services.review import review
@@ -281,3 +281,25 @@ def test_of_hundreds_of_thousands_of_wrong_values_few_errors_are_made(
 def test_more_questions_than_one_request_may_hold_are_not_checked(sqlite_client: TestClient):
     refused = sqlite_client.post("/predict", json=[1] * 10_001)
     assert refused.status_code == 413, refused.text
+
+
+@pytest.mark.parametrize("line", [b"a=1 " * 495, b"{'loss': 0.5, " + b"'a': 1, " * 240 + b"}"])
+def test_lines_that_take_long_are_read_for_little_more_than_a_second(line: bytes):
+    raw = (line[:1_990] + b"\n") * 2_000
+    began = time.thread_time()
+    _, size = run_log._read(raw, Context(), final=False)
+    assert time.thread_time() - began < 2.0 * run_log.MOST_SECONDS
+    assert 0 < size < len(raw)
+    assert raw[size - 1 : size] == b"\n"
+
+
+@pytest.mark.parametrize("frame", [b"a\r", b"a\x08\x08", b" \r"])
+def test_of_a_million_frames_of_one_line_the_last_is_read_without_cutting_all(frame: bytes):
+    began = time.thread_time()
+    reading = read_log(b"100%|##| 9/9\r" + frame * 1_000_000 + b"Epoch 1/3 loss=0.5\n", Context())
+    assert time.thread_time() - began < 1.0
+    assert reading.understood >= 1
+    assert any(event.kind == "epoch" for event in reading.events)
+    began = time.thread_time()
+    assert read_log(frame * 1_000_000 + b"Epoch 2/3 loss=0.5\n", Context()).events
+    assert time.thread_time() - began < 0.1, "no pattern goes over them"
