@@ -186,7 +186,8 @@ class Connection(HttpToolsProtocol):
                 return
         super().on_headers_complete()
         cycle = ref(self.cycle)  # it holds the scope
-        self.scope[HUNG_UP] = lambda: (of := cycle()) is None or of.disconnected
+        scope: Any = self.scope
+        scope[HUNG_UP] = lambda: (of := cycle()) is None or of.disconnected
 
     def on_body(self, body: bytes) -> None:
         self._bytes = 0  # of head, sizes of chunks and trailers since

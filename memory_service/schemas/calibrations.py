@@ -17,7 +17,7 @@ from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.base import Request
 from memory_service.schemas.devices import BudgetSeconds
 from memory_service.schemas.fields import JsonObject, Line, Sentences, Slug, Word, optional
-from memory_service.schemas.validation_errors import checked
+from memory_service.schemas.validation_errors import MOST_FOUND, checked, wrong_fields
 
 MOST_BY_UNIT: Mapping[str, float] = {
     "ms": 1e7, "us": 1e9, "s": 1e5, "TFLOP/s": 1e5, "GB/s": 1e6, "GiB": 1e5, "images/s": 1e7, "ratio": 100.0,
@@ -93,7 +93,19 @@ class Posted(Request):
     @model_validator(mode="before")
     @classmethod
     def _null_is_not_given(cls, given: Any) -> Any:
-        return {k: v for k, v in given.items() if v is not None} if isinstance(given, dict) else given
+        if isinstance(given, dict):
+            _few_unknown(given.get("sections"))
+            return {k: v for k, v in given.items() if v is not None}
+        return given
+
+
+def _few_unknown(sections: Any) -> None:
+    """Refuses sections of very many unknown fields before an error of each is made."""
+    known = PostedMeasurement.model_fields.keys()
+    each = sections.values() if isinstance(sections, dict) else ()
+    count = sum(len(one.keys() - known) for one in each if isinstance(one, dict))
+    if count > MOST_FOUND:
+        raise wrong_fields([FieldError("sections", f"have {count:,} unknown fields")])
 
 
 def posted_calibration(given: Posted | Mapping[str, Any], now: dt.datetime) -> tuple[Posted, Calibration]:
