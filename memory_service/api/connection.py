@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from memory_service.api.headers import with_safe_headers
 from memory_service.api.security.rate_limits import network_of
-from memory_service.api.time_and_load_limits import Limits
+from memory_service.api.time_and_load_limits import HUNG_UP, Limits
 from memory_service.error_document import problem
 
 _LOOKS_EVERY_SECONDS = 1.0
@@ -25,8 +25,6 @@ _PIECE_BYTES = 64 * 1024
 _KEY = re.compile("msk_[0-9A-Za-z_]+")
 MOST_FIELDS, MOST_PIPELINED = 200, 16
 """Header fields of a request; requests that are read before the first one is answered."""
-HUNG_UP = "memory_service.hung_up"
-"""What of a request's scope says whether its caller hung up."""
 ROOM_SHARE = 32
 """Where connections are too many, one in so many is closed at a time."""
 _SPARE_SECONDS = 5.0

@@ -11,8 +11,8 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from mcp_types import Tool as ListedTool
 from pydantic import BaseModel
 
-from memory_service.api.connection import HUNG_UP
 from memory_service.api.service import Service
+from memory_service.api.time_and_load_limits import HUNG_UP
 from memory_service.domain.common.api_keys import allows, mode_limit
 from memory_service.domain.common.vocabulary import Mode
 from memory_service.domain.prediction.trust import reporter_of

@@ -22,12 +22,12 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_service.api.connection import HUNG_UP
 from memory_service.api.error_handlers import refusal_to
 from memory_service.api.security.loopback import odd_host, reach_of, wrong_host
 from memory_service.api.security.rate_limits import PerKey
 from memory_service.api.security.route_scopes import OPEN, Scopes, wanted
 from memory_service.api.service import database_of
+from memory_service.api.time_and_load_limits import HUNG_UP
 from memory_service.domain.common.api_keys import PREFIX, SCOPES, allows, mode_limit, parse
 from memory_service.domain.common.vocabulary import Mode
 from memory_service.domain.prediction.trust import reporter_of

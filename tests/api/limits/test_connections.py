@@ -19,12 +19,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memory_service.api.connection import HUNG_UP, server_of
+from memory_service.api.connection import server_of
 from memory_service.api.error_handlers import install
 from memory_service.api.fair_share import FairShare
 from memory_service.api.metrics import Metrics
 from memory_service.api.request_middleware import Boundary
-from memory_service.api.time_and_load_limits import Limits
+from memory_service.api.time_and_load_limits import HUNG_UP, Limits
 from tests.conftest import free_port
 
 SHORT = Limits(
