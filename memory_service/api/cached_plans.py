@@ -11,8 +11,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from memory_service.api.answers import asked_form
 from memory_service.api.service import Service
 from memory_service.api.tracing import answered_by
+from memory_service.domain.common.api_keys import mode_limit
 from memory_service.errors import MemoryServiceError
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import asker_view
 from memory_service.services.planning.plan_cache import PlanCache
 
 
@@ -39,8 +41,9 @@ class CachedPlans:
         await Response(known, media_type="application/json")(scope, receive, send)
 
     async def _known(self, scope: Scope) -> bytes | None:
-        query: bytes = scope["query_string"]
+        limit = mode_limit(scope["state"]["scopes"], self.service.settings.mode_limit)
         database = self.service.preparation.require_knowledge()
+        query = limit, asker_view(database), scope["query_string"]
         plans = database.caches.of(PlanCache)
         if asked_form(scope["headers"]) is not None or not plans.has_query(query):
             return None

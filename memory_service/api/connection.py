@@ -9,6 +9,7 @@ from collections.abc import Callable
 from heapq import nsmallest
 from time import monotonic
 from typing import Any
+from weakref import ref
 
 import orjson
 import uvicorn
@@ -16,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from memory_service.api.headers import with_safe_headers
 from memory_service.api.security.rate_limits import network_of
-from memory_service.api.time_and_load_limits import Limits
+from memory_service.api.time_and_load_limits import HUNG_UP, Limits
 from memory_service.error_document import problem
 
 _LOOKS_EVERY_SECONDS = 1.0
@@ -182,6 +183,9 @@ class Connection(HttpToolsProtocol):
                 self._refuse_head()
                 return
         super().on_headers_complete()
+        cycle = ref(self.cycle)  # it holds the scope
+        scope: Any = self.scope
+        scope[HUNG_UP] = lambda: (of := cycle()) is None or of.disconnected
 
     def on_body(self, body: bytes) -> None:
         self._bytes = 0  # of head, sizes of chunks and trailers since

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, nullcontext
 from functools import cache
 from itertools import chain
 from math import isfinite
-from typing import Any, get_origin
+from typing import Annotated, Any, get_origin
 from urllib.parse import unquote_to_bytes
 
 import anyio
@@ -19,13 +19,14 @@ import orjson
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from memory_service.api.error_handlers import UnsupportedMediaType
 from memory_service.api.fair_share import EVERYBODY, caller_of
 from memory_service.api.idempotency import IdempotentAnswers, key_of
 from memory_service.errors import FieldError, InvalidInput, MalformedBody, TooLarge, wrong_value
-from memory_service.schemas.validation_errors import refusal
+from memory_service.schemas.validation_errors import found_errors, refusal
 
 MAX_FIELDS = 200
 """Members of one object, of a query or a body, where its model states no other number (`members_of`): each
@@ -52,6 +53,10 @@ class StrictRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         answer = super().get_route_handler()
+        if self.body_field is not None:
+            stated = self.body_field.field_info
+            body: Any = Annotated[stated.annotation, stated]
+            self._body: TypeAdapter[Any] = TypeAdapter(body)
         models = {
             "query": next((field.field_info.annotation for field in self.dependant.query_params), None),
             "body": self.body_field.field_info.annotation if self.body_field is not None else None,
@@ -103,11 +108,10 @@ class StrictRoute(APIRoute):
 
     def _read(self, raw: bytes, model: Any) -> Any:
         document = parse_json(raw, members_of(model))
-        assert self.body_field is not None  # noqa: S101 - a body was asked for
-        value, errors = self.body_field.validate(document)
-        if errors:
-            raise refusal(errors, model)
-        return value
+        try:
+            return self._body.validate_python(document, from_attributes=True)
+        except ValidationError as error:
+            raise refusal(found_errors(error), model) from None
 
 
 @asynccontextmanager

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from memory_service.errors import MemoryServiceError, Unavailable
 
+HUNG_UP = "memory_service.hung_up"
+"""What of a request's scope says whether its caller hung up."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

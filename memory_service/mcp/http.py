@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
-from memory_service.api.request_body import LOOP_BYTES, check_members, raw_body
+from memory_service.api.request_body import LOOP_BYTES, check_members, long_body, raw_body
 from memory_service.api.service import Service
 from memory_service.errors import TooLarge, Unavailable
 
@@ -73,10 +73,12 @@ class Endpoint:
         manager = await self._serving()
         body = await raw_body(Request(scope, receive))
         if len(body) > LOOP_BYTES:
-            await anyio.to_thread.run_sync(_check, body, limiter=self._service.long_bodies)
+            async with long_body(Request(scope)):
+                await anyio.to_thread.run_sync(_check, body)
+                await manager.handle_request(scope, _replay(body, receive), send)
         else:
             _check(body)
-        await manager.handle_request(scope, _replay(body, receive), send)
+            await manager.handle_request(scope, _replay(body, receive), send)
 
 
 def _manager_of(service: Service) -> StreamableHTTPSessionManager:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import wraps
 from typing import Any, Literal
 
 import anyio.to_thread
@@ -12,11 +12,14 @@ from mcp_types import Tool as ListedTool
 from pydantic import BaseModel
 
 from memory_service.api.service import Service
+from memory_service.api.time_and_load_limits import HUNG_UP
 from memory_service.domain.common.api_keys import allows, mode_limit
 from memory_service.domain.common.vocabulary import Mode
+from memory_service.domain.prediction.trust import reporter_of
 from memory_service.error_document import problem_of
 from memory_service.errors import Forbidden, MemoryServiceError, Unavailable, wrong_value
 from memory_service.mcp.schemas import takes, unquoted
+from memory_service.services.knowledge.asker import ASKER, GONE, still_wanted
 
 Scope = Literal["read", "tell", "edit"]
 
@@ -72,6 +75,10 @@ def caller_of(context: ServerRequestContext[Any, Any]) -> Caller:
     """Over HTTP from `api.security.auth_middleware`; over stdio without a key."""
     if context.request is None:
         return Caller()
+    # The session's task may have been begun by another request.
+    name = context.request.scope["state"].get("key_name")
+    ASKER.set(None if name is None else reporter_of(name, None))
+    GONE.set(context.request.scope.get(HUNG_UP))
     state, address = context.request.scope["state"], str(context.request.base_url).rstrip("/")
     return Caller(state.get("key_name"), state.get("scopes"), state.get("key_id"), address)
 
@@ -119,12 +126,15 @@ def hints(*, reads: bool, repeats: bool) -> ToolAnnotations:
 
 
 def threaded(call: Callable[[Service, Arguments, Caller], Answer]) -> Call:
-    """A blocking call in a thread. An abandoned one still ends its one transaction."""
+    """A blocking call in a thread, if the caller has not hung up when its turn comes. An abandoned one still
+    ends its one transaction."""
 
     @wraps(call)
     async def soon(service: Service, arguments: Arguments, caller: Caller) -> Answer:
-        return await anyio.to_thread.run_sync(
-            partial(call, service, arguments, caller), abandon_on_cancel=True
-        )
+        def begin() -> Answer:
+            still_wanted()
+            return call(service, arguments, caller)
+
+        return await anyio.to_thread.run_sync(begin, abandon_on_cancel=True)
 
     return soon

@@ -16,7 +16,7 @@ from memory_service.domain.calibration.probes import can_be_missing, probe_of
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.base import FromText, Request
 from memory_service.schemas.fields import JsonObject, Line, Sentences, Slug, Word, optional
-from memory_service.schemas.validation_errors import checked
+from memory_service.schemas.validation_errors import MOST_FOUND, checked, wrong_fields
 
 SHORTEST_BUDGET_SECONDS, LONGEST_BUDGET_SECONDS, DEFAULT_BUDGET_SECONDS = 1.0, 3600.0, 60.0
 """Of a calibration."""
@@ -120,7 +120,19 @@ class Posted(Request):
     @model_validator(mode="before")
     @classmethod
     def _null_is_not_given(cls, given: Any) -> Any:
-        return {k: v for k, v in given.items() if v is not None} if isinstance(given, dict) else given
+        if isinstance(given, dict):
+            _few_unknown(given.get("sections"))
+            return {k: v for k, v in given.items() if v is not None}
+        return given
+
+
+def _few_unknown(sections: Any) -> None:
+    """Refuses sections of very many unknown fields before an error of each is made."""
+    known = PostedMeasurement.model_fields.keys()
+    each = sections.values() if isinstance(sections, dict) else ()
+    count = sum(len(one.keys() - known) for one in each if isinstance(one, dict))
+    if count > MOST_FOUND:
+        raise wrong_fields([FieldError("sections", f"have {count:,} unknown fields")])
 
 
 def posted_calibration(given: Posted | Mapping[str, Any], now: dt.datetime) -> tuple[Posted, Calibration]:

@@ -129,7 +129,9 @@ class CompareRequest(Request):
     plans: list[f.Word | f.JsonObject] | None = f.optional(
         "Plans: a plan_id that was given not long ago, or the answer of /recommend."
     )
-    rows: list[RankRow] | None = f.optional("Candidates as in /rank; with `gpu` and `minutes` planned.")
+    rows: Annotated[list[RankRow], Field(max_length=MOST_SIDES)] | None = f.optional(
+        "Candidates as in /rank; with `gpu` and `minutes` planned."
+    )
     scripts: list[Annotated[str, Field(min_length=1, max_length=LONGEST_SCRIPT)]] | None = f.optional(
         "Training scripts as text; nothing of them is run."
     )

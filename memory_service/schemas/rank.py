@@ -1,6 +1,8 @@
 """The request of a ranking: which of these models, trained like this, is best on this data set?"""
 
-from pydantic import Field
+from typing import Annotated
+
+from pydantic import FailFast, Field
 
 from memory_service.schemas import fields as f
 from memory_service.schemas.base import FromText, Request
@@ -37,4 +39,6 @@ class RankTextRow(FromText, RankRow):
 class RankRequest(Request):
     """Candidates to rank."""
 
-    rows: list[RankRow] = Field(min_length=1, max_length=MOST_ROWS, description="One for each candidate.")
+    rows: Annotated[list[RankRow], FailFast()] = Field(
+        min_length=1, max_length=MOST_ROWS, description="One for each candidate."
+    )

@@ -11,6 +11,8 @@ from memory_service.errors import FieldError, InvalidInput, unknown_name
 
 MOST_ERRORS = 50
 SHOWN_ERRORS = 5
+MOST_FOUND = 1_000
+"""Errors that are looked at: a list of each takes Python's lock for 3 µs, and 3 MB hold 400 000 of them."""
 MOST_SHOWN = 200
 """Characters of what was given."""
 
@@ -46,7 +48,16 @@ def checked(model: type[Model], given: Any, wrong: str = "", at: str = "") -> Mo
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        raise refusal(error.errors(include_url=False), model, wrong, at) from None
+        raise refusal(found_errors(error), model, wrong, at) from None
+
+
+def found_errors(error: ValidationError) -> Sequence[Mapping[str, Any]]:
+    """What pydantic found, where that is not over `MOST_FOUND`; else one error that says how many."""
+    count = error.error_count()
+    if count <= MOST_FOUND:
+        return error.errors(include_url=False)
+    message = f"{count:,} values are wrong or unknown, which are too many to name: send a short part of it"
+    return [{"type": "too_many_errors", "loc": (), "msg": message, "input": None}]
 
 
 def refusal(found: Iterable[Mapping[str, Any]], model: Any, wrong: str = "", at: str = "") -> InvalidInput:
@@ -92,7 +103,7 @@ def wrong_fields(errors: Iterable[FieldError], before: ValidationError | None = 
         InitErrorDetails(
             type=PydanticCustomError(e["type"], e["msg"], e.get("ctx")), loc=e["loc"], input=e["input"]
         )
-        for e in (before.errors() if before is not None else ())
+        for e in (found_errors(before) if before is not None else ())
     ]
     fresh = [
         InitErrorDetails(

@@ -62,6 +62,35 @@ def test_a_cached_plan_is_for_those_who_may_ask(sqlite_client: TestClient) -> No
     assert sqlite_client.get(QUESTION, headers={"X-API-Key": "msk_none"}).status_code == 401
 
 
+LIMITS = ("open", "family", "blind")
+
+
+@pytest.mark.parametrize("order", [LIMITS, LIMITS[::-1]])
+def test_no_cache_answers_a_key_with_what_its_limit_forbids_or_withholds_what_it_allows(
+    sqlite_client: TestClient, order: tuple[str, ...]
+) -> None:
+    database = sqlite_client.app.state.service.database  # type: ignore[attr-defined]
+    asked = f"{QUESTION}.{len(order[0])}&competition=aptos2019-blindness-detection"
+    given: dict[str, Any] = {}
+    for limit in order:
+        scopes = ["read"] if limit == "open" else ["read", limit]
+        key = {"Authorization": f"Bearer {create_key(database, f'{limit} of {order[0]}', scopes)['key']}"}
+        given[limit] = sqlite_client.get(asked, headers=key)
+        told = sqlite_client.get(f"{asked}&mode={limit}", headers=key).json()
+        assert given[limit].json()["recipe"] == told["recipe"], "as if it had asked for its mode"
+        assert sqlite_client.get(asked, headers=key).content == given[limit].content, "cached for it"
+        for other, answer in given.items():
+            again = sqlite_client.get(f"/plans/{answer.json()['plan_id']}", headers=key)
+            same = [
+                LIMITS.index(of) for of, plan in given.items() if plan.json()["plan_id"] in again.url.path
+            ]
+            allowed = max(same) >= LIMITS.index(limit)
+            assert again.status_code == (200 if allowed else 404), (limit, other)
+    assert given["blind"].json()["recipe"] is None
+    assert given["open"].json()["recipe"] is not None
+    assert len({answer.content for answer in given.values()}) == 3
+
+
 class _Database:
     """Its revision rises with each read, which takes until the gate is open."""
 

@@ -19,6 +19,7 @@ from fastapi.testclient import TestClient
 from memory_service.api.routes import calibrations as routes
 from memory_service.app import create_app
 from memory_service.domain.calibration.probes import PRECISIONS, probes
+from memory_service.services.access.keys import create_key
 from memory_service.services.devices import benchmark as benchmarks
 from memory_service.services.devices import calibrations
 from memory_service.services.devices import registration as registering
@@ -472,3 +473,47 @@ def test_one_caller_takes_no_more_than_a_share_of_the_places_to_listen(
     monkeypatch.setattr(routes, "caller_of", lambda scope: "another")
     assert client.get(path).status_code == 200
     listening.clear()
+
+
+def test_a_calibration_that_one_key_posted_changes_no_figure_of_others_but_of_that_device(client: TestClient):
+    database = client.app.state.service.database  # type: ignore[attr-defined]
+    keys = {
+        name: {"Authorization": f"Bearer {create_key(database, f'{name} posts', ['read', 'tell'])['key']}"}
+        for name in ("mallory", "victor")
+    }
+
+    def answered(name: str, gpu: str) -> Any:
+        asked: dict[str, Any] = {"model": "resnet50", "gpu": gpu, "batch_size": 64}
+        return client.get("/predict", params=asked, headers=keys[name]).json()["step_seconds"]
+
+    before = {name: answered(name, "rtx3090") for name in keys}
+    made = client.post("/calibrations", json=invented("mallory-box", 0.15), headers=keys["mallory"])
+    assert made.status_code == 201, made.text
+    assert answered("victor", "rtx3090") == before["victor"]
+    assert answered("victor", "mallory-box") == before["victor"], "its reference networks were not run"
+    assert answered("mallory", "rtx3090")["value"] > 2.0 * before["mallory"]["value"]
+    made = client.post("/calibrations", json=invented("victor-box", 0.16), headers=keys["victor"])
+    assert made.status_code == 201, made.text
+    assert answered("victor", "rtx3090")["value"] > 2.0 * before["victor"]["value"], "a second one agrees"
+
+
+def invented(device: str, rate: float) -> dict[str, Any]:
+    """A calibration of an RTX 3090 with this share of what its data sheet says."""
+    sheet = {"matmul.bf16.": 71.0, "matmul.fp16.": 71.0, "matmul.tf32.": 35.6, "matmul.fp32.": 35.6}
+    sections = {}
+    for probe in probes("cuda", PRECISIONS["cuda"], cores=16):
+        peak = next((peak for start, peak in sheet.items() if probe.name.startswith(start)), None)
+        if probe.name.startswith("bandwidth.") and not probe.name.endswith("mib"):
+            peak = 936.0
+        if peak is not None:
+            value = peak * rate
+            sections[probe.name] = {
+                "value": value, "unit": probe.unit, "p20": value * 0.99, "p80": value * 1.01, "n": 20
+            }  # fmt: skip
+    return {
+        "id": str(uuid.uuid4()), "device": device, "status": "done", "budget_seconds": 60.0, "progress": 1.0,
+        "fingerprint": {
+            "kind": "cuda", "name": "NVIDIA GeForce RTX 3090", "uuid": f"GPU-of-{device}", "memory_gib": 24.0
+        },
+        "host": "box", "sections": sections,
+    }  # fmt: skip

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import socket
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +203,28 @@ def test_a_review_by_a_server_sizes_by_its_cards_and_one_without_says_what_it_le
     monkeypatch.setenv("MEMORY_SERVER", f"http://127.0.0.1:{free_port()}")
     away = run.invoke(app, words)
     assert (away.exit_code, away.stderr.partition(":")[0]) == (1, "unavailable")
+
+
+def test_an_answer_that_drips_is_given_up_however_often_a_byte_comes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(remote, "WITHIN_SECONDS", 1.0)
+    done = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        connection.recv(65_536)
+        connection.sendall(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 999\r\n\r\n"
+        )
+        while not done.wait(0.05):
+            connection.sendall(b" ")
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, args=(server,), daemon=True)
+        thread.start()
+        began = time.monotonic()
+        with pytest.raises(Unavailable, match="no whole answer within 1 s"):
+            remote.get(f"http://127.0.0.1:{server.getsockname()[1]}", "/recommend", {})
+        assert time.monotonic() - began < 10.0
+        done.set()
+        thread.join(60)

@@ -211,3 +211,13 @@ def test_both_headers_are_read_and_a_key_in_the_url_is_not(house: House):
     )
     assert house.ask("GET", f"/models?key={key}").status == 401
     assert house.ask("GET", "/healthz", "nonsense").status == 200
+
+
+@pytest.mark.parametrize(
+    "host", ['x");import os;("', "a'b\"c", "a b", "a/b", "a@b", "[::1", "x:99999999", ""]
+)
+def test_a_host_that_is_no_name_of_one_reaches_no_script(house: House, host: str) -> None:
+    key = house.keys["read"]
+    assert house.ask("GET", "/gpus", key, headers={"host": host}).status == 403
+    assert house.ask("GET", "/gpus", key, headers={"host": "service.example:8000"}).status == 200
+    assert house.ask("GET", "/gpus", key, headers={"host": "[2001:db8::1]:8000"}).status == 200

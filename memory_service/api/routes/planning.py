@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, FailFast
 from starlette.responses import Response, StreamingResponse
 
 from memory_service.api.answer_text import brief_text, fit_text, similar_text
@@ -16,6 +16,7 @@ from memory_service.api.service import database_of, mode_limit_of
 from memory_service.domain.choice.choice_text import choice_text, comparison_text
 from memory_service.domain.planning.answer_view import WHOLE
 from memory_service.domain.planning.request import Question
+from memory_service.errors import TooLarge
 from memory_service.schemas.answers.choose import Choice, Comparison, JobSchedule
 from memory_service.schemas.answers.common import Page
 from memory_service.schemas.answers.conflicts import Conflict
@@ -63,7 +64,7 @@ def recommend_by_query(request: Request, asked: Annotated[RecommendQuery, Query(
     """One explicit training plan for this task, this data, this card, these minutes."""
     form = accepted_form(request)
     of_json = form == "application/json"
-    query = request.scope["query_string"] if of_json else None
+    query = (mode_limit_of(request), request.scope["query_string"]) if of_json else None
     include = asked.parts if of_json else WHOLE
     answer = recommend_json(database_of(request), _question(request, asked), query, include=include)
     return Response(plan_answer(request, answer, form, asked.single), media_type=form)
@@ -139,11 +140,16 @@ def predict_by_query(request: Request, asked: Annotated[PredictQuery, Query()]) 
 
 
 def _listed(given: Any) -> Any:
+    if isinstance(given, list) and len(given) > MOST_QUESTIONS:
+        raise TooLarge(f"At most {MOST_QUESTIONS} questions in one request, got {len(given)}")
     return [given] if isinstance(given, dict) else given
 
 
 _Questions = Annotated[
-    list[PredictRequest], BeforeValidator(_listed), Body(json_schema_extra={"maxItems": MOST_QUESTIONS})
+    list[PredictRequest],
+    FailFast(),
+    BeforeValidator(_listed),
+    Body(json_schema_extra={"maxItems": MOST_QUESTIONS}),
 ]
 
 

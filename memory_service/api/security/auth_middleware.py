@@ -23,16 +23,19 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_service.api.error_handlers import refusal_to
-from memory_service.api.security.loopback import reach_of, wrong_host
+from memory_service.api.security.loopback import odd_host, reach_of, wrong_host
 from memory_service.api.security.rate_limits import PerKey
 from memory_service.api.security.route_scopes import OPEN, Scopes, wanted
 from memory_service.api.service import database_of
+from memory_service.api.time_and_load_limits import HUNG_UP
 from memory_service.domain.common.api_keys import PREFIX, SCOPES, allows, mode_limit, parse
 from memory_service.domain.common.vocabulary import Mode
+from memory_service.domain.prediction.trust import reporter_of
 from memory_service.errors import Forbidden, MemoryServiceError, Unauthorized
 from memory_service.services.access.keyring import Holder, Keyring
 from memory_service.services.access.keys import check_stated
 from memory_service.services.access.quotas import Quotas
+from memory_service.services.knowledge.asker import ASKER, GONE
 
 SESSION_COOKIE = "memory_service_session"
 CSRF_HEADER = b"x-csrf-token"
@@ -103,7 +106,7 @@ class Gate:
         if scopes is None and _has_route(scope):
             raise Forbidden(f"{scope['method']} {scope['path'][:200]} is in no table of access: nobody may")
         inside = reach_of(scope) == "loopback" and not self.require_keys
-        if inside and (other := wrong_host(scope)) is not None:
+        if (other := wrong_host(scope) if inside else odd_host(scope)) is not None:
             raise other
         _leave(scope, None, _ALL if inside else _NONE)
         holder = await self._holder(scope, scopes)
@@ -222,6 +225,8 @@ def _takes_back(scope: Scope) -> bool:
 
 
 def _leave(scope: Scope, holder: Holder | None, without: frozenset[str]) -> None:
+    ASKER.set(reporter_of(holder.name, None) if holder else None)
+    GONE.set(scope.get(HUNG_UP))
     scope["state"] |= {
         "key_id": holder.key_id if holder else None,
         "key_name": holder.name if holder else None,

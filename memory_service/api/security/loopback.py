@@ -6,6 +6,7 @@ machine's own name. So is a page of another site whose name resolves to 127.0.0.
 """
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal
@@ -43,6 +44,18 @@ def wrong_host(scope: Mapping[str, Any]) -> Forbidden | None:
                 "or localhost; behind a proxy set MEMORY_REQUIRE_KEYS=true and use a key"
             )
     return None
+
+
+_PLAIN_HOST = re.compile(rb"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
+
+
+def odd_host(scope: Mapping[str, Any]) -> Forbidden | None:
+    """The refusal of a request whose `Host` is no name of a host, or is given twice: scripts and commands
+    hold it."""
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    if len(hosts) <= 1 and all(map(_PLAIN_HOST.fullmatch, hosts)):
+        return None
+    return Forbidden(f"The Host header {b', '.join(hosts).decode('latin-1')[:200]!r} is no name of a host")
 
 
 @lru_cache(maxsize=256)

@@ -5,6 +5,7 @@ import http.client
 import importlib.util
 import json
 import os
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -21,6 +22,9 @@ from memory_service.errors import MemoryServiceError, Refused, Unavailable, wron
 from memory_service.services.database.latest_state import Latest
 
 TIMEOUT_SECONDS = 15.0
+WITHIN_SECONDS = 45.0
+"""For a whole answer: one that drips keeps every operation of its socket short of `TIMEOUT_SECONDS`."""
+
 UNREACHABLE = (OSError, ValueError, http.client.HTTPException)
 BETWEEN_SECONDS = 1.0
 """At most so often: sections of small devices come by the dozen."""
@@ -87,6 +91,25 @@ def opened(url: str, body: bytes | None, headers: Mapping[str, str], seconds: fl
 
 
 def _sent(url: str, body: bytes | None, media: str) -> dict[str, Any]:
+    found: list[dict[str, Any] | MemoryServiceError] = []
+
+    def ask() -> None:
+        try:
+            found.append(_answered(url, body, media))
+        except MemoryServiceError as error:
+            found.append(error)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(WITHIN_SECONDS)
+    if not found:
+        raise Unavailable(f"{url.partition('?')[0]} gave no whole answer within {WITHIN_SECONDS:g} s")
+    if isinstance(found[0], MemoryServiceError):
+        raise found[0]
+    return found[0]
+
+
+def _answered(url: str, body: bytes | None, media: str) -> dict[str, Any]:
     at = url.partition("?")[0]
     try:
         with opened(url, body, {"Content-Type": media} if media else {}, TIMEOUT_SECONDS) as answer:

@@ -16,9 +16,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import log
 from typing import Any
+
+import numpy as np
 
 from memory_service.domain.learning.batch_bounds import BatchBounds, Bounds, bounding
 from memory_service.domain.learning.hierarchy import MatchedObservation
@@ -53,6 +56,12 @@ MOST_OBSERVATIONS = 384
 MOST_OF_A_CASE = 6
 """Of one case on one device, newest first: further ones say the same of time and peaks again, and software
 moves on. Bounds on the batch are kept however old (`domain.learning.batch_bounds.bounding`)."""
+
+
+MOST_BY_ONE = log(1.15)
+"""What one key alone told moves a figure for others so far, and no further."""
+
+_BY_ONE = "what one key alone told of this case"
 
 
 class Evidence:
@@ -134,11 +143,18 @@ def newest_last(o: Observation) -> tuple[Any, ...]:
 class LearnedCorrections:
     """What observed runs say; attached to cards as `Gpu.learned`. Nothing is solved before it is asked.
 
-    choose   what a part is learned from
+    choose     what a part is learned from
+    by_one     case of any device -> log of the time beside its prediction, of those that one key alone told,
+               which is not who asks
     """
 
-    def __init__(self, choose: Callable[[Part], TrainingSet]) -> None:
+    def __init__(
+        self,
+        choose: Callable[[Part], TrainingSet],
+        by_one: Callable[[], Mapping[PredictionKey, float]] = dict,
+    ) -> None:
         self._choose = choose
+        self._by_one = by_one
         self._known_sets: dict[Part, TrainingSet] = {}
         self._known_time: dict[Hashable, TimeCorrection | None] = {}
         self._known_memory: dict[Hashable, MemoryCorrection | None] = {}
@@ -165,7 +181,8 @@ class LearnedCorrections:
         """
         key = (subject, card_log_sd)
         if key not in self._known_time:
-            self._known_time[key] = self._time(subject.part).correction(subject, shares, card_log_sd)
+            found = self._time(subject.part).correction(subject, shares, card_log_sd)
+            self._known_time[key] = self._nudged(found, [subject], shares)
         return self._known_time[key]
 
     def memory_of(self, subject: PredictionKey, reading: Reading) -> MemoryCorrection | None:
@@ -187,7 +204,29 @@ class LearnedCorrections:
         self, subjects: Sequence[PredictionKey], shares: Floats, card_log_sd: Sequence[float]
     ) -> TimeCorrection | None:
         """`time_of` of many steps on one device at once. shares: shape (n, parts)."""
-        return self._time().corrections(subjects, shares, card_log_sd)
+        return self._nudged(self._time().corrections(subjects, shares, card_log_sd), subjects, shares)
+
+    @cached_property
+    def _alone(self) -> Mapping[PredictionKey, float]:
+        return self._by_one()
+
+    def _nudged(
+        self, found: TimeCorrection | None, subjects: Sequence[PredictionKey], shares: Floats
+    ) -> TimeCorrection | None:
+        """With what one key alone told of these very cases: each moves by up to `MOST_BY_ONE`, and its
+        interval is as much wider."""
+        models = {key.model for key in self._alone}
+        said = np.array([
+            self._alone.get(replace(s, device=""), np.nan) if s.model in models else np.nan for s in subjects
+        ]) if models else np.empty(0)  # fmt: skip
+        if not np.isfinite(said).any():
+            return found
+        if found is None:
+            none = np.zeros(len(subjects))
+            found = TimeCorrection(none, np.zeros_like(shares), none + np.inf, basis=_BY_ONE)
+        apart = said - found.log_shift - np.sum(shares * found.parts, axis=1)
+        moved = np.nan_to_num(np.clip(apart, -MOST_BY_ONE, MOST_BY_ONE))
+        return replace(found, log_shift=found.log_shift + moved, wider=np.abs(moved))
 
     def memories_of(self, subjects: PredictionKeys) -> dict[Reading, MemoryCorrection | None]:
         """`memory_of` of many peaks at once, by reading."""

@@ -54,6 +54,7 @@ class Observation:
     reporter          who told of it (`domain.prediction.trust.reporter_of`)
     doubt             why it cannot be, as a clause: it teaches nothing until another reporter agrees; None =
                       it can be
+    confirmed         a person stands for it: it teaches whoever told of it
     at                UTC, ISO 8601; "" when not known
     """
 
@@ -88,6 +89,7 @@ class Observation:
     excluded: Exclusion | None = None
     reporter: str = ""
     doubt: str | None = None
+    confirmed: bool = False
     run_id: str = ""
     source: str = ""
     at: str = ""

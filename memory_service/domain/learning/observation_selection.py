@@ -6,11 +6,13 @@ on other devices of its model, and, for what families of networks have in common
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import merge
 from itertools import chain, islice, zip_longest
+from math import log
+from statistics import median
 from typing import TypeVar
 
 from memory_service.domain.learning.batch_bounds import BatchBounds, bounding
@@ -73,10 +75,13 @@ class ObservationSelection:
 
     predict   as in `domain.learning.corrections.learn`; one answer stands for all observations of a case at
               one batch
+    by_one    what one key alone told, which is not who asks
     """
 
-    def __init__(self, observations: Iterable[Observation], predict: Predict) -> None:
-        self._predict = predict
+    def __init__(
+        self, observations: Iterable[Observation], predict: Predict, by_one: Sequence[Observation] = ()
+    ) -> None:
+        self._predict, self._by_one = predict, by_one
         self._baselines: dict[tuple[PredictionKey, int, int], BaselinePrediction | None] = {}
         of_place: dict[Part, dict[str, list[Observation]]] = {}
         for o in sorted(observations, key=newest_last, reverse=True):
@@ -87,15 +92,29 @@ class ObservationSelection:
         }
         self._evidence: dict[tuple[int, ...], Evidence] = {}
 
-    def renewed(self, observations: Iterable[Observation]) -> ObservationSelection:
+    def renewed(
+        self, observations: Iterable[Observation], by_one: Sequence[Observation] = ()
+    ) -> ObservationSelection:
         """The same of other observations; what was predicted for some of them is not predicted again."""
-        renewed = ObservationSelection(observations, self._predict)
+        renewed = ObservationSelection(observations, self._predict, by_one)
         renewed._baselines = self._baselines
         return renewed
 
     def about(self, device: str, gpu: str) -> LearnedCorrections:
         """What they say of a device ("" = of the GPU model as such)."""
-        return LearnedCorrections(lambda part: self._chosen(part, device or gpu, gpu))
+        return LearnedCorrections(
+            lambda part: self._chosen(part, device or gpu, gpu), lambda: self._alone(gpu)
+        )
+
+    def _alone(self, gpu: str) -> Mapping[PredictionKey, float]:
+        """Case -> median log of its time beside its prediction, of what one key alone told of the card."""
+        found: dict[PredictionKey, list[float]] = {}
+        of_card = [o for o in self._by_one if o.gpu == gpu and o.step_seconds and o.excluded is None]
+        for o in of_card[-MOST_BATCHES * MOST_OF_A_CASE :]:
+            if (told := self._baseline_of(o)) and o.step_seconds:
+                apart = log(o.step_seconds / told.step_seconds)
+                found.setdefault(replace(observation_key(o), device=""), []).append(apart)
+        return {key: median(logs) for key, logs in found.items()}
 
     def count(self, device: str) -> int:
         """Observations of a device."""

@@ -83,6 +83,7 @@ class TimeCorrection:
     parts       shift of each of `domain.cost.step_time.PARTS`, shape (n, parts)
     log_sd      what remains unsure, as a standard deviation of log time, shape (n,)
     n           of one step: observations at the closest level that has any
+    wider       how much wider the interval is for what one key alone told, as a log of time
     exact       of one step: this very model, input size, precision and layout was observed on this device or
                 GPU model
     """
@@ -93,6 +94,7 @@ class TimeCorrection:
     n: int = 0
     basis: str = ""
     exact: bool = False
+    wider: Floats | float = 0.0
 
 
 class TimePosterior:

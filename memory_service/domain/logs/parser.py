@@ -10,7 +10,7 @@ import codecs
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Any, NamedTuple
 
 from memory_service.domain.logs.trainer_formats import FORMATS, Context
@@ -24,7 +24,8 @@ MOST_CHARS = 2_000
 MAX_UNRECOGNIZED_CHARS = 500
 
 MOST_FRAMES = 1_000
-"""Of more frames on one line only those at 100 % are compared at all."""
+"""Of more frames on one line only those at 100 % and the last one are looked at: a pattern that cuts two
+million of them at once keeps every other thread waiting."""
 
 _UTF8 = codecs.getincrementaldecoder("utf-8")
 _ESCAPES = re.compile(
@@ -34,6 +35,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]+")
 _NO_PROGRESS = str.maketrans("", "", "0123456789 █▉▊▋▌▍▎▏#|%=>.━╸╺")
 _JSON_UNSAFE = re.compile("[\x00\ud800-\udfff]")
 _FRAME_ENDS = re.compile(r"[\r\x08]+")
+_FRAME = re.compile(r"[^\r\x08]+")
 _PREFIX = re.compile(
     r"^(?:.{0,120}?\b(?:INFO|DEBUG|WARNING|ERROR)\b\]?[\s:\-|]{0,8})?(?:[\s\-|:]{0,4}(?:root|__main__|tensorflow)\b[\s:\-]{1,4})?"
     r"[\s\-|:]{0,4}"
@@ -129,12 +131,22 @@ def _frames(text: str) -> Iterator[str]:
         if "\r" not in line and "\x08" not in line:
             yield line
             continue
-        frames = [frame for frame in _FRAME_ENDS.split(line) if frame.strip()]
-        if len(frames) > MOST_FRAMES:
-            frames = [*(frame for frame in frames[:-1] if "100%" in frame), frames[-1]]
+        if next(islice(_FRAME_ENDS.finditer(line), MOST_FRAMES, None), None) is None:
+            frames = [frame for frame in _FRAME_ENDS.split(line) if frame.strip()]
+        else:
+            frames = _of_many(line.rstrip("\r\x08 \t"))
         for frame, following in zip_longest(frames, frames[1:]):
             if following is None or _finishes(frame, following):
                 yield frame
+
+
+def _of_many(line: str) -> list[str]:
+    """Frames at 100 % and the last one."""
+    last = line[max(line.rfind("\r"), line.rfind("\x08")) + 1 :]
+    if "100%" not in line:
+        return [last]
+    before = (found[0] for found in _FRAME.finditer(line, 0, len(line) - len(last)))
+    return [*(frame for frame in before if "100%" in frame), last]
 
 
 def _finishes(frame: str, following: str) -> bool:

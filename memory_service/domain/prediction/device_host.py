@@ -120,11 +120,11 @@ def _corrected(seconds: Estimate, learned: LearnedCorrections, key: PredictionKe
     if found is None:
         return seconds
     factor, half = float(np.exp(found.log_shift[0])), float(np.exp(SD_OF_P90 * found.log_sd[0]))
-    value = seconds.value * factor
+    value, wider = seconds.value * factor, float(np.exp(np.max(found.wider)))
     return Estimate(
         value,
-        np.maximum(seconds.low * factor, value / half),
-        np.minimum(seconds.high * factor, value * half),
+        np.maximum(seconds.low * factor, value / half) / wider,
+        np.minimum(seconds.high * factor, value * half) * wider,
         "measured" if found.exact else seconds.grade,
         found.n,
         f"{seconds.basis} x {found.basis}",

@@ -89,7 +89,8 @@ def learned_step(
 
 
 def _corrected(models: StepModels, learned: TimeCorrection) -> StepModels:
-    """Parts of the work scaled, then the whole; an interval never wider than it was.
+    """Parts of the work scaled, then the whole; an interval never wider than it was, but for what one key
+    alone told.
 
     A scaled roofline is a roofline: throughput still never falls with the batch.
     """
@@ -103,7 +104,8 @@ def _corrected(models: StepModels, learned: TimeCorrection) -> StepModels:
         launch_seconds=models.launch_seconds * launch, host_seconds=models.host_seconds * launch,
         optimizer_seconds=models.optimizer_seconds * optimizer,
         factor=models.factor * np.exp(learned.log_shift),
-        log_low=np.minimum(models.log_low, half), log_high=np.minimum(models.log_high, half),
+        log_low=np.minimum(models.log_low, half) + learned.wider,
+        log_high=np.minimum(models.log_high, half) + learned.wider,
     )  # fmt: skip
 
 

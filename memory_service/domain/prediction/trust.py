@@ -2,6 +2,7 @@
 card, or a calibration that contradicts the sheet or itself, is kept, and teaches nothing until another
 reporter tells the same."""
 
+from collections import deque
 from collections.abc import Hashable, Iterable
 from math import exp, log
 from statistics import median
@@ -30,6 +31,10 @@ LEAST_PEAK = 0.2
 
 MOST_ERROR_PERCENT = 50.0
 """Of a calibration's self-check."""
+
+MOST_COMPARED = 64
+"""Reports of one reporter on one case that those of others are held against: each of many against each of
+many would take minutes."""
 
 SAME_BATCH, SAME_FIGURE = 2.0, 1.5
 SAME_RATES, OTHER_RATES, LEAST_COMMON = 1.25, 1.5, 3
@@ -110,16 +115,45 @@ def trusted(observations: Iterable[Observation]) -> tuple[Observation, ...]:
     """Those that may teach, in their order: the ones without doubt, and those that another reporter's agrees
     with."""
     every = tuple(observations)
-    doubted: dict[Hashable, dict[str, list[Observation]]] = {}
-    for o in every:
-        if o.doubt is not None:
-            doubted.setdefault(_case(o), {}).setdefault(o.reporter, []).append(o)
+    doubted = _told(o for o in every if o.doubt is not None)
     return tuple(
-        o for o in every if o.doubt is None or any(
+        o for o in every if o.doubt is None or o.confirmed or (o.reporter != SEVERAL and any(
             _agree(o, other)
-            for reporter, told in doubted[_case(o)].items() if reporter != o.reporter for other in told
-        )
+            for reporter, told in doubted[_case(o)].items()
+            if reporter not in (o.reporter, SEVERAL) for other in told
+        ))
     )  # fmt: skip
+
+
+def _told(observations: Iterable[Observation]) -> dict[Hashable, dict[str, deque[Observation]]]:
+    """Case -> reporter -> its latest few."""
+    told: dict[Hashable, dict[str, deque[Observation]]] = {}
+    for o in observations:
+        told.setdefault(_case(o), {}).setdefault(o.reporter, deque(maxlen=MOST_COMPARED)).append(o)
+    return told
+
+
+def heard(
+    observations: Iterable[Observation], asker: str
+) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
+    """(those that teach a key's questions, those that only one other key told), in their order. The first are
+    its own, those of hosts, those that a person confirmed, and those that a second reporter's agrees with."""
+    every = tuple(observations)
+    told = _told(every)
+
+    def alone(o: Observation) -> bool:
+        if not is_key(o.reporter) or o.reporter == asker or o.confirmed:
+            return False
+        if o.reporter == SEVERAL:
+            return True
+        others = (some for who, some in told[_case(o)].items() if who not in (o.reporter, SEVERAL))
+        return not any(_agree(o, other) for some in others for other in some)
+
+    by_one = [alone(o) for o in every]
+    return (
+        tuple(o for o, lone in zip(every, by_one, strict=True) if not lone),
+        tuple(o for o, lone in zip(every, by_one, strict=True) if lone),
+    )
 
 
 def calibrations_agree(one: Calibration, other: Calibration) -> bool:
@@ -149,6 +183,8 @@ def _rates_apart(one: Calibration, other: Calibration) -> float | None:
 
 
 _KEY = "key "
+SEVERAL = _KEY
+"""The reporter of a run of which several keys told: nobody's report, which nobody's confirms."""
 
 
 def is_key(reporter: str) -> bool:

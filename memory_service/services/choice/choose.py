@@ -37,6 +37,7 @@ from memory_service.domain.planning.run_seconds import Seconds
 from memory_service.errors import InvalidInput, wrong_value
 from memory_service.schemas.choose import ChooseRequest, OfferRow
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.asker import still_wanted
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.request_text import RequestText, read_request_text
@@ -143,6 +144,7 @@ def priced_boxes(
     """Every plan on every offer; alike ones are priced once."""
     told, known, boxes = _start_ups(database, knowledge.revision), dict[Any, CandidateSets](), list[Box]()
     for place, given in enumerate(offers):
+        still_wanted()
         with _named(place, given):
             starts = start_up(given, *_told_of(knowledge, given, told))
             longest = inf if script is None else script + p95(starts)

@@ -15,10 +15,15 @@ from typing import Any
 
 from memory_service.domain.calibration.calibration import ENVIRONMENT_FIELDS, Calibration, Fingerprint
 from memory_service.domain.hardware.gpu_spec import Gpu, gpu_index, normal_gpu_name, resolve_gpu
-from memory_service.domain.prediction.trust import calibration_doubt, calibrations_agree, contradiction
+from memory_service.domain.prediction.trust import (
+    calibration_doubt,
+    calibrations_agree,
+    contradiction,
+    reporter_of,
+)
 from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServiceError, wrong_value
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
-from memory_service.services.tables.audit import SERVICE, note
+from memory_service.services.tables.audit import ANONYMOUS, SERVICE, note
 from memory_service.services.tables.usable_rows import usable_sheets
 from memory_service.store.engine import is_readable
 from memory_service.store.queries import calibrations as store
@@ -56,11 +61,15 @@ class KeptCalibration:
 
     gpu    slug of the device's GPU model
     stale  what changed on the device since, as sentences; empty: it holds
+    told_by  the key that posted it and that no other reporter's agrees with; "" otherwise
+    checked  whether its reference networks were run
     """
 
     calibration: Calibration
     gpu: str
     stale: tuple[str, ...]
+    told_by: str = ""
+    checked: bool = False
 
     @property
     def current(self) -> bool:
@@ -78,10 +87,12 @@ def calibrations_of(transaction: ReadTransaction) -> list[KeptCalibration]:
     before those that were cut short, the newest first (of those cut short, the one that got furthest)."""
     now = {device.name: device for device in registered(transaction)}
     rows = [row for row in _ended(transaction) if row.device in now]
-    doubted, kept = quarantined(transaction, rows), []
+    made = _made(transaction, rows)
+    doubted, alone, kept = quarantined(transaction, rows, made), _told_alone(made), []
     for row in sorted(rows, key=lambda row: (row.status != "done") * (10**9 - row.measured)):
         why = stale_because(row, now[row.device], doubted)
-        kept.append(KeptCalibration(measured_calibration(row), now[row.device].gpu, why))
+        told = alone.get(row.id, ""), row.error_percent is not None
+        kept.append(KeptCalibration(measured_calibration(row), now[row.device].gpu, why, *told))
     return kept
 
 
@@ -102,15 +113,36 @@ def stale_because(row: tables.Calibration, device: Device, doubted: Mapping[str,
     return (*changed, *([doubted[row.id]] if row.id in doubted else ()))
 
 
-def quarantined(transaction: ReadTransaction, rows: Sequence[tables.Calibration]) -> dict[str, str]:
-    """Calibration -> why it cannot be, or contradicts what others had measured before, of those with which no
-    other reporter's of the GPU model agrees."""
-    sheets = usable_sheets(all_rows(transaction.session, "gpus"))
+_Made = Sequence[tuple[tables.Calibration, Calibration, str]]
+
+
+def _made(transaction: ReadTransaction, rows: Sequence[tables.Calibration]) -> _Made:
+    """All of the GPU models of some, each with who told of it, in the order that this service got them."""
     models = {row.gpu for row in rows if row.status not in store.ACTIVE}
     every = _ended(transaction, models) if models else []
     told_by = history.creators(transaction.session, "calibrations", [row.id for row in every])
     every.sort(key=lambda row: row.heartbeat_at)  # by this service's clock: callers say when they began
-    made = [(row, measured_calibration(row), told_by.get(row.id, "")) for row in every]
+    return [(row, measured_calibration(row), told_by.get(row.id, "")) for row in every]
+
+
+def _told_alone(made: _Made) -> dict[str, str]:
+    """Calibration -> the reporter that posted it, of those with which no other reporter's agrees."""
+    found: dict[str, str] = {}
+    for row, of, who in made:
+        others = (one for other, one, by in made if other.gpu == row.gpu and by != who)
+        posted = row.origin == "posted" and who not in ("", ANONYMOUS, SERVICE)
+        if posted and not any(calibrations_agree(of, one) for one in others):
+            found[row.id] = reporter_of(who, None)
+    return found
+
+
+def quarantined(
+    transaction: ReadTransaction, rows: Sequence[tables.Calibration], made: _Made | None = None
+) -> dict[str, str]:
+    """Calibration -> why it cannot be, or contradicts what others had measured before, of those with which no
+    other reporter's of the GPU model agrees."""
+    sheets = usable_sheets(all_rows(transaction.session, "gpus"))
+    made = _made(transaction, rows) if made is None else made
     doubts: dict[str, str] = {}
     standing: dict[str | None, dict[str, Calibration]] = {}  # GPU model -> reporter -> its latest
     for row, of, reporter in made:

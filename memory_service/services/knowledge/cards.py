@@ -115,21 +115,28 @@ def cards_of(
     calibrations: Sequence[KeptCalibration] = (),
     reference_profiles: Sequence[Profile] = (),
     silent: Sequence[str] = (),
+    asker: str | None = None,
 ) -> Cards:
     """The cards with their calibrated rates; nothing learned yet.
 
     calibrations   newest first; silent: names of devices that have not said yet what they are
+    asker          a key: what another one posted, and nobody else measured, counts for that device alone, and
+                   only with its reference networks
     """
     bare = {
         device.name: device_card(device.name, device.fingerprint, sheets, device.gpu) for device in devices
     }
     slices = {device.name: device.fingerprint.mig for device in devices}
     known = [each for each in calibrations if each.calibration.device in bare]
-    current = [each.calibration for each in known if each.current]
     own: dict[str, Calibration] = {}
-    for calibration in current:
-        own.setdefault(calibration.device, calibration)
-    newest = list(own.values())
+    strange = set()
+    for each in known:
+        alone = asker is not None and each.told_by not in ("", asker)
+        if each.current and not (alone and not each.checked) and each.calibration.device not in own:
+            own[each.calibration.device] = each.calibration
+            if alone:
+                strange.add(each.calibration.id)
+    newest = [each for each in own.values() if each.id not in strange]
 
     def rated(card: Gpu) -> TargetDevice:
         mine = own.get(card.device) if card.device else None

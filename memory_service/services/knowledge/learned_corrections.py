@@ -100,8 +100,9 @@ def observed(transaction: ReadTransaction, cached: Observed | None = None) -> Ob
     if cached.state == now:
         return cached
     if cached.state[1] is not None:
-        known = {row[1] for rows in cached.cases.values() for row in rows if row[0] == cached.state[1]}
-        new = [row for row in store.since(transaction.session, cached.state[1]) if row.id not in known]
+        known = {row[:2] for rows in cached.cases.values() for row in rows if row[0] == cached.state[1]}
+        later = store.since(transaction.session, cached.state[1])
+        new = [row for row in later if (row.updated_at, row.id) not in known]
         # Only where nothing was replaced or deleted, and nobody wrote at an earlier time than what was read.
         if len(new) == now[0] - cached.state[0]:
             return Observed(now, _with(cached.cases, new))

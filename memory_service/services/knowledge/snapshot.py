@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from time import monotonic
 from typing import Any
+
+from cachetools import LRUCache
 
 from memory_service import resources
 from memory_service.domain.cost.profile import Profile
@@ -33,6 +35,7 @@ from memory_service.domain.planning.model_names import built_name
 from memory_service.domain.planning.policy import Policy, policy_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.prediction.trust import heard, is_key
 from memory_service.domain.quality.conditioning import Surprise, taught
 from memory_service.domain.quality.quality_model import NO_FIGURES, QualityModel
 from memory_service.domain.runs.pattern_effect import Tally
@@ -41,6 +44,7 @@ from memory_service.linear_algebra import on_one_thread
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.devices.calibrations import reference_profiles
 from memory_service.services.devices.devices import calibrations_of, registered
+from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.knowledge.cards import MOST_NAMES, Cards, cards_of
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.evidence import evidence_rows
@@ -71,6 +75,11 @@ LeftOut = Mapping[str, tuple[str, ...]]
 """Table -> "table key: why" of each row that cannot be used."""
 
 MOST_BEHIND_SECONDS = 2.0
+
+MOST_VIEWS = 8
+"""Of the last askers that reported themselves; all others share one."""
+
+_VIEWING = threading.Lock()
 
 LIGHT_TABLES = ("strategies", "patterns", "solutions", "claims", "competitions")
 
@@ -240,6 +249,33 @@ class _Read:
     knowledge: Knowledge
     left_out: LeftOut
     catalogue: Mapping[str, Sequence[Any]]
+    # Of an asker; and the keys that told of a run or of a calibration.
+    cards_for: Callable[[str], Cards]
+    reporters: frozenset[str] = frozenset()
+    views: LRUCache[str, Knowledge] = field(default_factory=lambda: LRUCache(MOST_VIEWS))
+
+    def view(self, asker: str | None) -> str | None:
+        """What the views of askers that see the same go by; None: all that was told."""
+        if asker is None or not self.reporters:
+            return None
+        return asker if asker in self.reporters else ""
+
+    def seen_by(self, asker: str | None) -> Knowledge:
+        """What a key's questions rest on (`domain.prediction.trust.heard`)."""
+        view = self.view(asker)
+        if view is None:
+            return self.knowledge
+        with _VIEWING:
+            if view not in self.views:
+                teaching, by_one = heard(self.observations.all, view)
+                cards, selection = self.calibrated, self.selection.renewed(teaching, by_one)
+                if any(each.told_by for each in cards.calibrations):
+                    cards = self.cards_for(view)
+                    selection = observation_selection(cards, (), self.knowledge.priced)
+                    selection = selection.renewed(teaching, by_one)
+                taught = cards.taught(selection)
+                self.views[view] = replace(self.knowledge, cards=taught, observations=teaching)
+            return self.views[view]
 
 
 def _stored_prints(transaction: ReadTransaction) -> dict[str, Hashable]:
@@ -252,7 +288,8 @@ def _nothing() -> _Read:
     """What was read before anything was."""
     cards, priced = Cards({}), PricedCatalogue({}, ProfileLibrary(()))
     known = Knowledge(-1, priced, cards, (), (), (), {})
-    return _Read({}, {}, cards, Observed(), observation_selection(cards, (), priced), known, {}, {})
+    selection = observation_selection(cards, (), priced)
+    return _Read({}, {}, cards, Observed(), selection, known, {}, {}, lambda _: cards)
 
 
 def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Read:
@@ -274,15 +311,14 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
             priced = known.priced.with_models(models)
         else:
             priced = PricedCatalogue(models, ProfileLibrary(catalogue["profiles"]))
-    calibrated = before.calibrated
+    calibrated, cards_for = before.calibrated, before.cards_for
     if not same.issuperset(("gpus", "devices")):
         built, left_out["gpus"] = usable("gpus", all_rows(transaction.session, "gpus"))
         sheets = {sheet.slug: sheet for sheet in built}
         left_out["devices"] = tuple(damaged(transaction.session, "devices", "calibrations"))
         silent = [row.name for row in device_store.devices(transaction.session) if not row.fingerprint]
-        calibrated = cards_of(
-            sheets, registered(transaction), calibrations_of(transaction), reference_profiles(), silent
-        )
+        of = sheets, registered(transaction), calibrations_of(transaction), reference_profiles(), silent
+        calibrated, cards_for = cards_of(*of), partial(cards_of, *of)
     observations = observed(transaction, before.observations)
     same_profiles = "profiles" in same and calibrated is before.calibrated
     if not priced.library.profiles.keys() >= known.priced.library.profiles.keys():
@@ -307,7 +343,10 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
     ended = outcomes.with_metric(transaction.session, MOST_RUNS)
     knowledge = replace(knowledge, written_here=here, ended_runs=ended)
     _log_left_out(left_out, before.left_out)
-    return _Read(prints, rows, calibrated, observations, selection, knowledge, left_out, catalogue)
+    posted = {each.told_by for each in calibrated.calibrations} - {""}
+    told = frozenset({o.reporter for o in observations.all if is_key(o.reporter)} | posted)
+    read = prints, rows, calibrated, observations, selection, knowledge, left_out, catalogue
+    return _Read(*read, cards_for, told)
 
 
 def _kept(before: Knowledge, same: set[str]) -> dict[str, Any]:
@@ -339,7 +378,12 @@ class _Latest:
 
     def at(self, revision: int) -> Knowledge | None:
         read = self._read
-        return read.knowledge if read is not None and read.knowledge.revision == revision else None
+        known = read is not None and read.knowledge.revision == revision
+        return read.seen_by(ASKER.get()) if known and read is not None else None
+
+    def view(self) -> str | None:
+        """What the asker's view goes by, as of the latest snapshot."""
+        return None if self._read is None else self._read.view(ASKER.get())
 
     def left_out(self) -> tuple[str, ...]:
         read = self._read
@@ -347,7 +391,7 @@ class _Latest:
 
     @property
     def at_hand(self) -> Knowledge | None:
-        return None if self._read is None else self._read.knowledge
+        return None if self._read is None else self._read.seen_by(ASKER.get())
 
     def get(self, database: Database) -> Knowledge:
         revision = database.knowledge_revision()
@@ -358,14 +402,14 @@ class _Latest:
         may_wait = before is None or monotonic() - self._current >= MOST_BEHIND_SECONDS
         if not self._lock.acquire(blocking=may_wait):
             if before is not None and self._only_runs_ended(database, before):
-                return before.knowledge
+                return before.seen_by(ASKER.get())
             self._lock.acquire()
         try:
             known = self.at(revision)
             if known is None:
                 with database.read() as transaction:
                     self._read = _renewed(transaction, revision, self._read or _nothing())
-                known = self._read.knowledge
+                known = self._read.seen_by(ASKER.get())
                 self._current = monotonic()
         finally:
             self._lock.release()
@@ -386,6 +430,11 @@ def knowledge_of(database: Database) -> Knowledge:
 def knowledge_at_hand(database: Database) -> Knowledge:
     """The snapshot of whatever revision was read last, for what hardly ever changes: sheets and profiles."""
     return database.caches.of(_Latest).at_hand or knowledge_of(database)
+
+
+def asker_view(database: Database) -> str | None:
+    """What tells apart answers to askers for whom other reports count; asks no database."""
+    return database.caches.of(_Latest).view()
 
 
 def rows_left_out(database: Database) -> tuple[str, ...]:

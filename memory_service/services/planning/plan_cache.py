@@ -7,10 +7,13 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from pathlib import Path
 from time import monotonic
 
 from cachetools import LRUCache
+
+from memory_service.domain.common.vocabulary import MODES, Mode
 
 MOST_BYTES = 32 * 2**20
 MOST_NAMES = 4_096
@@ -25,7 +28,10 @@ PATIENCE_SECONDS = 0.2
 
 Key = tuple[int, str]
 
-_PLAN_ID = re.compile(r"plan-[0-9a-f]+(?:\.\d{1,3})?")
+Query = tuple[Mode, str | None, bytes]
+"""The most of memory that its asker may use, the asker's view, and a query string."""
+
+_PLAN_ID = re.compile(r"plan-[0-9a-f]+(?:\.\d{1,3})?@[a-z]+")
 _ASKED = ".asked"
 """Ending of the file beside a shared plan that holds its question."""
 
@@ -43,7 +49,7 @@ class PlanCache:
         self._left: LRUCache[int, float] = LRUCache(MOST_NAMES)
         self._answers: LRUCache[Key, bytes] = LRUCache(MOST_BYTES, len)
         self._plans: LRUCache[str, Key] = LRUCache(MOST_NAMES)
-        self._questions: LRUCache[bytes, str] = LRUCache(MOST_NAMES)
+        self._questions: LRUCache[Query, str] = LRUCache(MOST_NAMES)
         self._renewals: LRUCache[str, deque[tuple[float, int]]] = LRUCache(MOST_NAMES)
         self._planning: LRUCache[str, tuple[float, Future[bytes]]] = LRUCache(MOST_NAMES)
         self._planner = ThreadPoolExecutor(1, "planning")
@@ -59,11 +65,11 @@ class PlanCache:
         with self._lock:
             return self._get(revision, question)
 
-    def has_query(self, query: bytes) -> bool:
+    def has_query(self, query: Query) -> bool:
         """Whether a query string is known to mean a question."""
         return query in self._questions
 
-    def get_by_query(self, revision: int, query: bytes) -> bytes | None:
+    def get_by_query(self, revision: int, query: Query) -> bytes | None:
         """The same for a query string."""
         with self._lock:
             question = self._questions.get(query)
@@ -79,8 +85,10 @@ class PlanCache:
         self._revision, self._asked_at = revision, monotonic()
         return self._answers.get((revision, question))
 
-    def store(self, revision: int, question: str, answer: bytes, plan_id: str | None) -> None:
-        """Remember an answer, and the id of its plan where it has one."""
+    def store(
+        self, revision: int, question: str, answer: bytes, plan_id: str | None, mode: Mode = "open"
+    ) -> None:
+        """Remember an answer, and where it has a plan, its id with what of memory it rests on."""
         if len(answer) <= MOST_BYTES:
             with self._lock:
                 exact = bytes(memoryview(answer))  # orjson's buffer is up to twice as long
@@ -89,14 +97,14 @@ class PlanCache:
                 renewals.append((monotonic(), revision))
                 self._renewals[question] = renewals
                 if plan_id is not None:
-                    self._plans[plan_id] = (revision, question)
+                    self._plans[f"{plan_id}@{mode}"] = (revision, question)
             if plan_id is not None and self._folder is not None:
-                self._write(self._folder, f"{plan_id}{_ASKED}", question.encode())
-                self._write(self._folder, plan_id, answer)
+                self._write(self._folder, f"{plan_id}@{mode}{_ASKED}", question.encode())
+                self._write(self._folder, f"{plan_id}@{mode}", answer)
 
-    def store_query(self, query: bytes, question: str) -> None:
+    def store_query(self, query: Query, question: str) -> None:
         """Remember what a query string means."""
-        if len(query) <= LONGEST_QUERY:
+        if len(query[2]) <= LONGEST_QUERY:
             with self._lock:
                 self._questions[query] = question
 
@@ -117,7 +125,7 @@ class PlanCache:
     def _begun(self, question: str, plan: Callable[[], bytes]) -> tuple[float, Future[bytes]]:
         known = self._planning.get(question)
         if known is None or known[1].done():
-            known = self._planning[question] = (monotonic(), self._planner.submit(plan))
+            known = self._planning[question] = (monotonic(), self._planner.submit(copy_context().run, plan))
         return known
 
     def _before(self, revision: int, question: str) -> bytes | None:
@@ -130,32 +138,39 @@ class PlanCache:
         changed = revision - latest >= MOST_RENEWALS and self._left.get(latest, renewals[-1][0]) > since
         return self._answers.get((latest, question)) if often or changed else None
 
-    def with_plan(self, plan_id: str) -> bytes | None:
-        """The latest answer with this plan, of whatever revision: evidence may have changed while the
-        settings, and with them the id, stayed."""
+    def with_plan(self, plan_id: str, limit: Mode = "open") -> bytes | None:
+        """The latest answer with this plan that rests on no more memory than a limit allows, of whatever
+        revision: evidence may have changed while the settings, and with them the id, stayed."""
+        allowed = MODES[MODES.index(limit) :]
+        return next(filter(None, (self._with_name(f"{plan_id}@{mode}") for mode in allowed)), None)
+
+    def _with_name(self, name: str) -> bytes | None:
         with self._lock:
-            key = self._plans.get(plan_id)
+            key = self._plans.get(name)
             known = None if key is None else self._answers.get(key)
-        if known is None and self._folder is not None and _PLAN_ID.fullmatch(plan_id):
+        if known is None and self._folder is not None and _PLAN_ID.fullmatch(name):
             with suppress(OSError):
-                known = (self._folder / plan_id).read_bytes()
+                known = (self._folder / name).read_bytes()
         return known
 
     def question_of(self, plan_id: str) -> str | None:
         """The canonical text of the question that this plan answered last."""
-        with self._lock:
-            key = self._plans.get(plan_id)
-        if key is None and self._folder is not None and _PLAN_ID.fullmatch(plan_id):
-            with suppress(OSError):
-                return (self._folder / f"{plan_id}{_ASKED}").read_text()
-        return None if key is None else key[1]
+        for name in (f"{plan_id}@{mode}" for mode in MODES):
+            with self._lock:
+                key = self._plans.get(name)
+            if key is not None:
+                return key[1]
+            if self._folder is not None and _PLAN_ID.fullmatch(name):
+                with suppress(OSError):
+                    return (self._folder / f"{name}{_ASKED}").read_text()
+        return None
 
-    def _write(self, folder: Path, plan_id: str, answer: bytes) -> None:
+    def _write(self, folder: Path, name: str, answer: bytes) -> None:
         """A file that is there is whole. Of the folder's files the oldest are removed now and then."""
         with suppress(OSError):
             part = folder / f"{os.getpid()}.{threading.get_ident()}.part"
             part.write_bytes(answer)
-            part.replace(folder / plan_id)
+            part.replace(folder / name)
             self._written += 1
             if self._written % PRUNED_EVERY == 0:
                 found = sorted((file.stat().st_mtime, file) for file in folder.glob("plan-*"))

@@ -31,7 +31,8 @@ from memory_service.schemas.predict import PredictRequest
 from memory_service.schemas.recommend import plan_request
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.knowledge.asker import still_wanted
+from memory_service.services.knowledge.snapshot import Knowledge, asker_view, knowledge_of
 from memory_service.services.planning.noted_plan import plan_with_note
 from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.planning_problem import case_of
@@ -57,30 +58,32 @@ def recommend(
 def recommend_json(
     database: Database,
     question: Question | Mapping[str, Any],
-    query: bytes | None = None,
+    query: tuple[Mode, bytes] | None = None,
     *,
     include: Collection[str],
 ) -> bytes:
-    """The same as JSON. query: the query string that asks it, which `PlanCache` will know from now on."""
+    """The same as JSON. query: whose query string asks it, which `PlanCache` will know from now on."""
     requested = question if isinstance(question, Question) else plan_request(question)
     cache, parts = database.caches.of(PlanCache), frozenset(include)
-    key, whole = _key(requested, parts), _key(requested, parts | WHOLE)
-    revision = database.knowledge_revision()
+    still_wanted()
+    view, revision = asker_view(database), database.knowledge_revision()
+    key, whole = _key(requested, parts, view), _key(requested, parts | WHOLE, view)
 
     def answered() -> bytes:
         body = cache.get(revision, whole) or _evaluated(database, requested, parts | WHOLE)[1]
         if key == whole:
             return body
         answer = _loaded(body)
-        view = orjson.dumps(shown(answer, parts))
-        cache.store(answer["knowledge_revision"], key, view, None)
-        return view
+        sent = orjson.dumps(shown(answer, parts))
+        own = _key(requested, parts, asker_view(database))
+        cache.store(answer["knowledge_revision"], own, sent, None)
+        return sent
 
     cached = cache.get(revision, key)
     if cached is None:
         cached = cache.renewed(revision, key, answered)
     if query is not None:
-        cache.store_query(query, key)
+        cache.store_query((query[0], view, query[1]), key)
     return cached
 
 
@@ -98,8 +101,8 @@ def evaluate_request(database: Database, question: Question) -> EvaluatedRequest
 
 
 def _evaluated(database: Database, question: Question, parts: frozenset[str]) -> tuple[Weighed | None, bytes]:
-    key = _key(question, parts)
     knowledge = knowledge_of(database)
+    key = _key(question, parts, asker_view(database))
     memory = read_request_text(database, question)
     open_answer = unplanned(knowledge, question, memory) or without_hardware(knowledge, question)
     cache = database.caches.of(PlanCache)
@@ -123,7 +126,7 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
         _mark_scripted(answer)
         body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
         plan_id = _of_run(answer["plan_id"], question.run) if question.run else answer["plan_id"]
-        cache.store(knowledge.revision, key, body, plan_id)
+        cache.store(knowledge.revision, key, body, plan_id, question.mode)
     return (knowledge, memory, case, candidate_sets), body
 
 
@@ -156,8 +159,9 @@ def _curves(database: Database, answer: Mapping[str, Any]) -> list[dict[str, Any
 _OF_STEP = ("precision", "batch_size", "optimizer", "gradient_checkpointing", "method", "lora_rank", "n_gpus")
 
 
-def _key(question: Question, parts: frozenset[str]) -> str:
-    return json.dumps([question.canonical(), question.minutes_given, question.mode_limit, sorted(parts)])
+def _key(question: Question, parts: frozenset[str], view: str | None) -> str:
+    asked = [question.canonical(), question.minutes_given, question.mode_limit, sorted(parts)]
+    return json.dumps([*asked, view])
 
 
 def _loaded(body: bytes) -> dict[str, Any]:
@@ -165,10 +169,10 @@ def _loaded(body: bytes) -> dict[str, Any]:
     return answer
 
 
-def cached_plan(database: Database, plan_id: str) -> dict[str, Any] | None:
+def cached_plan(database: Database, plan_id: str, limit: Mode = "open") -> dict[str, Any] | None:
     """The answer of that id, where this process gave it not long ago. Plans are not stored: they can be asked
     for again."""
-    body = database.caches.of(PlanCache).with_plan(plan_id)
+    body = database.caches.of(PlanCache).with_plan(plan_id, limit)
     return None if body is None else _loaded(body)
 
 
@@ -189,8 +193,8 @@ def known_plan(
     """The whole answer of that id; with `run` that of another run of its portfolio, where it was asked for.
     NotFound where this process gave no such plan, has forgotten it, or where it rests on memory that `limit`
     forbids."""
-    found = cached_plan(database, plan_id if run is None else _of_run(plan_id, run))
-    if found is None or (limit == "blind" and found["recipe"] is not None):
+    found = cached_plan(database, plan_id if run is None else _of_run(plan_id, run), limit)
+    if found is None:
         which = "" if run is None else f" with run={run}"
         raise NotFound(f"Plan {plan_id[:80]} is not known here any more: ask /recommend again{which}")
     return found

@@ -21,6 +21,7 @@ from memory_service.domain.prediction.device_memory import largest_batch, peak_m
 from memory_service.errors import FieldError, InvalidInput, TooLarge, wrong_value
 from memory_service.schemas.predict import MOST_QUESTIONS, PredictRequest, sizing_question
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.asker import still_wanted
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.prediction.fit_answer import fit_answer
 from memory_service.services.prediction.prepared import Kept, Prepared, in_room
@@ -57,6 +58,7 @@ def predict_many(database: Database, questions: Sequence[Asked]) -> Iterator[dic
         raise TooLarge(f"At most {MOST_QUESTIONS} questions in one request, got {len(questions)}")
     knowledge, budget = knowledge_of(database), TraceBudget(MOST_TRACES)
     for index, asked in enumerate(questions):
+        still_wanted()
         try:
             answer = _answer(knowledge, sizing_question(asked), budget)
         except InvalidInput as error:

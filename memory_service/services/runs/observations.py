@@ -173,30 +173,36 @@ def _judged(
 
 
 def mark_excluded(database: Database, run_id: str, why: str, who: str | None, *, excluded: bool) -> None:
-    """Count a run nowhere, as if it had never been; or as it did before. One that is so already stays as it
-    is. NotFound."""
+    """Count a run nowhere, as if it had never been; or as it did before, and where it was not excluded, for
+    whoever asks. NotFound."""
     with database.write_untracked() as transaction:
         session, now = transaction.session, transaction.now
         run = runs.find(session, run_id, to_change=True)
         if run is None:
             raise NotFound(f"There is no run {run_id}")
-        if (run.exclusion is not None) == excluded:
+        if excluded and run.exclusion is not None:
             return
-        if run.exclusion is None:
+        done = "excluded" if excluded else "restored" if run.exclusion is not None else "confirmed"
+        if done == "confirmed":
+            case = (run.prediction or {}).get("case")
+            if case is None or case.get("confirmed"):
+                return
+            values: dict[str, Any] = {"prediction": {**run.prediction, "case": case | {"confirmed": True}}}
+            taught = [{**wire, "confirmed": True} for wire in runs.observations_of(session, run_id)]
+        elif run.exclusion is None:
             taught = [dict(wire) for wire in runs.observations_of(session, run_id)]
             said = {"who": who or ANONYMOUS, "at": utc_text(now.isoformat()), "why": why}
             exclusion = said | {"observations": taught, "excluded": run.excluded}
-            values: dict[str, Any] = {"exclusion": exclusion, "excluded": BY_PERSON}
+            values = {"exclusion": exclusion, "excluded": BY_PERSON}
             taught = []
             forget(transaction, run)
         else:
             taught = run.exclusion.get("observations", [])
             values = {"exclusion": null(), "excluded": run.exclusion.get("excluded")}
-            if run.finish and run.finished_at is not None:
-                remember(transaction, run, run.summary or {}, taught=True)
+        if not excluded and run.finish and run.finished_at is not None:
+            remember(transaction, run, run.summary or {}, taught=True)
         runs.change(session, run_id, values | {"updated_at": now})
         runs.replace_observations(session, run_id, taught, now)
-        done = "excluded" if excluded else "restored"
         note(transaction, "runs", run_id, "update", f"{done}: {why}", who=who)
     if not excluded:
         conclude(database, run_id)

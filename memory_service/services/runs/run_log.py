@@ -19,7 +19,7 @@ from memory_service.schemas.events import SERVER_SEQ, ReportedEvent, fitting
 from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, WriteTransaction
 from memory_service.services.runs.observations import conclude_again
-from memory_service.services.runs.summaries import Folding, begun
+from memory_service.services.runs.summaries import Folding, begun, note_teller
 from memory_service.services.runs.telemetry import RUNNING, Batch, insert, known_run_key
 from memory_service.services.runs.verdicts import or_nothing, reported_verdict
 from memory_service.store.queries import run_summaries as watched
@@ -38,6 +38,10 @@ MOST_EVENTS = 2_000
 
 MOST_LINES, MOST_SECONDS = 50_000, 1.0
 """Of one piece: lines, frames of bars among them, and processor time of reading."""
+
+MOST_BYTES = 64 * 1024
+"""Of a part, which is as often as the time is looked at, unless one line is longer: a line of 2000 characters
+takes up to 7 ms."""
 
 _LINE_END = re.compile(rb"\n|100%")
 """And of a bar that is redrawn in place each finished frame."""
@@ -74,6 +78,7 @@ def take_log(
     NotFound for a run nobody began; Conflict where bytes are missing before the piece.
     """
     key = known_run_key(run_id)
+    note_teller(database, key)
     return _take(database, key, raw, offset, None if at is None else _moment(at), final=False)
 
 
@@ -164,12 +169,12 @@ def _read(piece: bytes, context: Context, *, final: bool) -> tuple[Reading, int]
 
 
 def _end_of_part(piece: bytes, start: int) -> tuple[int, int]:
-    """(where a part of some `MOST_EVENTS` lines and frames ends, how many these are)."""
+    """(where a part of some `MOST_EVENTS` lines and frames, or `MOST_BYTES`, ends, how many these are)."""
     count, begun = 0, start
     for found in _LINE_END.finditer(piece, start):
         end = found.end()
         count += 1 + piece.count(b"\r", begun, end) + piece.count(b"\x08", begun, end)
-        if count >= MOST_EVENTS:
+        if count >= MOST_EVENTS or (end - start > MOST_BYTES and found[0] == b"\n"):
             return end, count
         begun = end
     return len(piece), count + 1

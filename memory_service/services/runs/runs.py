@@ -17,7 +17,7 @@ from memory_service.schemas.runs import RunExclusion, RunFinish, RunStart
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.knowledge.learned_corrections import observed_profile
-from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.knowledge.snapshot import Knowledge, asker_view, knowledge_of
 from memory_service.services.planning.recommend import cached_plan
 from memory_service.services.runs.expectations import expected_rounds, frozen_watch
 from memory_service.services.runs.frozen_prediction import frozen_prediction
@@ -34,7 +34,7 @@ from memory_service.services.runs.run_plan import (
     with_plan,
 )
 from memory_service.services.runs.scored_runs import compared
-from memory_service.services.runs.summaries import begin_summary
+from memory_service.services.runs.summaries import begin_summary, note_teller
 from memory_service.services.runs.telemetry import RUNNING, known_run_key
 from memory_service.services.runs.verdicts import or_nothing, watched_page
 from memory_service.services.tables.audit import note
@@ -75,7 +75,7 @@ def begin_run(
     )  # fmt: skip
     if prediction["case"] is not None:
         prediction["case"]["reporter"] = reporter_of(who, reported.get("host"))
-    watch = frozen_watch(knowledge, case, prediction, plan)
+    watch = frozen_watch(knowledge, case, prediction, plan) | {"reporter": reporter_of(who, None)}
     advice = advised(knowledge, case, plan)
     try:
         with database.write_untracked() as transaction:
@@ -108,6 +108,7 @@ def finish_run(
     reported = checked(RunFinish, end, "This cannot end a run").explicit()
     key = known_run_key(run_id)
     end_log(database, key)
+    note_teller(database, key)
     with database.write_untracked() as transaction:
         run = _existing(transaction, key, to_change=True)
         finish = _merged(run, reported)
@@ -126,7 +127,8 @@ def finish_run(
 def mark_run(
     database: Database, run_id: str, why: str, *, excluded: bool, who: str | None = None
 ) -> dict[str, Any]:
-    """Exclude a run, or restore it; its page. InvalidInput without a reason, NotFound."""
+    """Exclude a run, or restore it; its page. Restoring one that counts confirms it: it teaches everybody,
+    whoever told of it. InvalidInput without a reason, NotFound."""
     key, reason = known_run_key(run_id), checked(RunExclusion, {"why": why}, "This needs a reason").why
     mark_excluded(database, key, reason, who, excluded=excluded)
     return run_page(database, key)
@@ -141,7 +143,7 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
         evidence = evidence_of(transaction, key)
         watch = watched_page(transaction, run)
     row = {c.name: getattr(run, c.name) for c in Run.__table__.columns if c.name not in _APART}
-    state = (run.id, run.updated_at, database.knowledge_revision())
+    state = (run.id, run.updated_at, database.knowledge_revision(), asker_view(database))
     learned = database.caches.stored(_learned, state, lambda: _learned(database, run, found), 256)
     compare = compared(row, run.prediction, found)
     page = {**on_the_wire(row), "given": run.given, "finish": run.finish, "prediction": run.prediction}

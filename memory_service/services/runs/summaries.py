@@ -13,7 +13,7 @@ import os
 import threading
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -24,9 +24,11 @@ from memory_service.domain.monitoring.event import Event, number_of
 from memory_service.domain.monitoring.plausibility import Announced
 from memory_service.domain.monitoring.reducer import add_events
 from memory_service.domain.monitoring.summary import Summary
+from memory_service.domain.prediction.trust import SEVERAL
 from memory_service.schemas.events import SERVER_SEQ
 from memory_service.services.database.caches import Caches
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
+from memory_service.services.knowledge.asker import ASKER
 from memory_service.store.engine import read_object
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
@@ -46,11 +48,13 @@ MOST_BEGUN = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """When a run began, in seconds since 1970: by its own clock and by the service's; and what it said."""
+    """When a run began, in seconds since 1970: by its own clock and by the service's; what it said; and
+    who told of its beginning, None where that is not known or several told of it."""
 
     started: float
     created: float
     announced: Announced
+    reporter: str | None = None
 
 
 @dataclass(eq=False)
@@ -123,13 +127,34 @@ def begun(database: Database, run_ids: Collection[str]) -> dict[str, Begun]:
         with database.read() as transaction:
             found = runs.beginnings(transaction.session, unknown)
         there |= {
-            run_id: Begun(started.timestamp(), created.timestamp(), _announced(given, watch or {}))
-            for run_id, (started, created, given, watch) in found.items()
+            run_id: Begun(*times, _announced(given, watch), watch.get("reporter"))
+            for run_id, (started, created, given, told) in found.items()
+            for times, watch in [((started.timestamp(), created.timestamp()), told or {})]
         }
         if len(known) >= MOST_BEGUN:
             known.clear()
         known.update(there)
     return there
+
+
+def told_by_another(database: Database, run_id: str) -> bool:
+    """Whether the caller's key is not known to be the one that began the run; it asks no database."""
+    known, teller = database.caches.of(_Memory).begun.get(run_id), ASKER.get()
+    return teller is not None and (known is None or known.reporter not in (None, teller))
+
+
+def note_teller(database: Database, run_id: str) -> None:
+    """A run of which another key tells than the one that began it is nobody's report from now on."""
+    known, teller = begun(database, [run_id]).get(run_id), ASKER.get()
+    if known is None or known.reporter is None or teller in (None, known.reporter):
+        return
+    with database.write_untracked() as transaction:
+        run = runs.find(transaction.session, run_id, to_change=True)
+        prediction = dict(run.prediction or {}) if run is not None else {}
+        if prediction.get("case"):
+            prediction["case"] = prediction["case"] | {"reporter": SEVERAL, "confirmed": False}
+            runs.change(transaction.session, run_id, {"prediction": prediction})
+    database.caches.of(_Memory).begun[run_id] = replace(known, reporter=None)
 
 
 def _announced(given: Mapping[str, Any], watch: Mapping[str, Any]) -> Announced:

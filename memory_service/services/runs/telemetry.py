@@ -35,7 +35,7 @@ from memory_service.schemas.fields import utc_text
 from memory_service.schemas.runs import run_key
 from memory_service.services.database.transactions import BulkTransaction, Database
 from memory_service.services.runs.observations import conclude_again
-from memory_service.services.runs.summaries import Begun, Folding, begun
+from memory_service.services.runs.summaries import Begun, Folding, begun, note_teller, told_by_another
 from memory_service.services.runs.verdicts import or_nothing, remembered_verdict, reported_verdict
 from memory_service.store.queries import runs
 from memory_service.store.statements import Statements
@@ -69,6 +69,8 @@ async def take_events(database: Database, run_id: str, body: Mapping[str, Any]) 
     waits.
     """
     events = body.get("events")
+    if told_by_another(database, key := known_run_key(run_id)):
+        await anyio.to_thread.run_sync(note_teller, database, key)
     if isinstance(events, list) and (len(events) > READ_AT_ONCE or _values(events) > 10 * READ_AT_ONCE):
         batch = await anyio.to_thread.run_sync(_batch, run_id, body)
     else:

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPResponse
 
+import anyio
 import pytest
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -23,7 +24,8 @@ from memory_service.api.error_handlers import install
 from memory_service.api.fair_share import FairShare
 from memory_service.api.metrics import Metrics
 from memory_service.api.request_middleware import Boundary
-from memory_service.api.time_and_load_limits import Limits
+from memory_service.api.time_and_load_limits import HUNG_UP, Limits
+from tests.conftest import free_port
 
 SHORT = Limits(
     head_seconds=1.0, body_seconds=1.5, answer_seconds=60.0, reader_seconds=5.0, keep_seconds=3,
@@ -114,6 +116,33 @@ def listening_with(limits: Limits, longest_body: int = 4 * 2**20) -> Iterator[Li
     )  # fmt: skip
     server.should_exit = server.force_exit = True
     thread.join(20)
+
+
+def test_of_a_caller_who_hung_up_the_application_is_told():
+    asked, told = threading.Event(), list[bool]()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        hung_up = scope[HUNG_UP]
+        told.append(hung_up())
+        asked.set()
+        for _ in range(1_000):
+            if hung_up():
+                break
+            await anyio.sleep(0.01)
+        told.append(hung_up())
+
+    port = free_port()
+    server = server_of(app, port=port, log_level="error", lifespan="off")
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    wait_for(lambda: server.started)
+    with socket.create_connection(("127.0.0.1", port)) as sock:
+        sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert asked.wait(60)
+    wait_for(lambda: len(told) == 2)
+    server.should_exit = True
+    thread.join(60)
+    assert told == [False, True]
 
 
 def answer(sock: socket.socket, method: str = "GET") -> tuple[int, dict[str, str], bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from types import SimpleNamespace
 from typing import Any
 from weakref import WeakValueDictionary
@@ -11,9 +12,11 @@ import orjson
 import pytest
 from anyio import CapacityLimiter, move_on_after, run
 from fastapi.testclient import TestClient
+from pydantic import ValidationError
 
 from memory_service.api import request_body
-from memory_service.domain.logs.parser import Context
+from memory_service.domain.logs.parser import Context, read_log
+from memory_service.schemas import validation_errors
 from memory_service.services.knowledge import profiling
 from memory_service.services.review import review
 from memory_service.services.runs import run_log
@@ -240,3 +243,63 @@ def test_a_second_long_body_of_one_caller_leaves_the_place_to_others():
         return again, other, await enter("one")
 
     assert run(main) == (False, True, True)
+
+
+@pytest.mark.parametrize("path", ["/rank", "/predict", "/calibrations", "/compare"])
+def test_of_hundreds_of_thousands_of_wrong_values_few_errors_are_made(
+    sqlite_client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str
+):
+    made: list[int] = []
+    found_errors = validation_errors.found_errors
+
+    def counted(error: ValidationError) -> Any:
+        made.append(len(found := found_errors(error)))
+        return found
+
+    monkeypatch.setattr(validation_errors, "found_errors", counted)
+    monkeypatch.setattr(request_body, "found_errors", counted)
+    row = {f"a{n}": 1 for n in range(38)}
+    bodies: dict[str, Any] = {
+        "/rank": {"rows": [row] * 9_990},
+        "/compare": {"rows": [row] * 9_990},
+        "/predict": [row] * 9_990,
+        "/calibrations": {
+            "id": "0" * 32,
+            "sections": {f"s{n}": {f"z{k}": 1 for k in range(150)} for n in range(1_990)},
+        },
+    }
+    body = orjson.dumps(bodies[path])
+    began = time.process_time()
+    refused = sqlite_client.post(path, content=body, headers={"Content-Type": "application/json"})
+    assert refused.status_code == 422
+    assert refused.json()["errors"]
+    assert sum(made) <= validation_errors.MOST_FOUND
+    assert made, "no list of errors was made past the count"
+    assert time.process_time() - began < 1.0, "the errors alone took one to two seconds"
+
+
+def test_more_questions_than_one_request_may_hold_are_not_checked(sqlite_client: TestClient):
+    refused = sqlite_client.post("/predict", json=[1] * 10_001)
+    assert refused.status_code == 413, refused.text
+
+
+@pytest.mark.parametrize("line", [b"a=1 " * 495, b"{'loss': 0.5, " + b"'a': 1, " * 240 + b"}"])
+def test_lines_that_take_long_are_read_for_little_more_than_a_second(line: bytes):
+    raw = (line[:1_990] + b"\n") * 2_000
+    began = time.thread_time()
+    _, size = run_log._read(raw, Context(), final=False)
+    assert time.thread_time() - began < 2.0 * run_log.MOST_SECONDS
+    assert 0 < size < len(raw)
+    assert raw[size - 1 : size] == b"\n"
+
+
+@pytest.mark.parametrize("frame", [b"a\r", b"a\x08\x08", b" \r"])
+def test_of_a_million_frames_of_one_line_the_last_is_read_without_cutting_all(frame: bytes):
+    began = time.thread_time()
+    reading = read_log(b"100%|##| 9/9\r" + frame * 1_000_000 + b"Epoch 1/3 loss=0.5\n", Context())
+    assert time.thread_time() - began < 1.0
+    assert reading.understood >= 1
+    assert any(event.kind == "epoch" for event in reading.events)
+    began = time.thread_time()
+    assert read_log(frame * 1_000_000 + b"Epoch 2/3 loss=0.5\n", Context()).events
+    assert time.thread_time() - began < 0.1, "no pattern goes over them"

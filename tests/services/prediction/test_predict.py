@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from memory_service.domain.cost.throughput_knee import BATCH_LADDER
-from memory_service.errors import InvalidInput, TooLarge
+from memory_service.errors import InvalidInput, TooLarge, Unavailable
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.asker import GONE
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.prediction.predict import predict, predict_many
@@ -408,3 +409,17 @@ def test_networks_of_forecasts_are_priced_by_their_windows(seeded_sqlite: Databa
         for steps in (96, 336, 720)
     ]
     assert rates == sorted(rates, reverse=True)
+
+
+def test_a_list_whose_caller_hung_up_is_not_worked_on_to_its_end(seeded_sqlite: Database):
+    looks: list[int] = []
+
+    def gone() -> bool:
+        looks.append(1)
+        return len(looks) > 3
+
+    token = GONE.set(gone)
+    with pytest.raises(Unavailable, match="hung up"):
+        list(predict_many(seeded_sqlite, [ASKED] * 50))
+    GONE.reset(token)
+    assert len(looks) == 4, "three were answered"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from memory_service.errors import InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs.observations import conclude
@@ -228,3 +230,75 @@ def competition_runs(database: Database, slug: str) -> list[str]:
 
 def knowledge_runs(database: Database, run_id: str) -> list[Any]:
     return [one for one in knowledge_of(database).observations if one.run_id == run_id]
+
+
+@contextmanager
+def asking(key: str | None) -> Iterator[None]:
+    token = ASKER.set(None if key is None else f"key {key}")
+    yield
+    ASKER.reset(token)
+
+
+def seen(database: Database, gpu: str, key: str | None = "victim") -> dict[str, Any]:
+    with asking(key):
+        return figures(database, gpu)
+
+
+def speed(figures: dict[str, Any]) -> float:
+    return float(figures["step_seconds"]["value"])
+
+
+@pytest.mark.parametrize(("gpu", "factor"), [("rtx4090", 1 / 2.4), ("rtx3080", 2.5)])
+def test_what_one_key_tells_moves_the_questions_of_others_little_until_a_second_agrees(
+    shared: Database, gpu: str, factor: float
+) -> None:
+    before = seen(shared, gpu)
+    for _ in range(3):
+        reported(shared, "liar", speed(before) * factor, gpu=gpu)
+    now, own = seen(shared, gpu), seen(shared, gpu, "liar")
+    assert 1 / 1.16 < speed(now) / speed(before) < 1.16
+    assert now["step_seconds"]["grade"] == before["step_seconds"]["grade"] == "estimated"
+    width = [each["step_seconds"]["high"] / each["step_seconds"]["low"] for each in (before, now)]
+    assert width[1] > width[0], "somebody contradicts it"
+    assert own["step_seconds"]["grade"] == "measured", "its own questions at once"
+    assert speed(own) == pytest.approx(speed(before) * factor, rel=0.2)
+    assert seen(shared, gpu, None) == own, "without a key all that was told counts"
+    reported(shared, "second", speed(before) * factor * 1.2, gpu=gpu)
+    agreed = seen(shared, gpu)
+    assert agreed["step_seconds"]["grade"] == "measured"
+    assert speed(agreed) == pytest.approx(speed(before) * factor, rel=0.25)
+
+
+def test_memory_that_ran_out_for_one_key_bounds_nobody_else_s_batch(shared: Database) -> None:
+    most = seen(shared, "l40s")["max_batch_size"]
+    size = int(most["value"])
+    reported(shared, "liar", None, gpu="l40s", batch_size=size)
+    assert seen(shared, "l40s")["max_batch_size"] == most
+    assert seen(shared, "l40s", "liar")["max_batch_size"]["value"] < size
+    reported(shared, "second", None, gpu="l40s", batch_size=size)
+    assert seen(shared, "l40s")["max_batch_size"]["value"] < size
+
+
+def test_a_run_of_which_two_keys_told_is_nobody_s_report(shared: Database) -> None:
+    slow = 4.0 * speed(seen(shared, "a10g"))
+    reported(shared, "liar", slow, gpu="a10g")
+    before = seen(shared, "a10g")
+    begun, _ = begin_run(shared, case(gpu="a10g"), who="victim")
+    with asking("liar"):
+        take_events(shared, begun["run_id"], {"events": epochs(slow)})
+        finish_run(shared, begun["run_id"], {"status": "completed", "at": at(600)}, who="liar")
+    assert seen(shared, "a10g", "other") == before
+    assert seen(shared, "a10g") == before, "not even of the one that began it"
+
+
+def test_a_person_confirms_a_run_by_restoring_it(shared: Database) -> None:
+    step = speed(seen(shared, "rtxa6000")) * 1.5
+    page = reported(shared, "one", step, gpu="rtxa6000")
+    assert page["excluded"] is None, page["learned"]
+    assert seen(shared, "rtxa6000")["step_seconds"]["grade"] == "estimated"
+    mark_run(shared, page["id"], "I saw it run", excluded=False, who="editor")
+    assert seen(shared, "rtxa6000", "one")["step_seconds"]["grade"] == "measured"
+    assert seen(shared, "rtxa6000")["step_seconds"]["grade"] == "measured"
+    with shared.read() as transaction:
+        entries = history.of_row(transaction.session, "runs", page["id"])
+    assert "confirmed: I saw it run" in str([entry.why for entry in entries])

@@ -1,0 +1,20 @@
+"""Who asks, which decides whose reports count, and whether they still wait for the answer."""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+
+from memory_service.errors import Unavailable
+
+ASKER: ContextVar[str | None] = ContextVar("asker", default=None)
+"""The reporter that the key of a request is (`domain.prediction.trust.reporter_of`); None without a key: on
+the server's own machine all that was told counts."""
+
+GONE: ContextVar[Callable[[], bool] | None] = ContextVar("gone", default=None)
+"""Whether the caller hung up; None where nobody can tell."""
+
+
+def still_wanted() -> None:
+    """Unavailable where the caller hung up: nobody would read the answer."""
+    gone = GONE.get()
+    if gone is not None and gone():
+        raise Unavailable("whoever asked hung up")
