@@ -154,7 +154,7 @@ def _tones(folder: Path, rows: int, rate: int = 8000) -> tuple[list[Path], np.nd
     return paths, targets
 
 
-@pytest.mark.parametrize("member", [sounds.SOUND_STATISTICS, sounds.SOUND_NETWORK])
+@pytest.mark.parametrize("member", [sounds.SOUND_STATISTICS, sounds.SOUND_TREES, sounds.SOUND_NETWORK])
 def test_sounds_are_learned(member, tmp_path: Path):
     paths, targets = _tones(tmp_path, 60)
     problem = Problem("classes", paths[:50], paths[50:], targets[:50], ["falls", "rises"], _accuracy)
