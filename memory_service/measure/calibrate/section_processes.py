@@ -153,10 +153,6 @@ def _die_with(parent: int) -> None:
         threading.Thread(target=watch_parent, daemon=True).start()
 
 
-if __name__ == "__main__":
-    main()
-
-
 def line(event: Mapping[str, Any]) -> bytes:
     """One event as a line of JSON."""
     return json.dumps(event, separators=(",", ":"), default=str).encode() + b"\n"
@@ -169,3 +165,7 @@ def is_pipe(descriptor: int) -> bool:
     except OSError:
         return False
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+if __name__ == "__main__":
+    main()
