@@ -40,6 +40,8 @@ def value_medians(targets: np.ndarray, width: int) -> np.ndarray:
 def cut_classes(predictions: np.ndarray, thresholds: Sequence[float]) -> np.ndarray:
     """Class numbers, of several labels 0 and 1, by thresholds; of three classes the likeliest, where rare
     ones may count for more."""
+    if not len(thresholds):  # there is one class
+        return predictions.argmax(axis=1)
     if len(thresholds) == predictions.shape[1]:
         return (predictions > thresholds).astype(int)
     if predictions.shape[1] > 2:  # the power of each class's share that its probability is divided by
@@ -52,7 +54,7 @@ def cut_defaults(data: Data) -> list[float]:
     """One for each label, one for two classes; of more the power 0, by which all count alike."""
     if data.targets.ndim == 2:
         return [0.5] * len(data.outputs)
-    return [0.5 if len(data.outputs) == 2 else 0.0]
+    return [] if len(data.outputs) == 1 else [0.5 if len(data.outputs) == 2 else 0.0]
 
 
 def cut_thresholds(data: Data, truth: np.ndarray, predictions: np.ndarray) -> list[float]:
@@ -61,6 +63,8 @@ def cut_thresholds(data: Data, truth: np.ndarray, predictions: np.ndarray) -> li
         if plan.SCORE.endswith(("_micro", "_samples")):
             return [best_threshold(truth.ravel(), predictions.ravel())] * truth.shape[1]
         return [best_threshold(*label) for label in zip(truth.T, predictions.T, strict=True)]
+    if predictions.shape[1] == 1:
+        return []
     if predictions.shape[1] > 2:
         powers = (0.0, 0.25, 0.5, 0.75, 1.0)
         return [max(powers, key=lambda power: plan.score_of(truth, cut_classes(predictions, [power])))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 
 from memory_service.train.answers import learn_grades_as_values, use_usual
@@ -22,6 +24,10 @@ from memory_service.train.reading import (
 
 MOST_CODES = 1_000  # distinct whole numbers: above them a column of whole numbers is a measurement
 TEXT_WORDS, TEXT_UNIQUE = 3.0, 0.3  # a text has as many words in the mean, and repeats in fewer rows
+CODED = r"[0-9a-fA-F]{6,}|[0-9a-fA-F]{2,}(?:-[0-9a-fA-F]+)+|[A-Za-z]*[-_]?\d+"  # of rows, as a hash: no words
+LATER = re.compile(
+    r"year|season|month|week|day|date|time|round|period|quarter|hour|step|block", re.IGNORECASE
+)
 NAMES_UNIQUE = 0.6  # names repeat in fewer rows yet: their characters say more than they do as categories
 
 
@@ -37,6 +43,8 @@ def column_kind(column: pd.Series) -> str:
     if is_dates(column):
         return "date"
     shown = known.head(5_000).astype(str)
+    if len(shown) and shown.str.fullmatch(CODED).mean() > 0.9:
+        return "category"
     words = shown.str.split().str.len().mean()
     unique = known.nunique() / max(len(known), 1)
     return "text" if unique > (TEXT_UNIQUE if words >= TEXT_WORDS else NAMES_UNIQUE) else "category"
@@ -80,11 +88,12 @@ def see_split(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) ->
         return
     if "group" in plan.SPLIT and group_column(train) is not None:
         return
-    for name, kind in kinds.items():
+    for name, kind in sorted(kinds.items(), key=lambda each: each[1] != "date"):
         if kind == "date":
             later = as_days(test[name]).min() > as_days(train[name]).quantile(0.999)
         else:  # years, rounds, weeks: several rows a number
-            several = kind == "code" and 5 <= train[name].nunique() <= len(train) / 5
+            several = kind == "code" and LATER.search(str(name)) and "group" not in plan.SPLIT
+            several = several and 5 <= train[name].nunique() <= len(train) / 5
             later = several and as_numbers(test[name]).min() > as_numbers(train[name]).max()
         if later:
             plan.SPLIT, plan.GROUP_BY = "time", name
@@ -103,12 +112,8 @@ def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | 
         print(f"WARNING: the plan was made for {plan.ANSWER}, but the target has {told}", flush=True)
         use_usual("values" if values else "labels")
     target = target_columns(train, test, sample)
-    if (
-        plan.FORM == "grades"
-        and not values
-        and len(target) == 1
-        and as_numbers(train[target[0]]).notna().all()
-    ):
+    a_column = len(target) == 1 and (sample is None or sample.shape[1] == 2)
+    if plan.FORM == "grades" and not values and a_column and as_numbers(train[target[0]]).notna().all():
         learn_grades_as_values()
     train, columns, targets, outputs = read_answers(train, test, sample)
     keep_first(train, test)

@@ -102,6 +102,8 @@ def what_files(folder: Path, train: pd.DataFrame) -> dict[str, Any] | None:
         files = [path for path in files_of("train", train.head(4000)) if path.is_file()]
     except FileNotFoundError:
         return None
+    if len(files) < min(len(train), 4000) / 2:
+        return None
     drawn = files[:: max(1, len(files) // MOST_FILES)]
     if any(path.suffix.lower() in SOUND_FILES for path in drawn):
         seconds = []

@@ -166,6 +166,8 @@ def score_rmse_logs(targets: np.ndarray, predictions: np.ndarray) -> float:
 
 def without_logs(targets: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(true values, predicted ones) of what is learned; see `reading.read_answers`."""
+    if plan.LOGS == "log":
+        return np.exp(targets), np.exp(predictions)
     return (np.expm1(targets), np.expm1(predictions.clip(min=0))) if plan.LOGS else (targets, predictions)
 
 

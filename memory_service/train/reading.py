@@ -126,7 +126,8 @@ def look_up(folder: str, ids) -> tuple[Path, list[Path | None]]:
     found = [known.get(name) or known.get(Path(str(name)).stem) for name in ids]
     if not any(found) and folder in ("train", "test"):
         known = media_files(plan.DATA_DIR, folder)
-        found = [known.get(str(name).removeprefix("./")) or known.get(Path(str(name)).name) for name in ids]
+        ends = [endings(str(name)) for name in ids]
+        found = [next((known[end] for end in each if end in known), None) for each in ends]
     if place is None and not any(found):
         there = ", ".join(sorted(path.name for path in plan.DATA_DIR.iterdir() if path.is_dir()))
         raise FileNotFoundError(f"{places[0]} is not there, but {there or 'no folder'}: change read_data")
@@ -135,14 +136,21 @@ def look_up(folder: str, ids) -> tuple[Path, list[Path | None]]:
 
 @cache
 def media_files(root: Path, folder: str) -> dict[str, Path]:
-    """Pictures and sounds of all folders by their path from `root`, their name, and their name without the
-    ending: of like names that of a folder called `folder`, as train, else the first."""
+    """Pictures and sounds of all folders by the ends of their paths, with and without .png: of like ends
+    that in a folder called `folder`, as train, else the first."""
     paths = [path for path in sorted(root.rglob("*")) if path.suffix.lower() in IMAGE_FILES + SOUND_FILES]
     known: dict[str, Path] = {}
     for path in sorted(paths, key=lambda path: not any(folder in part for part in path.parent.parts)):
-        for name in (str(path.relative_to(root).as_posix()), path.name, path.stem):
+        names = endings(path.relative_to(root).as_posix())
+        for name in (*names, *(name.removesuffix(path.suffix) for name in names)):
             known.setdefault(name, path)
     return known
+
+
+def endings(path: str) -> list[str]:
+    """ "a/b/c.png", "b/c.png" and "c.png" of the first."""
+    parts = Path(path).parts
+    return ["/".join(parts[start:]) for start in range(len(parts))]
 
 
 def find_files(folder: str, ids, *others) -> list[Path]:
@@ -290,8 +298,8 @@ def read_answers(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[
     """What `read_labels` or `read_values` says; values as they are learned."""
     reads = read_values if plan.ANSWER == "values" else read_labels
     known, columns, targets, outputs = reads(train, test, sample)
-    if plan.LOGS and plan.SCORE in ("mape", "smape", "rmspe") and targets.min() < 0:
-        plan.LOGS = ""
+    if plan.LOGS and plan.SCORE in ("mape", "smape", "rmspe"):  # of values near 0 log1p is hardly one
+        plan.LOGS = "log" if targets.min() > 0 else "log1p" if targets.min() == 0 else ""
     if plan.ANSWER == "values" and plan.LOGS:
         targets = np.log1p(targets.clip(min=0)) if plan.LOGS == "log1p" else np.log(targets.clip(min=1e-6))
     return known, columns, targets, outputs
@@ -342,6 +350,10 @@ def times_of(table: pd.DataFrame | None) -> np.ndarray | None:
     """The column that GROUP_BY names, else the first of dates, where later rows validate."""
     if plan.SPLIT != "time" or table is None:
         return None
+    if plan.GROUP_BY in table.columns and not is_dates(table[plan.GROUP_BY]):
+        numbers = as_numbers(table[plan.GROUP_BY])  # years, rounds, weeks
+        if numbers.notna().mean() > 0.9:
+            return numbers.fillna(numbers.min()).to_numpy()
     for name in [plan.GROUP_BY, *table.columns[1:]]:
         if name in table.columns and is_dates(table[name]):
             days = as_days(table[name])

@@ -17,7 +17,7 @@ from memory_service.train.problem import Clock, Fit, Member, Prediction, Problem
 
 def is_table(problem: Problem) -> bool:
     return isinstance(problem.inputs, pd.DataFrame) and any(
-        kind != "text" for kind in problem.columns.values()
+        kind not in ("text", "group") for kind in problem.columns.values()
     )
 
 

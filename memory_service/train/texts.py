@@ -26,6 +26,7 @@ UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 WORD = rf"[{UNSPACED}]|[^\W{UNSPACED}]+"
 MOST_CHARACTERS = 20_000_000  # of all rows: 3 GiB, 50 s
 MOST_LOGISTIC = 12  # outputs: beyond, one-vs-rest SVMs take a third of the time of logistic regression
+WORD_CHARACTERS = 1_000  # of a text, of which words' vectors are taken
 LEAST_KNOWN = 0.6  # of the rows have vectors, where trees learn from these
 BEGINNING = 5  # letters of a word that its forms share
 COUNT_SECONDS = 2.5e-6  # a character
@@ -53,6 +54,13 @@ def column_of(problem: Problem, name: str) -> pd.Series:
 
 def texts_of(problem: Problem, name: str) -> list[str]:
     return list(column_of(problem, name).map(str, na_action="ignore").fillna(""))
+
+
+def cut_texts(problem: Problem, name: str) -> list[str]:
+    """Their beginnings, so that all together have no more characters than are read."""
+    texts = texts_of(problem, name)
+    most = max(100, MOST_CHARACTERS // len(texts) // len(text_columns(problem)))
+    return [text[:most] for text in texts]
 
 
 def characters_of(problem: Problem) -> int:
@@ -93,7 +101,7 @@ def marks_of(problem: Problem) -> dict[str, pd.Series]:
     """Lengths of the texts, and their marks for each character: what words do not say."""
     found: dict[str, pd.Series] = {}
     for name in text_columns(problem):
-        texts = column_of(problem, name).map(str, na_action="ignore").fillna("").astype(object)
+        texts = pd.Series(cut_texts(problem, name), dtype=object)
         length, words = texts.str.len(), texts.str.count(r"\s+") + 1
         found |= {f"{name} characters": length, f"{name} words": words, f"{name} a word": length / words}
         for mark, pattern in MARKS.items():
@@ -119,7 +127,8 @@ def pairs_of(problem: Problem) -> dict[str, np.ndarray]:
         token_pattern=rf"(?:\b\w{{1,{BEGINNING}}}|[{UNSPACED}])", n_features=2**18, norm=None
     )
     begin.set_params(alternate_sign=False, dtype=np.float32)
-    begins = [begin.transform(texts_of(problem, name)) for name in names]
+    cut = [cut_texts(problem, name) for name in names]
+    begins = [begin.transform(texts) for texts in cut]
     for one, other in itertools.combinations(range(len(names)), 2):
         told = f"{names[one]} and {names[other]}"
         kinds = {"words": tables[::2], "characters": tables[1::2], "beginnings": begins}
@@ -143,7 +152,7 @@ def pairs_of(problem: Problem) -> dict[str, np.ndarray]:
                 found[f"{told}: cosine of topics"] = (topics[:half] * topics[half:]).sum(axis=1)
         if meanings := word_vectors(problem):
             found[f"{told}: cosine of meanings"] = (meanings[one] * meanings[other]).sum(axis=1)
-        pairs = list(zip(texts_of(problem, names[one]), texts_of(problem, names[other]), strict=True))
+        pairs = list(zip(cut[one], cut[other], strict=True))
         numbers = [[set(re.findall(r"\d+", text)) for text in pair] for pair in pairs]
         found[f"{told}: common numbers"] = np.array([len(a & b) / max(len(a | b), 1) for a, b in numbers])
         found[f"{told}: other numbers"] = np.array([float(len(a ^ b)) for a, b in numbers])
@@ -168,9 +177,8 @@ def counts(problem: Problem) -> list[Any]:
     characters = HashingVectorizer(analyzer="char_wb", ngram_range=(2, 5), n_features=2**20, **both)
     found = []
     for name in text_columns(problem):
-        texts = texts_of(problem, name)
-        most = max(100, MOST_CHARACTERS // len(texts) // len(text_columns(problem)))
-        found += [each.transform([text[:most] for text in texts]).tocsc() for each in (words, characters)]
+        texts = cut_texts(problem, name)
+        found += [each.transform(texts).tocsc() for each in (words, characters)]
     return found
 
 
@@ -191,20 +199,24 @@ def tf_idf(problem: Problem, fit_rows: np.ndarray) -> Any:
 
 def one_hot(table: pd.DataFrame, fit_rows: np.ndarray) -> Any:
     """Standardised numbers, and a column for each category that five of `fit_rows` have; None of none."""
-    from scipy.sparse import csr_matrix
+    from scipy.sparse import csr_matrix, hstack
 
     blocks = []
     for name in table.columns:
         if isinstance(table[name].dtype, pd.CategoricalDtype):
             codes = table[name].cat.codes.to_numpy()
-            sizes = np.bincount(codes[fit_rows], minlength=codes.max() + 1)
+            sizes = np.bincount(codes[fit_rows] + 1, minlength=codes.max() + 2)[1:]
             kept = np.flatnonzero(sizes >= 5)[:2000]
-            blocks.append((codes[:, None] == kept).astype(np.float32))
+            place = np.full(codes.max() + 2, -1)  # the last is that of a missing one
+            place[kept] = np.arange(len(kept))
+            there = np.flatnonzero(place[codes] >= 0)
+            ones = (np.ones(len(there), np.float32), (there, place[codes[there]]))
+            blocks.append(csr_matrix(ones, (len(codes), len(kept))))
         else:
             values = table[name].to_numpy(dtype=float)
             scaled = (values - np.nanmedian(values[fit_rows])) / (np.nanstd(values[fit_rows]) + 1e-9)
-            blocks.append(np.nan_to_num(np.clip(scaled, -4, 4))[:, None].astype(np.float32))
-    return csr_matrix(np.hstack(blocks)) if blocks else None
+            blocks.append(csr_matrix(np.nan_to_num(np.clip(scaled, -4, 4))[:, None].astype(np.float32)))
+    return hstack(blocks).tocsr() if blocks else None
 
 
 def softmax(margins: np.ndarray) -> np.ndarray:
@@ -348,7 +360,9 @@ class WordsAndCharacters(Member):
     def price(self, problem: Problem) -> float:
         characters = characters_of(problem)
         each = 6e-8 if problem.kind != "classes" or problem.width > MOST_LOGISTIC else 2e-7
-        return 1 + COUNT_SECONDS * characters + 3 * 2.8 * characters * problem.width * each
+        rows, columns = len(problem.inputs) + len(problem.test_inputs), len(text_columns(problem))
+        compared = 2e-4 * rows * (0, 0, 1, 3)[min(columns, 3)]
+        return 1 + compared + COUNT_SECONDS * characters + 3 * 2.8 * characters * problem.width * each
 
     def learn(self, fit: Fit) -> Prediction:
         from scipy.sparse import hstack
@@ -379,7 +393,15 @@ def word_vectors(problem: Problem) -> list[np.ndarray]:
     folder = encoder_folder()
     if folder is None or not installed("tokenizers", "safetensors"):
         return []
-    return list(once(problem, "word vectors", lambda: _word_vectors(problem, folder)))
+
+    def make() -> list[np.ndarray]:
+        try:
+            return _word_vectors(problem, folder)
+        except Exception as error:  # other files or types of weights: texts do without
+            print(f"NOTE: no vectors of words: {error!r:.200}", flush=True)
+            return []
+
+    return list(once(problem, "word vectors", make))
 
 
 def _word_vectors(problem: Problem, folder: Path) -> list[np.ndarray]:
@@ -396,10 +418,12 @@ def _word_vectors(problem: Problem, folder: Path) -> list[np.ndarray]:
     tokenizer.no_padding()
     tokenizer.enable_truncation(256)
     columns = [texts_of(problem, name) for name in text_columns(problem)]
-    texts = [text[:2_000] for column in columns for text in column]
-    found = tokenizer.encode_batch(texts, add_special_tokens=False)
-    sizes = [len(each.ids) for each in found]
-    words = np.concatenate([each.ids for each in found]).astype(int)
+    texts = [text[:WORD_CHARACTERS] for column in columns for text in column]
+    ids: list[np.ndarray] = []
+    for first in range(0, len(texts), 1000):  # an encoding is large
+        found = tokenizer.encode_batch(texts[first : first + 1000], add_special_tokens=False)
+        ids += [np.array(each.ids, np.int32) for each in found]
+    sizes, words = [len(each) for each in ids], np.concatenate(ids).astype(int)
     rows = csr_matrix(
         (np.ones(len(words), np.float32), (np.repeat(np.arange(len(texts)), sizes), words)),
         (len(texts), len(table)),

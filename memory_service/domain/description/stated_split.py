@@ -23,7 +23,8 @@ _PERIOD = r"(?:days?|weeks?|months?|years?|quarters?|hours?|periods?|seasons?|mi
 _ROWS = (
     "rows?|samples?|examples?|records?|observations?|entries|reports?|images?|pictures?|photos?|texts?|sounds?|"
     "clips?|files?|ids?|labels?|values?|targets?|answers?|columns?|features?|data|ones|cases|instances|classes|"
-    "categories|those|these|that|this|which|and|but|they|part|half|each|all|some|none|information|measurements?"
+    "categories|those|these|that|this|which|and|but|they|part|half|each|all|some|none|information|measurements?|"
+    "distribution|price|size|order|sentences?|default|email|hand|design|contrast|law"
 )
 _GROUP_SPLIT = (
     rf"\b(?:unseen|disjoint|separate) (?P<a>{_WHO})\b",
@@ -53,7 +54,8 @@ _GROUP_SPLIT = (
     rf"\b(?P<f>{_WHO})[^.;]{{0,30}}\b(?:absent|missing|excluded) from (?:the )?(?:train|data)",
     (
         rf"\b(?!(?:{_ROWS})\b)(?P<j>[a-z]{{3,20}}) (?:in|of) (?:the )?test\b[^;]{{0,30}}"
-        r"\b(?:not|never|absent)\b[^;]{0,40}\btrain"
+        r"\b(?:(?:not|never) (?:\w+ ){0,2}(?:in|seen|occur|appear|present|part|found)|absent)\b"
+        r"[^;]{0,40}\btrain"
     ),
     rf"^[ \t*-]*(?-i:By) (?!(?:{_ROWS}|time|dates?|{_PERIOD[3:-1]})\b)(?P<k>[a-z_]{{3,20}}):",
     (
@@ -77,7 +79,7 @@ _MONTH_NAMES = [
     "november", "december",
 ]  # fmt: skip
 _TIME_SPLIT = re.compile(
-    rf"^[ \t*-]*(?-i:By) (?:time|dates?|{_PERIOD})\b|"
+    rf"^[ \t*-]*(?-i:By) (?:time|dates?|{_PERIOD})(?::|[.]?[ \t]*$)|"
     r"after the last|\b20\d\d\b[^.]{0,60}\btest\b[^.]{0,40}\b20\d\d\b|(?:up to|until|through) (?:the end of "
     rf")?(?:{'|'.join(_MONTH_NAMES)})\b|"
     rf"\b(?:split (?:by|on|in|over|along) (?:time|date)|time[- ]based split|chronological(?:ly)?"
