@@ -435,8 +435,9 @@ def _word_vectors(problem: Problem, folder: Path) -> list[np.ndarray]:
     vectors = np.asarray(rows.multiply(weights_of_words).tocsr() @ table)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
     vectors -= vectors.mean(axis=0)
-    common = np.linalg.eigh(vectors.T @ vectors)[1][:, -1:]  # what nearly all texts share
-    vectors -= vectors @ common @ common.T
+    if len(vectors) > vectors.shape[1]:
+        common = np.linalg.eigh(vectors.T @ vectors)[1][:, -1:]  # what nearly all texts share
+        vectors -= vectors @ common @ common.T
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
     return list(vectors.reshape(len(columns), -1, vectors.shape[1]))
 
@@ -479,17 +480,21 @@ class Vectors:
             return True
         encode, vectors = self._encoder(), dict[str, np.ndarray]()
         for start in range(0, len(rows), 512):  # batches of like lengths are padded little
-            some = rows[start : start + 512]
+            some = [int(row) for row in rows[start : start + 512]]
             new = {texts[row] for texts in self.texts for row in some} - vectors.keys()
-            ordered = sorted(new, key=len)
+            ordered, done = sorted(new, key=len), True
             for first in range(0, len(ordered), 32):
-                if clock.left() < reserve:
-                    self._save()
-                    return False
+                if not (done := clock.left() >= reserve):
+                    some = [row for row in some if all(texts[row] in vectors for texts in self.texts)]
+                    break
                 batch = ordered[first : first + 32]
                 vectors |= zip(batch, encode(batch), strict=True)
-            self.found[some] = np.hstack([[vectors[texts[row]] for row in some] for texts in self.texts])
-            self.known[some] = True
+            if some:
+                self.found[some] = np.hstack([[vectors[texts[row]] for row in some] for texts in self.texts])
+                self.known[some] = True
+            if not done:
+                self._save()
+                return False
         self._save()
         return True
 

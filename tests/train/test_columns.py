@@ -148,8 +148,12 @@ def test_the_number_of_new_groups_is_tried_and_no_input_before(prepared: Prepare
 def test_names_that_hardly_repeat_are_texts(prepared: Prepare, tmp_path: Path) -> None:
     prepared("labels")
     names = [f"{first}{second}" for first in ("An", "Bo", "Cy", "Du") for second in ("ka", "li", "mo")]
-    table = {"id": range(24), "name": names * 2, "who": [f"{name}{n}" for n, name in enumerate(names * 2)]}
-    lay(tmp_path / "data", table | {"y": [0, 1] * 12}, {"id": [1], "name": ["Anka"], "who": ["Bo7"]})
+    table = {
+        "id": range(24),
+        "name": names * 2,
+        "who": [f"{name}{chr(97 + n)}" for n, name in enumerate(names * 2)],
+    }
+    lay(tmp_path / "data", table | {"y": [0, 1] * 12}, {"id": [1], "name": ["Anka"], "who": ["Bok"]})
     assert read().columns == {"name": "category", "who": "text"}
 
 
@@ -197,3 +201,9 @@ def test_rows_without_a_target_are_left_out(prepared: Prepare, tmp_path: Path, c
     assert data.ids == ["0", "2", "4", "5"]
     assert len(data.inputs) == 4
     assert "2 rows without y are left out" in capsys.readouterr().out
+
+
+def test_one_class_alone_still_gives_a_submission_by_balanced_accuracy() -> None:
+    from memory_service.train.answers import cut_classes
+
+    assert cut_classes(np.ones((3, 1)), []).tolist() == [0, 0, 0]

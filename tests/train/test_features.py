@@ -88,8 +88,8 @@ def test_inputs_of_networks_are_finite_and_not_far_from_zero() -> None:
 def test_each_kind_of_column_can_be_tried_another_way() -> None:
     found = choices(problem(np.zeros((120, 1))), Choice(), {"size": 2.0, "place": 1.0})
     assert [name for name, _ in found] == [
-        "codes as categories", "dates as days", "parts of dates", "mean targets", "counts of categories",
-        "neighbouring rows", "ratios of the strongest numbers",
+        "neighbouring rows", "mean targets", "codes as categories", "dates as days", "parts of dates",
+        "counts of categories", "ratios of the strongest numbers",
     ]  # fmt: skip
     assert found[-1][1] == {"ratios": (("size", "place"),)}
 
@@ -127,7 +127,7 @@ def test_the_rows_before_and_behind_are_of_the_same_series() -> None:
     given = Problem("values", inputs, test_inputs, np.zeros((18, 1)), ["y"], lambda *_: 0.0, columns=columns)
     table, test, _ = features_of(given, Choice(neighbors=("size",)), np.arange(18), 0)
     assert test["size: 1 before"].tolist() == [4.0**2 - 6.0**2, 5.0**2 - 7.0**2]
-    assert test["size: 2 behind"].tolist() == [10.0**2 - 6.0**2, 11.0**2 - 7.0**2]
+    assert test["size: 1 behind"].tolist() == [8.0**2 - 6.0**2, 9.0**2 - 7.0**2]
     assert table["size: 1 before"].isna().tolist()[:3] == [True, True, False], "none before the first"
     given.inputs["day"] = given.test_inputs["day"] = 1.0
     table, _, _ = features_of(given, Choice(neighbors=("size",)), np.arange(18), 0)
@@ -165,3 +165,31 @@ def test_an_input_is_turned_on_only_where_held_out_rows_gain(
     loop = engine.Loop(data, engine.problem_of(data), folds.split(data), None)
     engine.choose_features(loop)
     assert loop.problem.shared["choice"] == Choice(codes=helps)
+
+
+def test_earlier_targets_are_those_of_the_same_category_and_know_no_later_one() -> None:
+    """Two players, ten seasons; the test set's season is one behind the last."""
+    season = np.repeat(np.arange(10.0), 2)
+    player = np.array(["ann", "bob"] * 10, dtype=object)
+    inputs = pd.DataFrame({"player": player, "games": 10.0, "season": season})
+    asked = pd.DataFrame({"player": ["ann", "bob", "cy"], "games": [10.0, 20.0, 10.0], "season": 10.0})
+    targets = np.where(player == "ann", season, 100.0 + season)[:, None]
+    given = Problem(
+        "values", inputs, asked, targets, ["y"], lambda *_: 0.0, times=season, test_times=np.full(3, 10.0),
+        columns={"player": "category", "games": "number", "season": "group"},
+    )  # fmt: skip
+    choice = Choice(history=("player",), rate="games")
+    table, test, _ = features_of(given, choice, np.arange(16), 0)  # the last two seasons validate
+    assert table["player: last 0"].tolist()[2:16:2] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    assert table["player: last 0"].isna().tolist()[:2] == [True, True]
+    assert table["player: last 0"].tolist()[16:] == [7.0, 107.0, 7.0, 107.0], "no row that validates is known"
+    assert test["player: last 0"].tolist()[:2] == [7.0, 107.0]
+    assert test["player: earlier rows"].tolist() == [8.0, 8.0, 0.0]
+    assert test["player: by games 0"][1] > 1.9 * test["player: earlier mean 0"][1], "twice the games"
+    shown, *_ = features_of(given, choice, np.arange(20), 0)
+    targets[18:] = 1e6
+    hidden, *_ = features_of(given, choice, np.arange(20), 0)
+    names = [name for name in shown if "mean" not in name and "three" not in name and "by" not in name]
+    assert shown[[n for n in names if "lately" not in n]].equals(
+        hidden[[n for n in names if "lately" not in n]]
+    )
