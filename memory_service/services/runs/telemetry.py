@@ -69,12 +69,12 @@ async def take_events(database: Database, run_id: str, body: Mapping[str, Any]) 
     waits.
     """
     events = body.get("events")
-    if told_by_another(database, key := known_run_key(run_id)):
-        await anyio.to_thread.run_sync(note_teller, database, key)
     if isinstance(events, list) and (len(events) > READ_AT_ONCE or _values(events) > 10 * READ_AT_ONCE):
         batch = await anyio.to_thread.run_sync(_batch, run_id, body)
     else:
         batch = _batch(run_id, body)
+    if told_by_another(database, batch.run_id):
+        await anyio.to_thread.run_sync(note_teller, database, batch.run_id)
     loop = asyncio.get_running_loop()
     written: asyncio.Future[None] = loop.create_future()
     database.caches.of(_Writer, database).write(batch, written)
