@@ -184,4 +184,5 @@ def test_a_terminal_is_asked_for_an_open_task_and_plans_the_answer(url: str) -> 
 
 
 def test_a_script_to_compare_that_is_not_there_is_named(tmp_path: Path) -> None:
-    assert "none.py" in ask("compare", str(tmp_path / "none.py"), code=2).stderr.replace("\n", "")
+    told = ask("compare", str(tmp_path / "none.py"), code=2).stderr
+    assert "none.py" in "".join(told.split())
