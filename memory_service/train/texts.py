@@ -116,7 +116,6 @@ def pairs_of(problem: Problem) -> dict[str, np.ndarray]:
     beginnings of words, of characters and of topics, what they have in common, the rarest of it, and whether
     numbers and the first word are the same."""
     from scipy.sparse import vstack
-    from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 
     names, found = text_columns(problem)[:3], dict[str, np.ndarray]()
@@ -144,12 +143,8 @@ def pairs_of(problem: Problem) -> dict[str, np.ndarray]:
             rare = same.multiply(weigh.idf_).tocsr()
             found[f"{told}: rarest of common {what}"] = np.asarray(rare.max(axis=1).todense()).ravel()
             if what == "beginnings":
-                both = vstack(weighted)
-                axes = min(64, both.shape[0] - 1)
-                topics = TruncatedSVD(axes, n_iter=2, random_state=0).fit_transform(both)
-                topics /= np.linalg.norm(topics, axis=1, keepdims=True).clip(1e-9)
-                half = len(topics) // 2
-                found[f"{told}: cosine of topics"] = (topics[:half] * topics[half:]).sum(axis=1)
+                topics = directions(vstack(weighted)).reshape(2, left.shape[0], -1)
+                found[f"{told}: cosine of topics"] = topics.prod(axis=0).sum(axis=1)
         if meanings := word_vectors(problem):
             found[f"{told}: cosine of meanings"] = (meanings[one] * meanings[other]).sum(axis=1)
         pairs = list(zip(cut[one], cut[other], strict=True))
@@ -161,6 +156,14 @@ def pairs_of(problem: Problem) -> dict[str, np.ndarray]:
         lengths = [np.array([len(pair[side]) + 1.0 for pair in pairs]) for side in (0, 1)]
         found[f"{told}: lengths"] = np.abs(np.log(lengths[0] / lengths[1]))
     return found
+
+
+def directions(table: Any) -> np.ndarray:
+    """Of a sparse table's rows their directions in 64 topics, of length 1."""
+    from sklearn.decomposition import TruncatedSVD
+
+    topics = TruncatedSVD(min(64, table.shape[0] - 1), n_iter=2, random_state=0).fit_transform(table)
+    return np.asarray(topics / np.linalg.norm(topics, axis=1, keepdims=True).clip(1e-9))
 
 
 def sums(table: Any) -> np.ndarray:
