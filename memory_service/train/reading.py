@@ -6,7 +6,7 @@ from __future__ import annotations
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ class Data:
 MISSING = ["", "#N/A", "<NA>", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan"]  # not None
 
 WARNED: set[Path | str] = set()
+FILES: dict[tuple[Path, str], dict[str, Path]] = {}  # of `media_files`
 
 SOUND_FILES = (".wav", ".flac", ".ogg", ".mp3")
 IMAGE_FILES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
@@ -134,17 +135,18 @@ def look_up(folder: str, ids) -> tuple[Path, list[Path | None]]:
     return place or plan.DATA_DIR, found
 
 
-@cache
 def media_files(root: Path, folder: str) -> dict[str, Path]:
     """Pictures and sounds of all folders by the ends of their paths, with and without .png: of like ends
     that in a folder called `folder`, as train, else the first."""
+    if (root, folder) in FILES:
+        return FILES[root, folder]
     paths = [path for path in sorted(root.rglob("*")) if path.suffix.lower() in IMAGE_FILES + SOUND_FILES]
     known: dict[str, Path] = {}
     for path in sorted(paths, key=lambda path: not any(folder in part for part in path.parent.parts)):
         names = endings(path.relative_to(root).as_posix())
         for name in (*names, *(name.removesuffix(path.suffix) for name in names)):
             known.setdefault(name, path)
-    return known
+    return FILES.setdefault((root, folder), known)
 
 
 def endings(path: str) -> list[str]:

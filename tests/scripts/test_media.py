@@ -89,7 +89,7 @@ def test_images_may_lie_in_train_images_and_a_missing_folder_is_named(opened: Op
     (script.DATA_DIR / "train_images").rmdir()
     for path in (script.DATA_DIR / "test").iterdir():
         path.rename(path.with_stem(f"t{path.stem}"))
-    reading.media_files.cache_clear()
+    reading.FILES.clear()
     with pytest.raises(FileNotFoundError, match="train is not there, but test: change read_data"):
         script.read_data()
 

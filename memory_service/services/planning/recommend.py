@@ -181,7 +181,7 @@ def question_of(database: Database, plan_id: str) -> Question | None:
     text = database.caches.of(PlanCache).question_of(plan_id)
     if text is None:
         return None
-    fields, minutes_given, mode_limit, _ = orjson.loads(text)
+    fields, minutes_given, mode_limit, *_ = orjson.loads(text)
     fields |= {name: tuple(fields[name]) for name in ("gpus", "plan_for") if name in fields}
     fields["done"] = tuple(Done(**each) for each in fields.get("done", ()))
     return Question(**fields, minutes_given=minutes_given, mode_limit=mode_limit)
