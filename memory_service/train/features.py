@@ -25,10 +25,10 @@ class Choice:
     means    the mean target of each category, out of fold
     group    the number of a row's group, of which the test set has others
     ratios   ratios and differences of the strongest numbers
-    around   (a group or category, a number): the number's mean over the rows of it, and how far a row is off
+    group_means  (a group or category, a number): the number's mean over its rows, and how far a row is off
     history  categories of which the earlier targets are told: how many, their mean, that of the last ones
     rate     a number of which the target may be a share: history tells this share, too
-    neighbors  numbers of the row before and behind, by date or as the file has them, of the same series
+    neighbors  numbers of the row before and behind in a row's series, less its own
     """
 
     dates: bool = True
@@ -38,14 +38,16 @@ class Choice:
     means: bool = False
     group: bool = False
     ratios: tuple[tuple[str, str], ...] = ()
-    around: tuple[tuple[str, str], ...] = ()
+    group_means: tuple[tuple[str, str], ...] = ()
     history: tuple[str, ...] = ()
     rate: str = ""
     neighbors: tuple[str, ...] = ()
 
     def changed(self, change: dict[str, Any]) -> Choice:
         """With these fields in place of its own; those of several entries are added to those that it has."""
-        more = {name: getattr(self, name) + change[name] for name in ("around", "history") if name in change}
+        more = {
+            name: getattr(self, name) + change[name] for name in ("group_means", "history") if name in change
+        }
         return replace(self, **change | more)
 
 
@@ -94,10 +96,10 @@ def features_of(
     for one, other in choice.ratios:
         columns[f"{one} / {other}"] = both[one] / both[other].where(both[other] != 0)
         columns[f"{one} - {other}"] = both[one] - both[other]
-    for key, name in choice.around:
+    for key, name in choice.group_means:
         mean = both.groupby(as_text(both[key]))[name].transform("mean")
         columns |= {f"{name}: mean of {key}": mean, f"{name}: off {key}": both[name] - mean}
-    for key in dict.fromkeys(key for key, _ in choice.around):
+    for key in dict.fromkeys(key for key, _ in choice.group_means):
         columns[f"rows of {key}"] = both.groupby(as_text(both[key])).transform("size").astype(float)
     for key in choice.history:
         columns |= history_columns(problem, both, key, choice.rate, train_rows, seed)
@@ -247,7 +249,7 @@ def choices(problem: Problem, choice: Choice, gains: dict[str, float]) -> list[t
         rate = [*rates, ""][0]
         found += [(f"earlier targets of {name}", {"history": (name,), "rate": rate}) for name in names]
     around = {key: tuple((key, n) for n in by_gain(numbers, 12) if n != key) for key in groups}
-    found += [(f"means by {key}", {"around": pairs}) for key, pairs in around.items() if pairs]
+    found += [(f"means by {key}", {"group_means": pairs}) for key, pairs in around.items() if pairs]
     if strongest and ("date" in kinds or groups):
         found.append(("neighbouring rows", {"neighbors": tuple(strongest)}))
     if categories:
@@ -262,7 +264,7 @@ def choices(problem: Problem, choice: Choice, gains: dict[str, float]) -> list[t
     if categories:
         found.append(("counts of categories", {"counts": not choice.counts}))
     around = {key: tuple((key, n) for n in strongest if n != key) for key in by_gain(categories, 2)}
-    found += [(f"means by {key}", {"around": pairs}) for key, pairs in around.items() if pairs]
+    found += [(f"means by {key}", {"group_means": pairs}) for key, pairs in around.items() if pairs]
     if pairs := tuple((one, other) for n, one in enumerate(strongest) for other in strongest[n + 1 :]):
         found.append(("ratios of the strongest numbers", {"ratios": pairs}))
     return found

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.train.problem import Fit, Prediction, Problem
+from memory_service.train.problem import Fit, Prediction, Problem, answers_of
 
 LANDMARKS = 2000
 ROWS = 20_000
@@ -63,18 +63,8 @@ def random_trees(fit: Fit, blocks: Sequence[np.ndarray]) -> Prediction:
     model = kind(500, max_features=0.15, n_jobs=problem.cores, random_state=fit.seed)
     model.fit(x[fit.train_rows], problem.targets[fit.train_rows])
 
-    def answers(rows: np.ndarray) -> np.ndarray:
-        if problem.kind == "values":
-            return np.reshape(model.predict(rows), (len(rows), -1))
-        chances = model.predict_proba(rows)
-        if problem.kind == "labels":
-            return np.column_stack([c[:, -1] if c.shape[1] > 1 else 0 * c[:, 0] for c in chances])
-        found = np.full((len(rows), problem.width), 1e-6)
-        found[:, model.classes_] = chances
-        return found
-
-    valid = answers(x[fit.valid_rows]) if len(fit.valid_rows) else fit.nothing
-    test = answers(x[len(problem.inputs) :])
+    valid = answers_of(model, problem, x[fit.valid_rows]) if len(fit.valid_rows) else fit.nothing
+    test = answers_of(model, problem, x[len(problem.inputs) :])
     if problem.kind != "classes":
         return Prediction(valid, test)
 

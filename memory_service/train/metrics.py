@@ -19,6 +19,7 @@ from sklearn.metrics import (
 )
 
 from memory_service.train.budget import plan
+from memory_service.train.problem import poisson_deviances
 
 
 def score_accuracy(targets: np.ndarray, predictions: np.ndarray) -> float:
@@ -199,9 +200,7 @@ def score_smape(targets: np.ndarray, predictions: np.ndarray) -> float:
 
 def score_poisson(targets: np.ndarray, predictions: np.ndarray) -> float:
     """The mean deviance of counts from expected counts above 0."""
-    expected = predictions.clip(1e-6)
-    logs = np.log(np.where(targets > 0, targets, expected) / expected)
-    return float(2 * (targets * logs - targets + expected).mean())
+    return float(poisson_deviances(targets, predictions).mean())
 
 
 def score_brier(targets: np.ndarray, predictions: np.ndarray) -> float:

@@ -58,14 +58,13 @@ class Problem:
         if self.kind == "labels":
             return np.asarray(-np.log(np.where(truth > 0.5, predictions, 1 - predictions).clip(1e-7)).mean(1))
         if self.loss == "poisson":
-            expected = predictions.clip(1e-6)
-            logs = np.log(np.where(truth > 0, truth, expected) / expected)
-            return np.asarray((2 * (truth * logs - truth + expected)).mean(1))
+            return np.asarray(poisson_deviances(truth, predictions).mean(1))
         off = np.abs(truth - predictions)
         return np.asarray((off if self.loss == "absolute" else off**2).mean(1))
 
     def scales(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(center, scale) of these rows, by which a fit standardises values; counts stay so; else 0 and 1."""
+        """(center, scale) of these rows, by which a fit standardises values; counts keep their 0, and others
+        stay as they are."""
         if self.kind != "values":
             return np.zeros(1), np.ones(1)
         if self.loss == "poisson":
@@ -147,6 +146,27 @@ class Member:
 
     def learn(self, fit: Fit) -> Prediction:
         raise NotImplementedError
+
+
+def answers_of(model: Any, problem: Problem, inputs: np.ndarray) -> np.ndarray:
+    """(rows, outputs) that a fitted scikit-learn estimator predicts; 0 for a class that it never saw."""
+    if problem.kind == "values":
+        return np.reshape(model.predict(inputs), (len(inputs), -1))
+    chances = model.predict_proba(inputs)
+    if isinstance(chances, list):  # of forests: (rows, 2) for each label
+        return np.column_stack([one[:, -1] if one.shape[1] > 1 else 0 * one[:, 0] for one in chances])
+    if problem.kind == "labels":
+        return np.asarray(chances)
+    found = np.zeros((len(inputs), problem.width))
+    found[:, np.asarray(model.classes_, dtype=int)] = chances
+    return found
+
+
+def poisson_deviances(truth: np.ndarray, predictions: np.ndarray) -> np.ndarray:
+    """Of each count from its expected count, which is above 0."""
+    expected = predictions.clip(1e-6)
+    logs = np.log(np.where(truth > 0, truth, expected) / expected)
+    return np.asarray(2 * (truth * logs - truth + expected))
 
 
 def installed(*names: str) -> bool:

@@ -18,9 +18,9 @@ from memory_service.train.files import FileMember
 from memory_service.train.kernels import kernel_regression, random_trees
 from memory_service.train.networks import Augmentation, fit_network, samples_wanted
 from memory_service.train.problem import Problem
+from memory_service.train.reading import SOUND_FILES
 
 log = logging.getLogger(__name__)
-SOUND_ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff", ".opus", ".m4a")
 MELS, COEFFICIENTS, LONGEST = 40, 20, 10.0
 MFCC_FEATURES = 11 * COEFFICIENTS
 SOUND_WIDTHS = (32, 24, 16, 12, 8)
@@ -197,7 +197,7 @@ def _as_it_is(x: Any) -> Any:
 
 SOUND_STATISTICS = FileMember(
     "MFCC statistics, kernel",
-    SOUND_ENDINGS,
+    SOUND_FILES,
     "scipy",
     _sound_statistics,
     kernel_regression,
@@ -205,7 +205,7 @@ SOUND_STATISTICS = FileMember(
 )
 SOUND_TREES = FileMember(
     "sound statistics, trees",
-    SOUND_ENDINGS,
+    SOUND_FILES,
     "scipy",
     _sound_statistics,
     random_trees,
@@ -213,7 +213,7 @@ SOUND_TREES = FileMember(
 )
 SOUND_NETWORK = FileMember(
     "small network, sounds",
-    SOUND_ENDINGS,
+    SOUND_FILES,
     "torch",
     _sound_frames,
     fit_network,

@@ -12,7 +12,7 @@ import pandas as pd
 
 from memory_service.train.boosting import BY_ORDER, boost, each_target
 from memory_service.train.features import Choice, features_of, matrices_of
-from memory_service.train.problem import Clock, Fit, Member, Prediction, Problem, installed
+from memory_service.train.problem import Clock, Fit, Member, Prediction, Problem, answers_of, installed
 
 
 def is_table(problem: Problem) -> bool:
@@ -238,17 +238,7 @@ class Estimator(Member):
             target = target[:, 0] if problem.width == 1 else target
 
         def answers(inputs: np.ndarray) -> np.ndarray:
-            if problem.kind == "values":
-                return np.reshape(model.predict(inputs), (len(inputs), -1)) * scale + center
-            chances = model.predict_proba(inputs)
-            if isinstance(chances, list):  # of forests: (rows, 2) for each label
-                each = [one[:, -1] if one.shape[1] > 1 else 0 * one[:, 0] for one in chances]
-                return np.column_stack(each)
-            if problem.kind == "labels":
-                return np.asarray(chances)
-            found = np.zeros((len(inputs), problem.width))
-            found[:, np.asarray(model.classes_, dtype=int)] = chances
-            return found
+            return answers_of(model, problem, inputs) * scale + center
 
         best: Any = None
         strengths = self.strengths if len(valid_rows) else (fit.memo.get("strength", self.strengths[0]),)

@@ -103,14 +103,14 @@ def test_changes_of_a_choice_add_up() -> None:
         found = found.changed(changes[what])
     assert found.codes
     assert found.ratios
-    assert found.around == (("kind", "size"), ("kind", "place"))
-    twice = found.changed({"around": (("day", "size"),)})
-    assert twice.around == (*found.around, ("day", "size"))
+    assert found.group_means == (("kind", "size"), ("kind", "place"))
+    twice = found.changed({"group_means": (("day", "size"),)})
+    assert twice.group_means == (*found.group_means, ("day", "size"))
 
 
 def test_a_number_beside_the_mean_of_its_kind() -> None:
     given = problem(np.zeros((120, 1)))
-    table, test, _ = features_of(given, Choice(around=(("kind", "size"),)), np.arange(100), 0)
+    table, test, _ = features_of(given, Choice(group_means=(("kind", "size"),)), np.arange(100), 0)
     oaks = [*given.inputs["size"][::2], given.test_inputs["size"][0]]
     assert table["size: mean of kind"][0] == pytest.approx(np.mean(oaks))
     assert table["size: off kind"][2] == pytest.approx(2.0 - np.mean(oaks))

@@ -57,7 +57,7 @@ _GROUP_SPLIT = (
         r"\b(?:(?:not|never) (?:\w+ ){0,2}(?:in|seen|occur|appear|present|part|found)|absent)\b"
         r"[^;]{0,40}\btrain"
     ),
-    rf"^[ \t*-]*(?-i:By) (?!(?:{_ROWS}|time|dates?|{_PERIOD[3:-1]})\b)(?P<k>[a-z_]{{3,20}}):",
+    rf"^[ \t*-]*(?-i:By) (?!(?:{_ROWS}|time|dates?|{_PERIOD})\b)(?P<k>[a-z_]{{3,20}}):",
     (
         r"\b(?:group folds?|never (?:been )?seen (?:in|during|at) train(?:ing)?|"
         r"absent from train(?:ing)?)\b"
@@ -138,8 +138,9 @@ def split_in(text: str) -> Stated:
             who = next((each for each in match.groupdict().values() if each), None)
             by: Stated = {"group_by": (_singular(who), match[0])} if who else {}
             return {"split": ("group", match[0]), **by}
+    told = _COLUMNS.sub("", text)
     for name, pattern in (("time", _TIME_SPLIT), ("random", _RANDOM_SPLIT)):
-        if match := pattern.search(_COLUMNS.sub("", text)):
+        if match := pattern.search(told):
             return {"split": (name, match[0])}
     if match := _MONTHS.search(text):
         following = _MONTH_NAMES[(_MONTH_NAMES.index(match[1].lower()) + 1) % 12]
@@ -225,11 +226,10 @@ _ROWS_PER_GROUP = 1.5
 
 def _singular(word: str) -> str:
     word = word.lower()
-    return {
-        "people": "person",
-        "women": "woman",
-        "men": "man",
-        "children": "child",
-        "series": "series",
-        "species": "species",
-    }.get(word, singular(word))
+    return _IRREGULAR.get(word, singular(word))
+
+
+_IRREGULAR = {
+    "people": "person", "women": "woman", "men": "man", "children": "child",
+    "series": "series", "species": "species",
+}  # fmt: skip
