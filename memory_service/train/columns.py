@@ -76,7 +76,7 @@ def new_groups(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
         values = train[name].nunique()
         known = test[name].dropna()
         several = kind in ("category", "code", "text") and values >= 5 and len(train) >= 2 * values
-        if several and len(known) and known.isin(train[name]).mean() < 0.05:
+        if several and len(known) and known.astype(object).isin(train[name].astype(object).unique()).mean() < 0.05:
             found.append(name)
     return found
 
