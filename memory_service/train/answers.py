@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
+from memory_service.train.metrics import score_log_loss, score_rmse
 from memory_service.train.reading import WARNED, Data
 from memory_service.train.writing import columns_of
 
@@ -31,6 +32,11 @@ def value_means(targets: np.ndarray, width: int) -> np.ndarray:
 
 def value_medians(targets: np.ndarray, width: int) -> np.ndarray:
     return np.median(targets.reshape(-1, width), axis=0)
+
+
+def value_quantiles(targets: np.ndarray, width: int) -> np.ndarray:
+    columns = zip(targets.reshape(-1, width).T, plan.LEVELS, strict=True)
+    return np.array([np.quantile(column, level) for column, level in columns])
 
 
 # Classes by thresholds
@@ -250,8 +256,6 @@ def use_usual(answer: str) -> None:
     plan.METRIC, plan.SCORE, plan.HIGHER_IS_BETTER = (
         ("RMSE", "rmse", False) if answer == "values" else ("log loss", "log_loss", False)
     )
-    from memory_service.train.metrics import score_log_loss, score_rmse  # scikit-learn: seconds
-
     plan.score_of = score_rmse if answer == "values" else score_log_loss
     plan.prior_of = value_means if answer == "values" else shares_of_classes
     plan.submission_of = value_table if answer == "values" else class_table

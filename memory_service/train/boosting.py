@@ -19,12 +19,12 @@ Side = tuple[pd.DataFrame, np.ndarray, np.ndarray | None]
 
 
 def each_target(
-    fit: Fit, grow_one: Callable[[np.ndarray, int, float], tuple[Any, Any, int, bool]]
+    fit: Fit, grow_one: Callable[[np.ndarray, int, float, int], tuple[Any, Any, int, bool]]
 ) -> Prediction:
     """A model of all classes, or one of each label or value, which get their shares of the time.
 
-    grow_one   (targets of all rows, most rounds, seconds that the clock is to have left) -> (predictions of
-               rows that validate, of test rows, rounds, whether it was not cut)
+    grow_one   (targets of all rows, most rounds, seconds that the clock is to have left, which output) ->
+               (predictions of rows that validate, of test rows, rounds, whether it was not cut)
     """
     problem, columns = fit.problem, fit.problem.targets
     targets = [columns] if columns.ndim == 1 else list(columns.T)
@@ -33,7 +33,7 @@ def each_target(
         allowed = fit.clock.left() / (len(targets) - place)
         known = np.resize(fit.memo.get("rounds", 200), len(targets))[place]
         most = MOST_ROUNDS if len(fit.valid_rows) else max(int(known), 1)
-        found.append(grow_one(target, most, fit.clock.left() - 0.85 * allowed))
+        found.append(grow_one(target, most, fit.clock.left() - 0.85 * allowed, place))
     valid, asked, rounds, whole = zip(*found, strict=True)
     held_out = assembled(problem, valid) if len(fit.valid_rows) else fit.nothing
     return Prediction(held_out, assembled(problem, asked), {"rounds": list(rounds)}, all(whole))
@@ -47,8 +47,10 @@ def assembled(problem: Problem, parts: Any) -> np.ndarray:
     return np.column_stack([part[:, -1] if part.ndim == 2 else part for part in parts])
 
 
-def objective(problem: Problem) -> dict[str, Any]:
-    """What LightGBM minimises and what stops it."""
+def objective(problem: Problem, place: int = 0) -> dict[str, Any]:
+    """What LightGBM minimises of this output, and what stops it."""
+    if problem.loss == "quantile":
+        return {"objective": "quantile", "alpha": problem.levels[place]}
     if problem.kind == "values":
         objectives = {"absolute": "regression_l1", "poisson": "poisson"}
         return {"objective": objectives.get(problem.loss, "regression")}
@@ -110,15 +112,16 @@ def boost(
     settings = {
         "learning_rate": 0.05, "num_leaves": 31, "min_data_in_leaf": 20, "feature_fraction": 0.8,
         "bagging_fraction": 0.8, "bagging_freq": 1, "num_threads": problem.cores, "seed": fit.seed,
-        **objective(problem), **settings,
+        **settings,
     }  # fmt: skip
 
-    def one(target: np.ndarray, most: int, reserve: float) -> tuple[Any, Any, int, bool]:
+    def one(target: np.ndarray, most: int, reserve: float, place: int) -> tuple[Any, Any, int, bool]:
         nonlocal gains
+        how = objective(problem, place) | settings
         learned, held = ((table.iloc[r], target[r], None) for r in (fit.train_rows, fit.valid_rows))
         judged = held if len(fit.valid_rows) else None
         asked = len(test) + len(fit.valid_rows)
-        model, best, whole = grow(settings, learned, judged, most, fit.clock, reserve, patience, asked)
+        model, best, whole = grow(how, learned, judged, most, fit.clock, reserve, patience, asked)
         gains = gains + model.feature_importance("gain")
         valid = model.predict(held[0], num_iteration=best) if judged else []
         return valid, model.predict(test, num_iteration=best), best, whole

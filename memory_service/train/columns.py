@@ -21,6 +21,7 @@ from memory_service.train.reading import (
     target_columns,
     times_of,
 )
+from memory_service.train.side_tables import join_side_tables
 
 MOST_CODES = 1_000  # distinct whole numbers: above them a column of whole numbers is a measurement
 TEXT_WORDS, TEXT_UNIQUE = 3.0, 0.3  # a text has as many words in the mean, and repeats in fewer rows
@@ -73,10 +74,13 @@ def new_groups(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
     """Columns of several rows a value, of whose values the test set has none: their rows belong together."""
     found = []
     for name, kind in kinds.items():
-        values = train[name].nunique()
-        known = test[name].dropna()
-        several = kind in ("category", "code", "text") and values >= 5 and len(train) >= 2 * values
-        if several and len(known) and known.astype(object).isin(train[name].astype(object).unique()).mean() < 0.05:
+        values, known = train[name].nunique(), test[name].dropna().astype(object).unique()
+        several = values >= 5 and len(train) >= 2 * values and len(known)
+        if kind == "number":  # measurements are not whole; of a few test rows each may have a new one
+            several = several and len(known) >= 10 and bool((as_numbers(train[name]).dropna() % 1 == 0).all())
+        elif kind == "date":
+            continue
+        if several and pd.Series(known).isin(train[name].astype(object).unique()).mean() < 0.05:
             found.append(name)
     return found
 
@@ -116,6 +120,7 @@ def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | 
     if plan.FORM == "grades" and not values and a_column and as_numbers(train[target[0]]).notna().all():
         learn_grades_as_values()
     train, columns, targets, outputs = read_answers(train, test, sample)
+    train, test = join_side_tables(train, test, columns)
     keep_first(train, test)
     given = [name for name in train.columns[1:] if name in test.columns and name not in columns]
     kinds = {name: column_kind(train[name]) for name in given}

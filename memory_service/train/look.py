@@ -19,7 +19,9 @@ from memory_service.train.reading import (
     files_of,
     read_table,
     target_columns,
+    with_answers,
 )
+from memory_service.train.side_tables import side_files
 
 MOST_ROWS = 50_000  # that are looked at
 MOST_FILES = 30
@@ -39,9 +41,12 @@ def describe(folder: Path) -> dict[str, Any]:
     train, test, sample = (read_table(f"{name}.csv") for name in ("train", "test", "sample_submission"))
     if train is None:
         raise FileNotFoundError(f"there is no train.csv in {folder}")
+    train = with_answers(train, test, sample)
     targets = target_columns(train, test, sample)
     asked = test if test is not None else sample
     found: dict[str, Any] = {"n_train": len(train), "target": targets[:20]}
+    if others := [path.name for path in side_files(folder)]:
+        found["further_tables"] = others
     if asked is not None:
         found["n_test"] = len(asked)
     some = train.head(MOST_ROWS)

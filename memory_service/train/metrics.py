@@ -1,25 +1,25 @@
 """Scores of predictions: `score_` and the function of `domain.description.metric_resolution`.
 
-`plan.K` is the k of ranked answers, and of an F-beta beta in percent. Rows first; targets are class numbers,
-or of labels and values a column for each.
+`plan.K` is the k of ranked answers, and of an F-beta beta in percent; `plan.LEVELS` are the quantiles. Rows
+first; targets are class numbers, or of labels and values a column for each.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
-from sklearn.metrics import (
-    average_precision_score,
-    f1_score,
-    fbeta_score,
-    label_ranking_average_precision_score,
-    matthews_corrcoef,
-    recall_score,
-    roc_auc_score,
-)
 
 from memory_service.train.budget import plan
-from memory_service.train.problem import poisson_deviances
+from memory_service.train.problem import pinball_losses, poisson_deviances
+
+
+def judges() -> Any:
+    """`sklearn.metrics`, which takes seconds to load: not before a score needs it."""
+    import sklearn.metrics
+
+    return sklearn.metrics
 
 
 def score_accuracy(targets: np.ndarray, predictions: np.ndarray) -> float:
@@ -37,7 +37,7 @@ def score_error(targets: np.ndarray, predictions: np.ndarray) -> float:
 def score_balanced_accuracy(targets: np.ndarray, classes: np.ndarray) -> float:
     """The mean recall of the classes that the fold has; of several labels the mean of that."""
     pairs = zip(targets.T > 0.5, classes.T > 0.5, strict=True) if targets.ndim == 2 else [(targets, classes)]
-    each = [recall_score(*pair, labels=np.unique(pair[0]), average="macro") for pair in pairs]
+    each = [judges().recall_score(*pair, labels=np.unique(pair[0]), average="macro") for pair in pairs]
     return float(np.mean(each))
 
 
@@ -45,14 +45,20 @@ def score_auc(targets: np.ndarray, predictions: np.ndarray) -> float:
     """The mean over the classes of which the fold has both kinds; 0.5 where there is none."""
     truth = targets if targets.ndim == 2 else np.eye(predictions.shape[1])[targets]
     both = [i for i in range(truth.shape[1]) if 0 < truth[:, i].sum() < len(truth)]
-    return float(np.mean([roc_auc_score(truth[:, i], predictions[:, i]) for i in both])) if both else 0.5
+    return (
+        float(np.mean([judges().roc_auc_score(truth[:, i], predictions[:, i]) for i in both]))
+        if both
+        else 0.5
+    )
 
 
 def score_gini(targets: np.ndarray, predictions: np.ndarray) -> float:
     """Twice the ROC AUC less one; the mean over the classes of which the fold has both kinds."""
     truth = targets if targets.ndim == 2 else np.eye(predictions.shape[1])[targets]
     both = [i for i in range(truth.shape[1]) if 0 < truth[:, i].sum() < len(truth)]
-    return float(np.mean([2 * roc_auc_score(truth[:, i], predictions[:, i]) - 1 for i in both] or [0.0]))
+    return float(
+        np.mean([2 * judges().roc_auc_score(truth[:, i], predictions[:, i]) - 1 for i in both] or [0.0])
+    )
 
 
 def score_average_precision(targets: np.ndarray, predictions: np.ndarray) -> float:
@@ -61,14 +67,16 @@ def score_average_precision(targets: np.ndarray, predictions: np.ndarray) -> flo
     if targets.ndim == 1 and truth.shape[1] == 2:
         truth, predictions = truth[:, 1:], predictions[:, 1:]
     there = [i for i in range(truth.shape[1]) if truth[:, i].any()]
-    return float(np.mean([average_precision_score(truth[:, i], predictions[:, i]) for i in there] or [0.0]))
+    return float(
+        np.mean([judges().average_precision_score(truth[:, i], predictions[:, i]) for i in there] or [0.0])
+    )
 
 
 def score_lwlrap(targets: np.ndarray, predictions: np.ndarray) -> float:
     """Label-weighted label-ranking average precision: a sample counts as often as it has labels."""
     truth = targets if targets.ndim == 2 else np.eye(predictions.shape[1])[targets]
     weights = truth.sum(axis=1)
-    return float(label_ranking_average_precision_score(truth, predictions, sample_weight=weights))
+    return float(judges().label_ranking_average_precision_score(truth, predictions, sample_weight=weights))
 
 
 def score_log_loss(targets: np.ndarray, predictions: np.ndarray) -> float:
@@ -88,55 +96,61 @@ def score_map_at_k(targets: np.ndarray, predictions: np.ndarray) -> float:
     return float(((precision * hits).sum(axis=1) / most).mean())
 
 
+def score_top_k(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """The share of rows whose class is among the K likeliest."""
+    order = (-predictions).argsort(axis=1)[:, : plan.K]
+    return float((order == targets[:, None]).any(axis=1).mean())
+
+
 def score_f1(targets: np.ndarray, classes: np.ndarray) -> float:
     """Of the second of two classes; of more classes, or several labels, the mean over them."""
     two = targets.ndim == 1 and max(targets.max(), classes.max()) <= 1
-    return float(f1_score(targets, classes, average="binary" if two else "macro", zero_division=0))
+    return float(judges().f1_score(targets, classes, average="binary" if two else "macro", zero_division=0))
 
 
 def score_f1_macro(targets: np.ndarray, classes: np.ndarray) -> float:
-    return float(f1_score(targets, classes, average="macro", zero_division=0))
+    return float(judges().f1_score(targets, classes, average="macro", zero_division=0))
 
 
 def score_f1_micro(targets: np.ndarray, classes: np.ndarray) -> float:
-    return float(f1_score(targets, classes, average="micro", zero_division=0))
+    return float(judges().f1_score(targets, classes, average="micro", zero_division=0))
 
 
 def score_f1_weighted(targets: np.ndarray, classes: np.ndarray) -> float:
-    return float(f1_score(targets, classes, average="weighted", zero_division=0))
+    return float(judges().f1_score(targets, classes, average="weighted", zero_division=0))
 
 
 def score_f1_samples(targets: np.ndarray, classes: np.ndarray) -> float:
     """The mean over the samples; with one label each the share that is right."""
     average = "samples" if targets.ndim == 2 else "micro"
-    return float(f1_score(targets, classes, average=average, zero_division=0))
+    return float(judges().f1_score(targets, classes, average=average, zero_division=0))
 
 
 def score_f_beta(targets: np.ndarray, classes: np.ndarray) -> float:
     """Of the second of two classes; of more classes, or several labels, the mean over them."""
     two = targets.ndim == 1 and max(targets.max(), classes.max()) <= 1
     average = "binary" if two else "macro"
-    return float(fbeta_score(targets, classes, beta=plan.K / 100, average=average, zero_division=0))
+    return float(judges().fbeta_score(targets, classes, beta=plan.K / 100, average=average, zero_division=0))
 
 
 def score_f_beta_macro(targets: np.ndarray, classes: np.ndarray) -> float:
-    return float(fbeta_score(targets, classes, beta=plan.K / 100, average="macro", zero_division=0))
+    return float(judges().fbeta_score(targets, classes, beta=plan.K / 100, average="macro", zero_division=0))
 
 
 def score_f_beta_micro(targets: np.ndarray, classes: np.ndarray) -> float:
-    return float(fbeta_score(targets, classes, beta=plan.K / 100, average="micro", zero_division=0))
+    return float(judges().fbeta_score(targets, classes, beta=plan.K / 100, average="micro", zero_division=0))
 
 
 def score_f_beta_samples(targets: np.ndarray, classes: np.ndarray) -> float:
     """The mean over the samples; with one label each the share that is right."""
     average = "samples" if targets.ndim == 2 else "micro"
-    return float(fbeta_score(targets, classes, beta=plan.K / 100, average=average, zero_division=0))
+    return float(judges().fbeta_score(targets, classes, beta=plan.K / 100, average=average, zero_division=0))
 
 
 def score_mcc(targets: np.ndarray, classes: np.ndarray) -> float:
     """Of several labels the mean over them."""
     pairs = zip(targets.T, classes.T, strict=True) if targets.ndim == 2 else [(targets, classes)]
-    return float(np.mean([matthews_corrcoef(*pair) for pair in pairs]))
+    return float(np.mean([judges().matthews_corrcoef(*pair) for pair in pairs]))
 
 
 def score_kappa(targets: np.ndarray, grades: np.ndarray) -> float:
@@ -218,6 +232,20 @@ def score_mse(targets: np.ndarray, predictions: np.ndarray) -> float:
 
 def score_mae(targets: np.ndarray, predictions: np.ndarray) -> float:
     return float(np.abs(targets - predictions).mean())
+
+
+def score_median_error(targets: np.ndarray, predictions: np.ndarray) -> float:
+    return float(np.median(np.abs(targets - predictions)))
+
+
+def score_wape(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Absolute errors by the sum of the true values: a share, not in percent."""
+    return float(np.abs(targets - predictions).sum() / np.abs(targets).sum().clip(1e-9))
+
+
+def score_quantile(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """The mean pinball loss over the rows and `plan.LEVELS`."""
+    return float(pinball_losses(targets, predictions, plan.LEVELS).mean())
 
 
 def score_r2(targets: np.ndarray, predictions: np.ndarray) -> float:

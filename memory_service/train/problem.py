@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +26,7 @@ class Problem:
     metric                the function of the score, such as "auc"; "" where it is the loss
     shared                what members keep for each other: encoded texts, features of a fold
     cache                 a folder where a member keeps what is dear to make
+    levels                of each output the quantile, where the loss is that of quantiles
     """
 
     kind: Literal["classes", "labels", "values"]
@@ -34,7 +35,7 @@ class Problem:
     targets: np.ndarray
     outputs: list[Any]
     score: Callable[[np.ndarray, np.ndarray], float]
-    loss: Literal["log_loss", "squared", "absolute", "poisson"] = "log_loss"
+    loss: Literal["log_loss", "squared", "absolute", "poisson", "quantile"] = "log_loss"
     groups: np.ndarray | None = None
     times: np.ndarray | None = None
     test_times: np.ndarray | None = None
@@ -43,14 +44,15 @@ class Problem:
     metric: str = ""
     shared: dict[str, Any] = field(default_factory=dict)
     cache: Path | None = None
+    levels: list[float] = field(default_factory=list)
 
     @property
     def width(self) -> int:
         return len(self.outputs)
 
     def losses(self, rows: np.ndarray, predictions: np.ndarray) -> np.ndarray:
-        """What a fit minimises, of each of these rows: log loss, absolute or squared errors, or the deviance
-        of counts."""
+        """What a fit minimises, of each of these rows: log loss, absolute or squared errors, the deviance of
+        counts or the loss of quantiles."""
         truth = self.targets[rows]
         if self.kind == "classes":
             return np.asarray(-np.log(predictions[np.arange(len(truth)), truth].clip(1e-7)))
@@ -59,6 +61,8 @@ class Problem:
             return np.asarray(-np.log(np.where(truth > 0.5, predictions, 1 - predictions).clip(1e-7)).mean(1))
         if self.loss == "poisson":
             return np.asarray(poisson_deviances(truth, predictions).mean(1))
+        if self.loss == "quantile":
+            return pinball_losses(truth, predictions, self.levels).mean(1)
         off = np.abs(truth - predictions)
         return np.asarray((off if self.loss == "absolute" else off**2).mean(1))
 
@@ -167,6 +171,12 @@ def poisson_deviances(truth: np.ndarray, predictions: np.ndarray) -> np.ndarray:
     expected = predictions.clip(1e-6)
     logs = np.log(np.where(truth > 0, truth, expected) / expected)
     return np.asarray(2 * (truth * logs - truth + expected))
+
+
+def pinball_losses(truth: np.ndarray, predictions: np.ndarray, levels: Sequence[float]) -> np.ndarray:
+    """Of each value: a value above its quantile costs `level` times the distance, one below 1 - `level`."""
+    off, level = truth - predictions, np.asarray(levels)
+    return np.asarray(np.where(off > 0, level * off, (level - 1) * off))
 
 
 def installed(*names: str) -> bool:

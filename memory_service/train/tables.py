@@ -95,10 +95,13 @@ class CatBoost(Member):
                     cut.append(info.iteration)
                 return not cut
 
+        several = problem.width > 1
         if problem.kind == "values":
-            several = problem.width > 1
             loss = {"absolute": "MAE", "poisson": "Poisson"}.get(problem.loss, "RMSE")
             kind, loss = catboost.CatBoostRegressor, "MultiRMSE" if several else loss
+            if problem.loss == "quantile" and (problem.targets == problem.targets[:, :1]).all():
+                several, levels = False, ",".join(map(str, problem.levels))
+                loss = f"{'Multi' if problem.width > 1 else ''}Quantile:alpha={levels}"
         else:
             kind, loss = catboost.CatBoostClassifier, "MultiClass" if problem.width > 2 else "Logloss"
         most = 3_000 if len(valid_rows) else int(fit.memo.get("rounds", 300))
@@ -111,7 +114,7 @@ class CatBoost(Member):
             settings["eval_metric"] = "AUC"
         model = kind(**settings)
         target = problem.targets
-        target = target[:, 0] if target.ndim == 2 and problem.width == 1 else target
+        target = target[:, 0] if target.ndim == 2 and not several else target
         more: dict[str, Any] = {"callbacks": [InTime()]}
         if len(valid_rows):
             more |= {"eval_set": (table.iloc[valid_rows], target[valid_rows]), "early_stopping_rounds": 80}
@@ -163,14 +166,18 @@ class XGBoost(Member):
         if problem.kind == "values":
             objectives = {"absolute": "reg:absoluteerror", "poisson": "count:poisson"}
             settings["objective"] = objectives.get(problem.loss, "reg:squarederror")
+            if problem.loss == "quantile":
+                settings["objective"] = "reg:quantileerror"
         elif problem.kind == "classes" and problem.width > 2:
             settings |= {"objective": "multi:softprob", "num_class": problem.width}
         else:
             settings |= {"objective": "binary:logistic", "eval_metric": "auc" if by_order else "logloss"}
         frame = xgboost.DMatrix(test, enable_categorical=True)
 
-        def one(target: np.ndarray, most: int, reserve: float) -> tuple[Any, Any, int, bool]:
+        def one(target: np.ndarray, most: int, reserve: float, place: int) -> tuple[Any, Any, int, bool]:
             cut: list[int] = []
+            if problem.levels:
+                settings["quantile_alpha"] = problem.levels[place]
             learned, judge = (
                 xgboost.DMatrix(table.iloc[rows], target[rows], enable_categorical=True)
                 for rows in (fit.train_rows, fit.valid_rows)

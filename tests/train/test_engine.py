@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from memory_service.train import budget, engine, folds, problem, reading, writing
+from memory_service.train import answers, budget, engine, folds, metrics, problem, reading, writing
 from memory_service.train.problem import Clock, Prediction, Problem
 from tests.train.conftest import Prepare
 
@@ -340,3 +340,17 @@ def test_days_at_random_validate_where_only_they_show_what_a_month_is_worth(
     assert sorted(held_out) == list(range(3 * len(times)))
     for train, valid in folds:
         assert not set(train // 3) & set(valid // 3)
+
+
+def test_members_of_a_mean_are_moved_to_the_quantile(
+    prepared: Prepare, train: Callable[..., list[float]]
+) -> None:
+    """A member is off by -2 to 2, whatever the row: at 0.9 its answers must rise by 1.6."""
+    plan = prepared(SCORE="quantile", METRIC="quantile loss at 0.9", FOLDS=2)
+    plan.LEVELS, plan.HIGHER_IS_BETTER, plan.score_of = (0.9,), False, metrics.score_quantile
+    plan.prior_of = answers.value_quantiles
+    spread = np.linspace(-2.0, 2.0, ROWS)
+    member = Member("mean", error=lambda rows: spread[(rows * 37) % ROWS])
+    assert train(values(), member)[0] < 0.5
+    (told,) = submitted()
+    assert told == pytest.approx(1.0 + 1.6, abs=0.25)

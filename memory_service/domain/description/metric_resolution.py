@@ -40,7 +40,8 @@ class Measure:
                   values | logs (of values) | masks | matches (images nearer than a cut, tuned likewise) |
                   boxes
     wants, unless patterns of the words in which it is said: one that must be there, one that makes it another
-    k             of ranked, the k; of boxes, the IoU in percent; of an F-beta, beta in percent
+    k             of ranked, the k; of boxes, the IoU in percent; of an F-beta, beta in percent; of a quantile
+                  loss, the quantile in thousandths, 0 where none or several are named
     """
 
     name: str
@@ -86,6 +87,9 @@ MEASURES: tuple[Measure, ...] = (
         wants="per class|class average|average of classes",
     ),
     _labels("accuracy", "accuracy", "accuracy", "Acc", "classes", unless=r"weighted|top (?!1\b)|top k|token"),
+    _labels(
+        "top-k accuracy", "accuracy", "top_k", "Top_k", "ranked", wants=r"top (?!1\b)\d", unless="weighted"
+    ),
     _labels("entity F1", "entity F1", "f1_entities", "Entity_F1", "classes", unless=r"token|weighted|macro"),
     _labels("balanced accuracy", "balanced accuracy", "balanced_accuracy", "Balanced_acc", "cut"),
     _labels("top-1 error", "top-k error", "error", "Error", "classes", unless=r"weighted|top (?!1\b)|top k"),
@@ -136,6 +140,15 @@ MEASURES: tuple[Measure, ...] = (
     _values("MSE", "RMSE", "mse", "MSE", "values", unless=rf"{_OTHER_RMSE}|root|rms"),
     _values("RMSLE", "RMSLE", "rmsle", "RMSLE", "logs", wants="rmsle|root", unless="weighted|modified"),
     _values("MAE", "MAE", "mae", "MAE", "values", unless=_OTHER_MAE),
+    _values(
+        "median absolute error", "MAE", "median_error", "MedAE", "values", wants="median absolute",
+        unless="percent|weighted|scaled",
+    ),
+    _values("WAPE", "WAPE", "wape", "WAPE", "values"),
+    _values(
+        "quantile loss", "quantile loss", "quantile", "Pinball", "values",
+        unless="crps|ranked|interval|scaled",
+    ),
     _values("MAPE", "MAPE", "mape", "MAPE", "logs", unless="weighted|median|modified"),
     _values("SMAPE", "SMAPE", "smape", "SMAPE", "logs", unless="weighted|modified"),
     _values("RMSPE", "RMSPE", "rmspe", "RMSPE", "logs", unless="weighted|modified"),
@@ -184,6 +197,8 @@ def measure_of(text: str, answer: Answer) -> Measure | None:
         if re.search(measure.wants, words) and not (measure.unless and re.search(measure.unless, words)):
             if measure.form == "ranked":
                 return _at_k(measure, text)
+            if measure.function == "quantile":
+                return _at_quantile(measure, text)
             if measure.function.startswith("f_beta"):
                 return _at_beta(measure, text)
             return _at_iou(measure, text) if measure.function == "map_iou" else measure
@@ -222,7 +237,23 @@ def _at_k(measure: Measure, text: str) -> Measure | None:
     found = re.search(r"(?:@|\bat|\btop)[\s-]?(\d{1,3})\b", text)
     if found is None or not 1 <= int(found[1]) <= MOST_K:
         return None
-    return replace(measure, name=f"MAP@{found[1]}", k=int(found[1]))
+    name = f"top-{found[1]} accuracy" if measure.function == "top_k" else f"MAP@{found[1]}"
+    return replace(measure, name=name, k=int(found[1]))
+
+
+_QUANTILE = re.compile(
+    r"(?<![\d.])0?\.(\d{1,3})(?!\d)|\b(\d{1,2})(?:st|nd|rd|th)?[ -]?percent(?:ile| quantile)?\b"
+    r"|\b[pq](\d{2})\b",
+    re.IGNORECASE,
+)
+
+
+def _at_quantile(measure: Measure, text: str) -> Measure:
+    """At the one quantile that is named; else the columns to predict name theirs, or it is the median."""
+    said = {float(f"0.{part}") if part else float(a or b) / 100 for part, a, b in _QUANTILE.findall(text)}
+    if len(said) != 1 or not 0 < max(said) < 1:
+        return measure
+    return replace(measure, name=f"quantile loss at {max(said):g}", k=round(1000 * max(said)))
 
 
 _BETA = re.compile(r"\bf[ _-]?\{?(0[ .]?5|[2-9])\b|\bbeta\s?(?:=|:|of|is)?\s?(0[ .]5|[2-9])\b", re.IGNORECASE)

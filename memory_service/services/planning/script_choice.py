@@ -141,7 +141,13 @@ def judged_by(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     where nobody says one, else the validation loss."""
     answer, said = _answer_of(plan), plan.get("metric")
     name = said["name"] if said else "entity F1" if kind.words["entities"] else _USUAL[answer]
-    absolute = answer == "values" and getattr(metric_named(name), "name", "") in ("MAE", "MAPE", "SMAPE")
+    absolute = answer == "values" and getattr(metric_named(name), "name", "") in (
+        "MAE",
+        "MAPE",
+        "SMAPE",
+        "WAPE",
+        "quantile loss",
+    )
     measure = measure_of(name, answer) if said is None or said["in_script"] else None
     note = "" if said else "Nobody said what predictions are judged by: this is usual of the task."
     scored = measure is not None

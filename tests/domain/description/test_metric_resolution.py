@@ -12,6 +12,7 @@ from memory_service.domain.description.metric_resolution import (
     ANSWERS,
     MEASURES,
     Answer,
+    answer_of,
     measure_of,
     resolve_metric,
 )
@@ -37,7 +38,7 @@ def test_what_a_script_answers_is_known_for_every_task_that_has_one():
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda m: f"{m.name} of {m.answer}")
 def test_a_measure_is_found_by_its_own_name(measure):
     beta = "F0.5" if measure.of == "F-beta of pixels" else "F2"
-    name = measure.name.replace("@k", "@5").replace("F-beta", beta)
+    name = measure.name.replace("@k", "@5").replace("F-beta", beta).replace("top-k", "top-5")
     found = measure_of(name, measure.answer)
     assert found is not None
     assert (found.name, found.function) == (name, measure.function)
@@ -58,6 +59,13 @@ def test_a_measure_is_found_by_its_own_name(measure):
         ("log of MAE, averaged over types", "values", None),
         ("MAPE", "values", "MAPE"),
         ("RMSPE", "values", "RMSPE"),
+        ("top-3 accuracy", "labels", "top-3 accuracy"),
+        ("pinball loss at the 0.9 quantile", "values", "quantile loss at 0.9"),
+        ("quantile loss of the 95th percentile", "values", "quantile loss at 0.95"),
+        ("mean pinball loss over the quantiles 0.1, 0.5 and 0.9", "values", "quantile loss"),
+        ("continuous ranked probability score", "values", None),
+        ("median absolute error", "values", "median absolute error"),
+        ("WAPE", "values", "WAPE"),
         ("top-5 error", "labels", None),
         ("recall@20", "labels", None),
         ("MAP@k", "labels", None),
@@ -87,7 +95,8 @@ def test_any_words_are_a_metric_of_which_nothing_wrong_is_said(said: str, task: 
     judged = resolve_metric(said, "as asked", task)
     assert judged.in_script is (judged.note is None)
     if judged.in_script:
-        measure = measure_of(judged.name, ANSWERS[task])
+        answer = answer_of(task, judged.name)
+        measure = measure_of(judged.name, answer) if answer else None
         assert measure is not None
         assert judged.direction == KNOWN[measure.of].direction
 
