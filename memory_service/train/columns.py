@@ -29,6 +29,7 @@ CODED = r"[0-9a-fA-F]{6,}|[0-9a-fA-F]{2,}(?:-[0-9a-fA-F]+)+|[A-Za-z]*[-_]?\d+"  
 LATER = re.compile(
     r"year|season|month|week|day|date|time|round|period|quarter|hour|step|block", re.IGNORECASE
 )
+IDS = re.compile(r"(?:^id|[_ ]id|Id|ID)$")  # user_id, movieId: such numbers are names
 NAMES_UNIQUE = 0.6  # names repeat in fewer rows yet: their characters say more than they do as categories
 
 
@@ -39,6 +40,8 @@ def column_kind(column: pd.Series) -> str:
     slips = int(known.size - (known.astype(str) == "None").sum())
     if pd.api.types.is_numeric_dtype(column) or numbers.notna().sum() > 0.9 * slips > 0:
         whole = numbers.dropna()
+        if IDS.search(str(column.name).strip()) and 20 < whole.nunique() <= len(whole) / 2 and (whole % 1 == 0).all():
+            return "category"
         few = 2 < whole.nunique() <= min(MOST_CODES, max(20, len(whole) // 10))
         return "code" if few and (whole % 1 == 0).all() else "number"
     if is_dates(column):
@@ -129,7 +132,8 @@ def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | 
     if plan.SPLIT == "time" and kinds.get(plan.GROUP_BY) == "code":
         group = plan.GROUP_BY  # later ones are new, too
     if group in given and not test[group].isin(train[group]).mean() > 0.5:
-        if kinds[group] not in ("number", "code"):
+        numbers = as_numbers(pd.concat([train[group], test[group]]))
+        if numbers.isna().any():
             names = sorted({*train[group].dropna().astype(str), *test[group].dropna().astype(str)})
             for table in (train, test):  # its rows and its order may say something: that is tried
                 table[group] = table[group].astype(str).map({name: place for place, name in enumerate(names)})

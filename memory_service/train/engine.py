@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan, report, state, usable_cores
+from memory_service.train.factors import Factors
 from memory_service.train.features import Choice, choices
 from memory_service.train.folds import baseline_score, score_predictions, split
 from memory_service.train.pretrained import planned_members
@@ -473,7 +474,7 @@ def members_of(problem: Problem) -> list[Member]:
     """Those that apply, that of the plan first."""
     if isinstance(problem.inputs, list):
         return [member for member in plan.file_members if member.applies(problem)]
-    rows = (*TEXT_MEMBERS, *TABLE_MEMBERS, TableNetwork())
+    rows = (*TEXT_MEMBERS, *TABLE_MEMBERS, Factors(), TableNetwork())
     if plan.MODEL in NETWORKS:
         rows += (TableNetwork(plan.MODEL, plan.BATCH_SIZE, plan.EPOCHS, plan.LEARNING_RATE, plan.PATIENCE),)
     planned = planned_members(problem)

@@ -47,6 +47,13 @@ def test_a_column_is_of_the_kind_that_its_values_show(values: Any, kind: str) ->
     assert column_kind(pd.Series(list(values) * (30 if len(values) < 10 else 1))) == kind
 
 
+def test_whole_numbers_of_an_id_that_repeats_are_names() -> None:
+    values = [7 * (n % 1_200) for n in range(3_000)]
+    assert column_kind(pd.Series(values, name="movie_id")) == "category"
+    assert column_kind(pd.Series(values, name="humid")) == "number"
+    assert column_kind(pd.Series(range(3_000), name="movie_id")) == "number"
+
+
 def test_infinity_and_words_among_numbers_are_missing() -> None:
     assert typed(pd.Series(["inf", "-inf", "1.5", "about 80"]), "number").dropna().tolist() == [1.5]
 
