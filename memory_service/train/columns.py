@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pandas as pd
 
 from memory_service.train.answers import learn_grades_as_values, use_usual
@@ -40,8 +41,14 @@ def column_kind(column: pd.Series) -> str:
     slips = int(known.size - (known.astype(str) == "None").sum())
     if pd.api.types.is_numeric_dtype(column) or numbers.notna().sum() > 0.9 * slips > 0:
         whole = numbers.dropna()
-        if IDS.search(str(column.name).strip()) and 20 < whole.nunique() <= len(whole) / 2 and (whole % 1 == 0).all():
+        if (
+            IDS.search(str(column.name).strip())
+            and 20 < whole.nunique() <= len(whole) / 2
+            and (whole % 1 == 0).all()
+        ):
             return "category"
+        if dense(whole) and not LATER.search(str(column.name)):
+            return "code"
         few = 2 < whole.nunique() <= min(MOST_CODES, max(20, len(whole) // 10))
         return "code" if few and (whole % 1 == 0).all() else "number"
     if is_dates(column):
@@ -52,6 +59,14 @@ def column_kind(column: pd.Series) -> str:
     words = shown.str.split().str.len().mean()
     unique = known.nunique() / max(len(known), 1)
     return "text" if unique > (TEXT_UNIQUE if words >= TEXT_WORDS else NAMES_UNIQUE) else "category"
+
+
+def dense(numbers: pd.Series) -> bool:
+    """Whether whole numbers repeat, are many, leave few of their range out and lie in it evenly: such numbers
+    are names more often than amounts."""
+    values, spread = numbers.nunique(), np.ptp(numbers) + 1 if len(numbers) else 1.0
+    even = values > MOST_CODES and 2 * values <= len(numbers) and values > spread / 2
+    return bool(even and (numbers % 1 == 0).all() and 0.2 < numbers.std() / spread < 0.36)
 
 
 def typed(column: pd.Series, kind: str) -> pd.Series:

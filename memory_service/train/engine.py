@@ -40,6 +40,7 @@ MOST_BLENDED = 8  # members, the best ones
 MOST_JUDGED = 20_000  # rows that judge a blend, drawn at random
 LOSSES = 15  # further members in a row that gain nothing: then the run ends
 LEAST_COUNT = 0.02  # of the mean count, that is expected at least
+LEFT_SHARE = 0.6  # of the time that the members leave, for one that was too dear before
 TRIAL_SHARE = 0.15  # of the minutes, for choosing features
 
 
@@ -313,6 +314,14 @@ class Loop:
             if self.fit(member, 1, seconds if anytime else max(seconds, 1.5 * self.price(member))):
                 self.submit()
 
+    def try_left(self, members: list[Member]) -> None:
+        """Members that were too dear beside others, where the others have ended and there is time for one."""
+        for member in members:
+            known = (member.name, 1) in self.results or member.name in self.failed
+            if not known and self.affordable(member, LEFT_SHARE):
+                self.fit(member, 1, state.seconds_left())
+                self.complete(members, extra=0)
+
     def complete(self, members: list[Member], extra: int = 1) -> None:
         """The other folds of those that the blend wants, and of the next best; by time and where folds do not
         fit a fit to all rows."""
@@ -394,6 +403,7 @@ def problem_of(data: Data) -> Problem:
         metric=plan.SCORE,
         cache=state.out_dir,
         levels=list(plan.LEVELS) if loss == "quantile" else [],
+        beside=data.beside,
     )
 
 
@@ -489,9 +499,9 @@ def members_of(problem: Problem) -> list[Member]:
     some = 0.2 * state.seconds_left()
 
     def order(member: Member) -> tuple[bool, float]:
-        """The plan's model, then what is cheaper."""
+        """The plan's model and what all others are compared with, then what is cheaper."""
         price = some if member.anytime else member.price(problem)
-        return plan.MODEL.lower() != member.name.lower(), price
+        return plan.MODEL.lower() != member.name.lower() and not member.base, price
 
     found = sorted(found, key=order)
     encoders = [member for member in found if isinstance(member, SentenceEncoder)]
@@ -543,6 +553,7 @@ def train_members(data: Data, run: Any) -> list[float]:
     number = loop.restore(members)
     loop.try_members(members)
     loop.complete(members)
+    loop.try_left(members)
     losses = 0
     ended = "there is nothing else to try"
     while (member := further(members, number + 1, *loop.members([1])[:1])) is not None:

@@ -256,6 +256,7 @@ def choices(problem: Problem, choice: Choice, gains: dict[str, float]) -> list[t
         found.append(("mean targets", {"means": not choice.means}))
     if "code" in kinds:
         found.append(("codes as categories", {"codes": not choice.codes}))
+        found.append(("mean targets of codes", {"codes": True, "means": True}))
     if groups:
         found.append(("the group's number", {"group": not choice.group}))
     if "date" in kinds:

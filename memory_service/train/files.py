@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from memory_service.train.columns import column_kind, typed
 from memory_service.train.problem import Fit, Member, Prediction, Problem, installed
+
+MOST_VALUES = 40  # of a category
 
 
 @dataclass
@@ -42,4 +46,20 @@ class FileMember(Member):
     def learn(self, fit: Fit) -> Prediction:
         if self.of is not fit.problem:
             self.known, self.of = self.read(fit.problem, fit.train_rows), fit.problem
+            if isinstance(self.known, list) and fit.problem.beside is not None:  # blocks of features
+                self.known += columns_beside(fit.problem.beside)
         return self.learn_from(fit, self.known)
+
+
+def columns_beside(table: pd.DataFrame) -> list[np.ndarray]:
+    """A block of standardised numbers and of 0 and 1 for each frequent category; texts are left out."""
+    parts: list[pd.Series] = []
+    for name in table.columns:
+        kind = column_kind(table[name])
+        column = typed(table[name], kind)
+        if kind in ("number", "code", "date"):
+            known = (column - column.mean()) / (column.std() + 1e-9)
+            parts += [known.fillna(0.0).clip(-4, 4), *([column.isna()] if column.isna().any() else [])]
+        elif kind == "category":
+            parts += [column == value for value in column.value_counts().index[:MOST_VALUES]]
+    return [np.column_stack(parts).astype(np.float32)] if parts else []

@@ -9,7 +9,15 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
-from memory_service.train.reading import Data, files_of, find_files, read_answers, table_data
+from memory_service.train.reading import (
+    Data,
+    files_of,
+    find_files,
+    group_column,
+    naming_columns,
+    read_answers,
+    table_data,
+)
 
 
 def read_files(train: pd.DataFrame, test, sample) -> Data:
@@ -24,6 +32,9 @@ def read_files(train: pd.DataFrame, test, sample) -> Data:
             told = f"the sample shows no ids of test images, but {', '.join(sorted(shown)[:5])}"
             raise ValueError(f"{told}: for groups of train.csv plan image-classification")
     more |= {"inputs": files_of("train", train), "test_inputs": files_of("test", asked)}
+    known = {*columns, *naming_columns(train), group_column(train), train.columns[0]}
+    if others := [name for name in train.columns if name in asked.columns and name not in known]:
+        more["beside"] = pd.concat([train[others], asked[others]], ignore_index=True)
     return table_data(train, test, sample, target_columns=columns, targets=targets, outputs=outputs, **more)
 
 

@@ -27,6 +27,7 @@ class Problem:
     shared                what members keep for each other: encoded texts, features of a fold
     cache                 a folder where a member keeps what is dear to make
     levels                of each output the quantile, where the loss is that of quantiles
+    beside                of files: a DataFrame of further columns, of all rows and then of the test rows
     """
 
     kind: Literal["classes", "labels", "values"]
@@ -45,6 +46,7 @@ class Problem:
     shared: dict[str, Any] = field(default_factory=dict)
     cache: Path | None = None
     levels: list[float] = field(default_factory=list)
+    beside: Any = None
 
     @property
     def width(self) -> int:
@@ -122,12 +124,14 @@ class Member:
     anytime   it ends whenever the clock says so, and is fitted however little time there is
     once      most of its price is paid once, whatever the number of fits
     seeded    fits with other seeds differ, and their mean is better than one
+    base      what all others are compared with: it is fitted first
     """
 
     name: str
     anytime: bool = False
     once: bool = False
     seeded: bool = False
+    base: bool = False
 
     def applies(self, problem: Problem) -> bool:
         raise NotImplementedError

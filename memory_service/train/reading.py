@@ -37,6 +37,7 @@ class Data:
     strata: np.ndarray | None = None  # numbers a row, where targets are no classes: splits share them alike
     thresholds: list = field(default_factory=list)  # of each fold that is averaged, where classes are cut
     columns: dict[str, str] = field(default_factory=dict)  # of a table: column -> number, code, date ...
+    beside: pd.DataFrame | None = None  # of files: further columns of all rows, then of the test rows
 
     def __post_init__(self) -> None:
         if self.times is not None and len(np.unique(self.times)) < 2:  # none is later

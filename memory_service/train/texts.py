@@ -356,6 +356,7 @@ class WordsAndCharacters(Member):
     """TF-IDF of words, pairs of words and characters, with the other columns one-hot, and linear models."""
 
     name = "words and characters, linear"
+    base = True
 
     def applies(self, problem: Problem) -> bool:
         return bool(text_columns(problem))
@@ -554,6 +555,8 @@ class SentenceEncoder(Member):
         test_rows = np.arange(len(problem.inputs), len(vectors.known))
         order = [test_rows, fit.valid_rows, np.random.default_rng(0).permutation(fit.train_rows)]
         made = vectors.make(np.concatenate(order).astype(int), fit.clock, 0.1 * left)
+        if vectors.known[np.concatenate(order[:2]).astype(int)].mean() < LEAST_KNOWN:
+            raise TimeoutError("most of the texts to predict could not be encoded in time")
         known = fit.train_rows[vectors.known[fit.train_rows]]
         if len(known) >= min(len(fit.train_rows), 20):
             fit = replace(fit, train_rows=known)

@@ -54,6 +54,14 @@ def test_whole_numbers_of_an_id_that_repeats_are_names() -> None:
     assert column_kind(pd.Series(range(3_000), name="movie_id")) == "number"
 
 
+def test_many_whole_numbers_that_leave_none_out_may_be_names() -> None:
+    numbers = [n % 1_500 for n in range(6_000)]
+    assert column_kind(pd.Series(numbers, name="student")) == "code"
+    assert column_kind(pd.Series(numbers, name="day")) == "number"
+    amounts = [round(1.005**n) for n in numbers]
+    assert column_kind(pd.Series(amounts, name="price")) == "number"
+
+
 def test_infinity_and_words_among_numbers_are_missing() -> None:
     assert typed(pd.Series(["inf", "-inf", "1.5", "about 80"]), "number").dropna().tolist() == [1.5]
 

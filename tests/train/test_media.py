@@ -1,10 +1,12 @@
 """Members of pictures and sounds, and masks: small made-up files, and a clock that counts its readings."""
 
+import dataclasses
 import logging
 import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 from scipy.io import wavfile
@@ -68,6 +70,18 @@ def test_pictures_are_learned_and_a_fit_to_all_rows_needs_no_rows_that_validate(
 @pytest.mark.parametrize("member", [pictures.PICTURE_GRADIENTS, pictures.PICTURE_NETWORK])
 def test_the_same_seed_gives_the_same_prediction(member, striped: Problem):
     np.testing.assert_array_equal(_cut(member, striped).test, _cut(member, striped).test)
+
+
+def test_columns_beside_the_files_count(striped: Problem):
+    """The class is whether stripes stand or a column says so: neither knows it alone."""
+    rng = np.random.default_rng(1)
+    mark = rng.integers(0, 2, 90)
+    striped.targets = (np.arange(90) % 2 ^ mark)[:70]
+    member = dataclasses.replace(pictures.PICTURE_GRADIENTS)
+    alone = _accuracy(striped.targets[50:70], _cut(member, striped).valid)
+    table = {"mark": np.where(mark, "red", "blue"), "weight": rng.normal(size=90)}
+    both = dataclasses.replace(striped, beside=pd.DataFrame(table), shared={})
+    assert _accuracy(both.targets[50:70], _cut(member, both).valid) >= max(0.85, alone + 0.2)
 
 
 def test_a_network_stops_when_the_time_is_over_and_says_that_it_was_cut(striped: Problem):

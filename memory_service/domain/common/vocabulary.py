@@ -23,7 +23,7 @@ PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 
 TASKS = (
     "image-classification", "image-regression", "image-segmentation", "object-detection",
-    "image-to-image", "image-retrieval", "image-captioning", "audio-classification",
+    "image-to-image", "image-retrieval", "image-captioning", "audio-classification", "audio-regression",
     "text-classification", "text-regression", "text-pair-similarity", "question-answering", "seq2seq",
     "text-ranking", "tabular-classification", "tabular-regression", "time-series-classification",
     "time-series-regression", "recommendation", "video-classification", "point-cloud", "multimodal",

@@ -18,7 +18,7 @@ Form = Literal["chances", "classes", "cut", "grades", "ranked", "values", "logs"
 
 ANSWERS: Mapping[str, Answer] = {
     **{f"{kind}-classification": "labels" for kind in ("image", "text", "audio", "tabular")},
-    **{f"{kind}-regression": "values" for kind in ("image", "text", "tabular")},
+    **{f"{kind}-regression": "values" for kind in ("image", "text", "audio", "tabular")},
     "time-series-regression": "values",
     "text-pair-similarity": "values",
     "token-classification": "labels",
@@ -146,6 +146,10 @@ MEASURES: tuple[Measure, ...] = (
     ),
     _values("WAPE", "WAPE", "wape", "WAPE", "values"),
     _values(
+        "quantile loss of logarithms", "quantile loss", "quantile", "Pinball_log", "logs",
+        wants=r"logarithm|\blog", unless="crps|ranked|interval|scaled",
+    ),
+    _values(
         "quantile loss", "quantile loss", "quantile", "Pinball", "values",
         unless="crps|ranked|interval|scaled",
     ),
@@ -250,10 +254,34 @@ _QUANTILE = re.compile(
 
 def _at_quantile(measure: Measure, text: str) -> Measure:
     """At the one quantile that is named; else the columns to predict name theirs, or it is the median."""
-    said = {float(f"0.{part}") if part else float(a or b) / 100 for part, a, b in _QUANTILE.findall(text)}
+    said = _quantiles(text)
     if len(said) != 1 or not 0 < max(said) < 1:
         return measure
-    return replace(measure, name=f"quantile loss at {max(said):g}", k=round(1000 * max(said)))
+    return replace(measure, name=f"{measure.name} at {max(said):g}", k=round(1000 * max(said)))
+
+
+def _quantiles(text: str) -> set[float]:
+    return {float(f"0.{part}") if part else float(a or b) / 100 for part, a, b in _QUANTILE.findall(text)}
+
+
+_SHARE = re.compile(r"(?<![\d.])-?0?\.\d+")
+
+
+def quantile_words(description: str) -> str:
+    """What a description says of its one quantile, beside the words of the metric: the level as a share, also
+    where it only tells what errors of both sides cost ("0.85 d where d is positive, -0.15 d where it is
+    negative"), and logarithms."""
+    lines = [
+        line
+        for line in re.split(r"\n\s*\n", description)
+        if re.search(r"pinball|quantile", line, re.IGNORECASE)
+    ]
+    text = " ".join(lines)
+    shares = [abs(float(each)) for each in _SHARE.findall(text)]
+    pairs = [one for n, one in enumerate(shares) for other in shares[n + 1 :] if abs(one + other - 1) < 1e-9]
+    said = pairs[:1] if len({*shares}) == 2 else [*_quantiles(text)]
+    level = f" at the {said[0]:g} quantile" if len(said) == 1 else ""
+    return level + (" of logarithms" if re.search(r"\blog(?:10|1p|2)?\b|logarithm", text) else "")
 
 
 _BETA = re.compile(r"\bf[ _-]?\{?(0[ .]?5|[2-9])\b|\bbeta\s?(?:=|:|of|is)?\s?(0[ .]5|[2-9])\b", re.IGNORECASE)

@@ -21,6 +21,7 @@ from memory_service.domain.description.cues import (
     SENTENCES,
     TASK_OF,
 )
+from memory_service.domain.description.metric_resolution import measure_of
 from memory_service.domain.description.metrics import METRIC_PHRASES, Metric, spell_out
 from memory_service.domain.description.phrases import PhraseTable, readable, words_of
 from memory_service.domain.description.prose import task_sentences
@@ -210,6 +211,11 @@ def facts_and_tasks(
         kind = max(outside, key=lambda name: outside[name]).removeprefix(_OUTSIDE)
         stated = replace(stated, outside=kind, confidence=round(sum(outside.values()), 3))
         return _with(replace(stated, runner_up=ranked[0]), said), tasks
+    if ranked[0] == "audio-classification" and metric is not None and stated.metric_sure:
+        words = stated.metric_words or ""
+        if measure_of(words, "values") and not measure_of(words, "labels"):  # how high, how old, how long
+            ranked = [ranked[0].replace("classification", "regression"), *ranked]
+            tasks[ranked[0]] = tasks[ranked[1]]
     if ranked[0] in _OF_PICTURES_TOO and ASKS_OF_PICTURES.search(text):
         ranked = [VISUAL_QUESTIONS, *ranked]
         tasks[VISUAL_QUESTIONS] = tasks[ranked[1]]

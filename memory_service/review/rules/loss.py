@@ -38,7 +38,7 @@ _SET = name_sets("loss")
 
 Why = tuple[str, dict[str, Any]]  # case of wrong-loss, and values in its message
 _LOSSES = {name: kind for kind, names in _MAP.names_of.items() for name in names.split()}
-_REGRESSIONS = ("image-regression", "tabular-regression", "text-regression")
+_REGRESSIONS = ("image-regression", "audio-regression", "tabular-regression", "text-regression")
 _CLASSIFICATIONS = tuple(f"{data}-classification" for data in ("image", "text", "tabular", "audio"))
 CLASS_FAMILIES = frozenset(("auc", "log-loss", "accuracy", "f-score", "mcc"))
 VALUE_FAMILIES = frozenset(("error-regression",))

@@ -13,7 +13,7 @@ from memory_service.domain.cost.multi_gpu import cards_of, check_link, check_sha
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.description.known_facts import NAMES, Fact, Source, Sources
 from memory_service.domain.description.languages import READ_LANGUAGES, language_of
-from memory_service.domain.description.metric_resolution import resolve_metric
+from memory_service.domain.description.metric_resolution import quantile_words, resolve_metric
 from memory_service.domain.description.stated_facts import training_sizes
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning import model_catalogue as catalogue
@@ -44,13 +44,18 @@ MOST_TEST = 1_000_000
 0.45-0.5, and hardly any has over a million test samples."""
 
 
-def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHING_READ) -> PlanningProblem:
+def case_of(
+    knowledge: Knowledge, question: Question, text: RequestText = NOTHING_READ, fewer: int | None = None
+) -> PlanningProblem:
     """The question with every fact filled in: what was asked > the record of the competition > the text > a
-    usual value. InvalidInput for what no data, card or model can be."""
+    usual value. InvalidInput for what no data, card or model can be.
+
+    fewer   training samples that are assumed where nobody says how many there are, in place of the usual
+    """
     question, resources = with_resources(knowledge, question)
     question, devices = _devices(knowledge, question)
     sources = _sources(knowledge, question, text)
-    facts = _resolved(_Reading(question, text, sources, devices["cards"]))
+    facts = _resolved(_Reading(question, text, sources, devices["cards"], fewer))
     task, n_train = facts["task"].value, facts["n_train"].value
     check_counts(question, task, n_train)
     question, pin_warnings = _checked_pins(knowledge, question, devices["cards"], task, n_train)
@@ -91,6 +96,7 @@ class _Reading:
     text: RequestText
     sources: Sources
     cards: tuple[TargetDevice, ...]
+    fewer: int | None = None
 
 
 def _resolved(reading: _Reading) -> dict[str, Fact]:
@@ -301,7 +307,10 @@ def _metric(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
         metric = resolve_metric(str(fact.value), where, task, sources.record)
     elif said is not None and said.metric is not None and said.metric_words is not None:
         known = {"metric_family": said.metric_family, "metric_direction": said.metric_direction}
-        metric = resolve_metric(said.metric_words, "the description", task, {"name": said.metric, **known})
+        words = said.metric_words
+        if said.metric == "quantile loss":
+            words += quantile_words(question.description or "")
+        metric = resolve_metric(words, "the description", task, {"name": said.metric, **known})
         if not (said.metric_sure or said.metric != "accuracy" or metric.in_script):
             metric = None
     if metric is not None and fact is not None:
@@ -332,9 +341,12 @@ def _n_train(reading: _Reading, facts: Mapping[str, Fact]) -> Fact:
     unsaid = "" if question.size else f" (the record of {slug} says none)" if slug else " (no size was given)"
     if text.said is not None and len(told := training_sizes(question.description or "")) > 1:
         unsaid = f" (the description says {', '.join(map(str, told[:4]))})"
-    note = sentence("n-train-assumed", n_train=typical, size=size, unsaid=unsaid)
     guessed = task == "recommendation" and question.size is None
     warnings = (sentence("interactions-guessed", n_train=typical),) if guessed else ()
+    if reading.fewer is not None and reading.fewer < typical:
+        warnings = (*warnings, sentence("fewer-assumed", usual=typical, n_train=reading.fewer))
+        typical = max(reading.fewer, question.n_groups or 0, question.n_classes or 0)
+    note = sentence("n-train-assumed", n_train=typical, size=size, unsaid=unsaid)
     return Fact("n_train", typical, "usual", None, (note,), warnings)
 
 

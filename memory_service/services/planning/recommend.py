@@ -117,6 +117,14 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
     body = cache.get(knowledge.revision, key)
     if body is None:
         chosen_from, plan = plan_with_note(knowledge, case, candidate_sets)
+        for fewer in FEWER if case.size_assumed and question.size is None else ():
+            if isinstance(plan, Plan) or question.after is not None:
+                break
+            tried = case_of(knowledge, question, memory, fewer)
+            some = price_candidates(tried, knowledge)
+            of_fewer = plan_with_note(knowledge, tried, some)
+            if isinstance(of_fewer[1], Plan):
+                case, candidate_sets, (chosen_from, plan) = tried, some, of_fewer
         answer = (with_parallel_sets(plan, chosen_from) if "parallel" in parts else plan).as_dict()
         if "curves" in parts and isinstance(plan, Plan):
             answer["curves"] = _curves(database, answer)
@@ -128,6 +136,11 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
         plan_id = _of_run(answer["plan_id"], question.run) if question.run else answer["plan_id"]
         cache.store(knowledge.revision, key, body, plan_id, question.mode)
     return (knowledge, memory, case, candidate_sets), body
+
+
+FEWER = (5_000, 1_000)
+"""Training samples that are assumed, one after the other, where nobody says how many there are and nothing
+fits with the usual number: a refusal must not rest on a guess."""
 
 
 def _mark_scripted(answer: dict[str, Any]) -> None:

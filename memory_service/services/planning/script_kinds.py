@@ -146,6 +146,7 @@ KINDS: dict[tuple[str, str], Kind] = {
         "ultralytics", "torch >= 2.4, torchvision, ultralytics (AGPL-3.0), Pillow"
     ),
     ("audio-classification", "timm"): _network_kind("sound", _SOUNDS, True),
+    ("audio-regression", "timm"): _network_kind("sound", _SOUNDS, False),
     ("text-classification", "transformers"): _network_kind("text", _TEXTS, True),
     ("text-regression", "transformers"): _network_kind("text", _TEXTS, False),
     ("text-pair-similarity", "transformers"): _network_kind("text", _PAIRS, False),
@@ -176,6 +177,7 @@ FROM_RANDOM = {
     "image-classification": _file_kind(_IMAGES, True),
     "image-regression": _file_kind(_IMAGES, False),
     "audio-classification": _file_kind(_SOUNDS, True),
+    "audio-regression": _file_kind(_SOUNDS, False),
     "image-segmentation": _MASKS_FROM_RANDOM,
     "text-classification": _frame_kind(True),
     "text-regression": _frame_kind(False),

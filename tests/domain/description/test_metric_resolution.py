@@ -14,6 +14,7 @@ from memory_service.domain.description.metric_resolution import (
     Answer,
     answer_of,
     measure_of,
+    quantile_words,
     resolve_metric,
 )
 from memory_service.domain.description.metrics import METRICS
@@ -63,6 +64,7 @@ def test_a_measure_is_found_by_its_own_name(measure):
         ("pinball loss at the 0.9 quantile", "values", "quantile loss at 0.9"),
         ("quantile loss of the 95th percentile", "values", "quantile loss at 0.95"),
         ("mean pinball loss over the quantiles 0.1, 0.5 and 0.9", "values", "quantile loss"),
+        ("pinball loss of logarithms at the 0.9 quantile", "values", "quantile loss of logarithms at 0.9"),
         ("continuous ranked probability score", "values", None),
         ("median absolute error", "values", "median absolute error"),
         ("WAPE", "values", "WAPE"),
@@ -175,3 +177,18 @@ def test_a_metric_of_the_other_kind_of_answer_names_the_task_to_ask_for():
     assert "ask with" not in str(
         resolve_metric("MAP@5 of retrieval", "as asked", "image-classification").note
     )
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("Scored by the pinball loss at the 0.9 quantile.", " at the 0.9 quantile"),
+        ("The 95th percentile is asked for: quantile loss.", " at the 0.95 quantile"),
+        ("With d = log1p(y) - log1p(p) the pinball loss is 0.8 d above and -0.2 d below.\n\nUse 0.5.",
+         " at the 0.8 quantile of logarithms"),
+        ("Mean pinball loss over the quantiles 0.1, 0.5 and 0.9.", ""),
+        ("Scored by RMSE of logarithms, 0.9.", ""),
+    ],
+)  # fmt: skip
+def test_the_one_quantile_of_a_page_is_found(page: str, words: str):
+    assert quantile_words(page) == words
