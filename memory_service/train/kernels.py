@@ -61,7 +61,8 @@ def random_trees(fit: Fit, blocks: Sequence[np.ndarray]) -> Prediction:
     problem, x = fit.problem, np.hstack(blocks)
     kind = ExtraTreesRegressor if problem.kind == "values" else ExtraTreesClassifier
     model = kind(500, max_features=0.15, n_jobs=problem.cores, random_state=fit.seed)
-    model.fit(x[fit.train_rows], problem.targets[fit.train_rows])
+    targets = problem.targets[:, 0] if problem.kind == "values" and problem.width == 1 else problem.targets
+    model.fit(x[fit.train_rows], targets[fit.train_rows])
 
     valid = answers_of(model, problem, x[fit.valid_rows]) if len(fit.valid_rows) else fit.nothing
     test = answers_of(model, problem, x[len(problem.inputs) :])

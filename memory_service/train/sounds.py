@@ -23,6 +23,7 @@ from memory_service.train.reading import SOUND_FILES
 log = logging.getLogger(__name__)
 MELS, COEFFICIENTS, LONGEST = 40, 20, 10.0
 MFCC_FEATURES = 11 * COEFFICIENTS
+PITCH_FEATURES = 4
 SOUND_WIDTHS = (32, 24, 16, 12, 8)
 SOUND_AUGMENTATION = Augmentation(shift=0.08, scale=0.0, stretch=0.15, light=0.2, gaps=(0.15, 0.15))
 
@@ -170,7 +171,47 @@ def _shape(rate: int, wave: np.ndarray, whole: int) -> np.ndarray:
         crossed = np.mean(np.sign(part[1:]) != np.sign(part[:-1]))
         found += [np.log(centre + 20), np.log(spread + 20), np.log(flat), crossed, *np.log(below + 20)]
         found.append(np.log(hertz[spectrum.argmax()] + 20))
-    return np.asarray(found, np.float32)
+    return np.asarray(found + pitch_of(rate, wave), np.float32)
+
+
+def pitch_of(rate: int, wave: np.ndarray, lowest: float = 40.0, highest: float = 4500.0) -> list[float]:
+    """Of the tone at a quarter, the half and three quarters of a sound: octaves above 440 Hz by the first
+    strong peak of the autocorrelation (the medians over the three, and how far they are apart), how strong
+    it is, and octaves by the sum of five harmonics."""
+    size = min(len(wave), max(1024, rate // 8))
+    octaves, strengths, sums = [], [], []
+    for share in (0.25, 0.5, 0.75):
+        first = max(0, min(len(wave) - size, int(share * len(wave)) - size // 2))
+        part = np.pad(wave[first : first + size], (0, max(0, 256 - size)))
+        part = part - part.mean()
+        width = 2 ** int(np.ceil(np.log2(2 * len(part))))
+        spectrum = np.abs(np.fft.rfft(part * np.hanning(len(part)), width))
+        whole = np.fft.irfft(np.abs(np.fft.rfft(part, width)) ** 2)[: len(part)]
+        energy = np.cumsum(part**2)
+        left = np.sqrt(energy[::-1] * (energy[-1] - np.r_[0, energy[:-1]])) + 1e-9
+        like = whole / left  # 1 at a lag by which the sound repeats itself
+        start, end = max(2, int(rate / highest)), min(len(like) // 2, int(rate / lowest))
+        lags = np.arange(start, max(end, start + 2))
+        near = like[lags]
+        peaks = lags[1:-1][(near[1:-1] >= near[:-2]) & (near[1:-1] > near[2:])]
+        strong = peaks[like[peaks] > 0.85 * like[peaks].max()] if len(peaks) else peaks
+        lag = float(strong[0]) if len(strong) else float(lags[np.argmax(near)])
+        low, mid, high = (like[int(lag) + step] for step in (-1, 0, 1))
+        bend = low - 2 * mid + high
+        lag += 0.5 * (low - high) / bend if abs(bend) > 1e-9 else 0.0
+        octaves.append(np.log2(rate / lag / 440))
+        strengths.append(float(mid))
+        hertz = np.geomspace(lowest, min(highest, rate / 2.2), 300)
+        places = np.outer(hertz, np.arange(1, 6)) * width / rate
+        levels = np.log(spectrum + 1e-6 * spectrum.max() + 1e-9)
+        heights = np.interp(places, np.arange(len(levels)), levels, right=levels.min())
+        sums.append(np.log2(hertz[heights.sum(axis=1).argmax()] / 440))
+    return [
+        float(np.median(octaves)),
+        float(np.ptp(octaves)),
+        float(np.median(strengths)),
+        float(np.median(sums)),
+    ]
 
 
 def _read(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
@@ -188,6 +229,8 @@ def _sound_frames(problem: Problem, _rows: np.ndarray) -> tuple[np.ndarray, Augm
 def _sound_statistics(problem: Problem, _rows: np.ndarray) -> list[np.ndarray]:
     features = _read(problem)[1]
     features = features / (features.std(0) + 1e-6)
+    if problem.kind == "values":  # how high, how fast, how large: what the tone says counts alone
+        return np.split(features, (MFCC_FEATURES, features.shape[1] - PITCH_FEATURES), axis=1)
     return [features[:, :MFCC_FEATURES], features[:, MFCC_FEATURES:]]
 
 

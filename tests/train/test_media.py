@@ -283,3 +283,14 @@ def test_more_time_takes_a_larger_network():
         networks.multiplications(networks.small_network((1, 32, 32), 3, w), (1, 32, 32)) for w in (8, 16)
     )
     assert 3 < large / small < 4.1
+
+
+@pytest.mark.parametrize("hertz", [55.0, 196.0, 440.0, 1318.5])
+def test_the_pitch_of_a_tone_is_heard_whatever_its_harmonics(hertz: float):
+    seconds = np.arange(8000) / 16_000
+    tone = sum(np.sin(2 * np.pi * hertz * n * seconds + n) / n for n in (1, 2, 3, 5))
+    noise = 0.05 * np.random.default_rng(0).normal(size=8000)
+    octaves, apart, strength, _ = sounds.pitch_of(16_000, np.asarray(tone + noise, np.float32))
+    assert octaves == pytest.approx(np.log2(hertz / 440), abs=0.02)
+    assert apart < 0.05
+    assert strength > 0.9
