@@ -188,7 +188,7 @@ def pitch_of(rate: int, wave: np.ndarray, lowest: float = 40.0, highest: float =
         spectrum = np.abs(np.fft.rfft(part * np.hanning(len(part)), width))
         whole = np.fft.irfft(np.abs(np.fft.rfft(part, width)) ** 2)[: len(part)]
         energy = np.cumsum(part**2)
-        left = np.sqrt(energy[::-1] * (energy[-1] - np.r_[0, energy[:-1]])) + 1e-9
+        left = np.sqrt((energy[::-1] * (energy[-1] - np.r_[0, energy[:-1]])).clip(0)) + 1e-9
         like = whole / left  # 1 at a lag by which the sound repeats itself
         start, end = max(2, int(rate / highest)), min(len(like) // 2, int(rate / lowest))
         lags = np.arange(start, max(end, start + 2))
