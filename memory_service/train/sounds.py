@@ -183,7 +183,8 @@ def pitch_of(rate: int, wave: np.ndarray, lowest: float = 40.0, highest: float =
     for share in (0.25, 0.5, 0.75):
         first = max(0, min(len(wave) - size, int(share * len(wave)) - size // 2))
         part = np.pad(wave[first : first + size], (0, max(0, 256 - size)))
-        part = part - part.mean()
+        part = part.astype(float) - part.mean()
+        part /= np.abs(part).max() + 1e-12
         width = 2 ** int(np.ceil(np.log2(2 * len(part))))
         spectrum = np.abs(np.fft.rfft(part * np.hanning(len(part)), width))
         whole = np.fft.irfft(np.abs(np.fft.rfft(part, width)) ** 2)[: len(part)]
