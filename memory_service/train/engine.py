@@ -525,6 +525,23 @@ def further(members: list[Member], number: int, best: str = "") -> Member | None
     return variation(number) if trees else None
 
 
+def copies_of(problem: Problem) -> np.ndarray | None:
+    """Numbers of near copies among files, where there are some: they stay on one side of every split."""
+    for member in plan.file_members:
+        if member.alike is None or not member.applies(problem):
+            continue
+        try:
+            groups: np.ndarray | None = member.alike(problem.inputs, problem.test_inputs)
+        except Exception as error:
+            print(f"NOTE: files are not compared: {error!r:.200}", flush=True)
+            return None
+        if groups is not None:
+            several = int((np.bincount(groups)[groups] > 1).sum())
+            print(f"NOTE: {several} files are near copies of others: these stay together", flush=True)
+        return groups
+    return None
+
+
 def cheaper(loop: Loop, members: list[Member], number: int) -> Member | None:
     """A LightGBM with other settings, where the minutes that are left do for one and not for more."""
     if not any(isinstance(member, LightGBM) for member in members):
@@ -537,8 +554,10 @@ def train_members(data: Data, run: Any) -> list[float]:
     """Fit and blend until the minutes end, or nothing gains. The score of the blend, if there is one."""
     state.predict_seconds = 1e-3  # every fit predicts the test set at once
     state.reserve_minutes = min(state.reserve_minutes, 0.03 * state.minutes + 0.03)
-    folds = split(data)
     problem = problem_of(data)
+    if data.groups is None and data.times is None and isinstance(data.inputs, list):
+        data.groups = problem.groups = copies_of(problem)
+    folds = split(data)
     series = is_series(problem)
     latest = data.times is not None and not series
     if latest and months_return(problem, folds[0]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ class FileMember(Member):
     needs   package without which it does not apply
     read    what the fits need of all files, given the problem and the rows of the first fit that train
     cost    seconds of a fit, given the number of files that train and of all files
+    alike   numbers of files that belong together, given those that train and those to predict
     """
 
     name: str
@@ -32,6 +33,7 @@ class FileMember(Member):
     cost: Callable[[int, int], float]
     anytime: bool = False
     seeded: bool = False
+    alike: Callable[[Sequence[Any], Sequence[Any]], np.ndarray | None] | None = None
     of: Problem | None = None
     known: Any = None
 

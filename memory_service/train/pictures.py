@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from memory_service.train.problem import Problem
 
 log = logging.getLogger(__name__)
 STORE = 96
+MOST_COMPARED, NEIGHBOURS, LEAST_COPIES = 8_000, 10, 0.02
 PICTURE_SIZES = ((96, 32), (64, 32), (64, 24), (48, 24), (48, 16), (32, 24), (32, 16), (24, 12))
 PICTURE_FILES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 
@@ -156,8 +158,42 @@ def flips(
     return gains(as_is, flipped), gains(min(as_is, flipped, key=np.mean), turned)
 
 
+@lru_cache(maxsize=1)
+def _small(paths: tuple[Path | str, ...]) -> np.ndarray:
+    return read_pictures(paths, 64)
+
+
+def near_copies(paths: Sequence[Path | str], others: Sequence[Path | str]) -> np.ndarray | None:
+    """A number for each of `paths`: those of one picture and its near copies (other colours, cut or saved
+    anew) have the same. Near are pictures whose gradients differ four times less than those of the tenth
+    nearest one. None where there are hardly any, or where all pictures are alike. `others` are read with them.
+    """
+    if not 2 * NEIGHBOURS < len(paths) <= MOST_COMPARED:
+        return None
+    shapes = gradients(_small((*paths, *others))[: len(paths)], 8)
+    shapes /= np.linalg.norm(shapes, axis=1, keepdims=True) + 1e-9
+    nearest = np.empty((len(shapes), NEIGHBOURS))
+    rows = np.empty((len(shapes), NEIGHBOURS), int)
+    for first in range(0, len(shapes), 500):
+        like = shapes[first : first + 500] @ shapes.T
+        like[np.arange(len(like)), first + np.arange(len(like))] = -1.0
+        rows[first : first + 500] = np.argpartition(-like, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
+        nearest[first : first + 500] = np.take_along_axis(like, rows[first : first + 500], axis=1)
+    off = 1 - nearest
+    one, place = np.nonzero(off < off.max(axis=1, keepdims=True) / 4)
+
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    pairs = csr_matrix((np.ones(len(one)), (one, rows[one, place])), (len(paths), len(paths)))
+    groups: np.ndarray = connected_components(pairs, directed=False)[1]
+    sizes = np.bincount(groups)
+    few = (sizes[groups] > 1).mean() < LEAST_COPIES
+    return None if few or sizes.max() > max(20, len(paths) // 50) else groups
+
+
 def _read_gradients(problem: Problem, _rows: np.ndarray) -> list[np.ndarray]:
-    return _features(read_pictures([*problem.inputs, *problem.test_inputs], 64))
+    return _features(_small((*problem.inputs, *problem.test_inputs)))
 
 
 def _small_pictures(problem: Problem, rows: np.ndarray) -> tuple[np.ndarray, Augmentation, list[Any]]:
@@ -176,6 +212,7 @@ PICTURE_GRADIENTS = FileMember(
     _read_gradients,
     kernel_regression,
     lambda _n, files: 12.0 + 0.008 * files,
+    alike=near_copies,
 )
 PICTURE_NETWORK = FileMember(
     "small network, pictures",

@@ -294,3 +294,19 @@ def test_the_pitch_of_a_tone_is_heard_whatever_its_harmonics(hertz: float):
     assert octaves == pytest.approx(np.log2(hertz / 440), abs=0.02)
     assert apart < 0.05
     assert strength > 0.9
+
+
+def test_near_copies_of_pictures_stay_together(tmp_path: Path):
+    """Twenty-five pictures in two colours each, and fifty of one."""
+    rng, paths = np.random.default_rng(0), []
+    for n in range(100):
+        if n % 4 != 1:
+            coarse = rng.integers(40, 215, (8, 8, 3), dtype=np.uint8)
+        shape = Image.fromarray(coarse if n % 4 != 1 else 255 - coarse // 2).resize((64, 64))
+        paths.append(tmp_path / f"{n}.png")
+        shape.save(paths[-1])
+    groups = pictures.near_copies(paths, [])
+    assert groups is not None
+    assert [groups[n] == groups[n + 1] for n in range(0, 100, 4)] == [True] * 25
+    assert len(set(groups)) == 75
+    assert pictures.near_copies([path for n, path in enumerate(paths) if n % 4 != 1], []) is None
