@@ -14,6 +14,7 @@ from typing import Any
 import anyio.to_thread
 
 from memory_service.api.answer_text import (
+    choice_text,
     clock_lines,
     compared,
     fit_text,
@@ -24,7 +25,6 @@ from memory_service.api.answer_text import (
 )
 from memory_service.api.routes.rows import split_signature
 from memory_service.api.service import Service
-from memory_service.domain.choice.choice_text import choice_text
 from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.vocabulary import PRECISIONS
 from memory_service.domain.monitoring.verdict import spread

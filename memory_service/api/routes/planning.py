@@ -7,13 +7,12 @@ from fastapi import APIRouter, Body, Query, Request
 from pydantic import BeforeValidator, FailFast
 from starlette.responses import Response, StreamingResponse
 
-from memory_service.api.answer_text import brief_text, fit_text, similar_text
+from memory_service.api.answer_text import brief_text, choice_text, comparison_text, fit_text, similar_text
 from memory_service.api.answers import accepted_form, as_bytes, json_answer, plan_answer, told
 from memory_service.api.describe import files, refusals, texts
 from memory_service.api.request_body import StrictRoute
 from memory_service.api.routes.rows import file_answer
 from memory_service.api.service import database_of, mode_limit_of
-from memory_service.domain.choice.choice_text import choice_text, comparison_text
 from memory_service.domain.planning.answer_view import WHOLE
 from memory_service.domain.planning.request import Question
 from memory_service.errors import TooLarge

@@ -51,9 +51,7 @@ def warnings(
         out.append(sentence("host-memory", model=option.model.name, gib=large.value, p90=large.high))
     out.extend(provenance_warnings(problem.cards))
     if settings.get("n_gpus"):
-        how = "DistributedDataParallel; a generated script starts torchrun for them by itself."
-        if option.sharded:
-            how = "FSDP (fully_shard of PyTorch); a generated script, where there is one, starts torchrun."
+        how = "FSDP (fully_shard of PyTorch)" if option.sharded else "DistributedDataParallel"
         out.append(sentence("several-cards", cards=settings["n_gpus"], how=how))
     if option.method:
         out.append(sentence("decoder-rating", model=option.model.name))
