@@ -114,6 +114,14 @@ def run_text(page: Mapping[str, Any]) -> str:
     return "\n".join([*_followed(page), *compared(page), *page["learned"]])
 
 
+def begun_text(begun: Mapping[str, Any], *, new: bool) -> str:
+    """A run that has begun: its id, and what is expected of it or why nothing is."""
+    lines = [f"run_id={begun['run_id']}" + ("" if new else " (it had begun already)")]
+    lines += [f"expected {name}: {spread(n)}" for name, n in begun["expected"].items() if n is not None]
+    lines += [f"nothing is predicted: {begun['why_not']}"] if begun["why_not"] else []
+    return "\n".join([*lines, *begun["notes"]])
+
+
 def compared(page: Mapping[str, Any]) -> list[str]:
     """What was predicted of a run beside what happened."""
     return [

@@ -102,11 +102,11 @@ def build_server(service: Service) -> Server[Any]:
                 service.quotas.check(caller.key_id)
                 service.quotas.add(caller.key_id, events=1, size=len(str(arguments)))
             await knowledge_soon(service)
-            answer = await tool.call(service, dict(arguments), caller)
+            answer = await tool.answer(service, arguments, caller)
             told = await _elicited(context, answer.data.get("needs"), params.input_responses)
             if isinstance(told, wire.InputRequiredResult):
                 return told
-            return (await tool.call(service, {**arguments, **told}, caller) if told else answer).as_result()
+            return (await tool.answer(service, {**arguments, **told}, caller) if told else answer).as_result()
         except MemoryServiceError as error:
             text = refused_text(error)
         except Exception:  # noqa: BLE001 - logged with its trace, which must not reach an agent
