@@ -86,6 +86,10 @@ class RunStart(Request):
     )
 
 
+class RunTexts(FromText, RunStart):
+    """The same as texts."""
+
+
 class RunFinish(Request):
     """A run that ended, and how."""
 

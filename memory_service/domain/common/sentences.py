@@ -12,7 +12,8 @@ from memory_service.domain.common.tables import shipped_table
 Severity = Literal["note", "warning"]
 
 _WORDS = shipped_table(__package__, "sentences.toml")
-"""Code -> {text: a template of `str.format`, severity: of a warning}."""
+"""Code -> {text: a template of `str.format`, severity: of a warning; `why` or another value: {its word: the
+template of what that says}}."""
 
 
 def figures(value: float) -> str:
@@ -40,7 +41,12 @@ class Sentence(str):
 
     def __new__(cls, code: str, values: Mapping[str, Any]) -> Self:
         words = _WORDS[code]
-        made = super().__new__(cls, _FORMATTER.vformat(words["text"], (), values))
+        shown = {
+            name: _FORMATTER.vformat(choices[values[name]], (), values)
+            for name, choices in words.items()
+            if isinstance(choices, dict) and values[name] in choices
+        }
+        made = super().__new__(cls, _FORMATTER.vformat(words["text"], (), {**values, **shown}))
         made.code, made.values, made.severity = code, values, words.get("severity", "note")
         return made
 
