@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_service.domain.common.quoted_text import one_line
-from memory_service.domain.recipe.recipe_text import lesson_lines, recipe_lines, split_setting
+from memory_service.domain.common.tables import shipped_table
+from memory_service.domain.recipe.recipe_text import WAYS, lesson_lines, recipe_lines, split_setting
 
 MOST_TOKENS, MOST_WITHOUT_RECIPE = 700, 500
 
@@ -262,26 +263,14 @@ def _trouble(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             changes = _set(entry["set"], answer)
             if when == "out_of_memory" and _AGAIN in ladder:
                 changes += f"; again: {_set(ladder[_AGAIN]['set'], answer)}"
-            yield trouble_words(entry, answer["checks"]), changes, entry["rule"]
+            words = _WORDS.get(when, {"text": when.replace("_", " "), "usual": 0})
+            over, fill = entry.get("over_percent", words.get("usual")), answer["checks"]["kill_below_percent"]
+            yield words["text"].format(over=over, fill=fill), changes, entry["rule"]
 
 
 _AGAIN = "out_of_memory_again"
-
-
-def trouble_words(entry: Mapping[str, Any], checks: Mapping[str, Any]) -> str:
-    """When an entry of `on_trouble` holds, with this plan's own limit in place of the usual one."""
-    words, usual = _TROUBLE.get(entry["when"], (str(entry["when"]).replace("_", " "), 0))
-    return words.format(entry.get("over_percent", usual), checks["kill_below_percent"])
-
-
-_TROUBLE = {
-    "no_gpu_reading_in_the_log": ("no gpu reading", 0),
-    "memory_under_kill_below_percent_after_first_check": ("memory under {1} %", 0),
-    "loader_wait_over_20_percent": ("loader wait over 20 %", 0),
-    "first_fold_over_20_percent_of_budget": ("first fold over {0:.0f} % of budget", 20),
-    "over_70_percent_of_budget_used_and_training_not_done": ("training not done at {0:.0f} %", 70),
-}
-"""What `when` means -> words with the plan's own percentage, and the usual one."""
+_WORDS = shipped_table(__package__, "trouble.toml")
+"""`when` -> words with the plan's own percentage, and the usual one."""
 
 
 def _set(changes: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
@@ -349,8 +338,7 @@ def run_words(run: Mapping[str, Any]) -> str:
 def judged_words(metric: Mapping[str, Any]) -> str:
     """A plan's metric in a few words: its name and which way is better; who says so is in its facts."""
     name = metric["name"] if len(metric["name"]) <= _LONGEST_NAME else metric["name"][:_LONGEST_NAME] + "…"
-    way = {"max": " (higher is better)", "min": " (lower is better)"}.get(metric["direction"] or "", "")
-    return f"{name}{way}"
+    return f"{name}{WAYS.get(metric['direction'], '')}"
 
 
 _LONGEST_NAME = 80
