@@ -6,7 +6,6 @@ from typing import Any
 from memory_service.domain.common.quoted_text import one_line, quoted
 from memory_service.domain.common.sentences import figures
 from memory_service.domain.cost.throughput_knee import KNEE_GAIN
-from memory_service.domain.learning.scoring import error_words
 from memory_service.domain.monitoring.verdict import spread
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
 
@@ -124,6 +123,8 @@ def begun_text(begun: Mapping[str, Any], *, new: bool) -> str:
 
 def compared(page: Mapping[str, Any]) -> list[str]:
     """What was predicted of a run beside what happened."""
+    from memory_service.domain.learning.scoring import error_words  # light terminals lack its numpy
+
     return [
         f"{c['quantity']}: predicted {spread(c['predicted'])}, was {figures(c['actual'])} "
         f"({error_words(c['error_percent'], c['excluded'])})"
