@@ -6,11 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, fail, stderr
 from memory_service.errors import MemoryServiceError, NotFound, Refused, Unavailable, wrong_value
-from memory_service.schemas.runs import RunStart, RunTexts
-from memory_service.schemas.validation_errors import checked
 
 _FACTS = (
     "task", "model", "batch_size", "image_size", "seq_len", "n_features", "n_classes", "n_train", "folds",
@@ -18,9 +15,7 @@ _FACTS = (
 )  # fmt: skip
 
 
-@takes_fields_of(RunStart, without=RunStart.model_fields.keys() - set(_FACTS))
 def watch(
-    given: dict[str, str],
     logfile: Annotated[Path, typer.Argument(help="Log to follow; a command's output is added to it.")],
     command: Annotated[
         list[str] | None, typer.Argument(metavar="[-- COMMAND ...]", help="Launch this and follow it.")
@@ -28,10 +23,28 @@ def watch(
     run: Annotated[
         str | None, typer.Option(metavar="UUID", help="Id of the run; alone: add to a run begun elsewhere.")
     ] = None,
+    task: Annotated[str | None, typer.Option(help="Task or alias; else guessed from the script.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Catalogue or timm name, or custom/NAME; without it no predictions.")
+    ] = None,
     gpu: Annotated[str, typer.Option(help="Device or GPU model; auto asks the driver.")] = "auto",
+    batch_size: Annotated[int | None, typer.Option(min=1)] = None,
+    image_size: Annotated[int | None, typer.Option(min=1)] = None,
+    seq_len: Annotated[int | None, typer.Option(min=1)] = None,
+    n_features: Annotated[int | None, typer.Option(min=1)] = None,
+    n_classes: Annotated[int | None, typer.Option(min=1)] = None,
+    n_train: Annotated[int | None, typer.Option(min=1)] = None,
+    folds: Annotated[int | None, typer.Option(min=1)] = None,
+    epochs: Annotated[int | None, typer.Option(min=1)] = None,
+    minutes: Annotated[float | None, typer.Option(help="Wall-clock budget.")] = None,
+    precision: Annotated[str | None, typer.Option(help="fp32, tf32, fp16 or bf16.")] = None,
+    competition: Annotated[str | None, typer.Option(help="Slug of a known competition.")] = None,
+    num_workers: Annotated[int | None, typer.Option(min=0)] = None,
+    optimizer: Annotated[str | None, typer.Option()] = None,
     plan: Annotated[
         Path | None, typer.Option(help="File with an answer of `recommend --json`; given facts go first.")
     ] = None,
+    plan_id: Annotated[str | None, typer.Option()] = None,
     server: Annotated[str | None, typer.Option(metavar="URL", help="Default: MEMORY_SERVER.")] = None,
     pid: Annotated[
         int | None, typer.Option(help="Without a command: the process that trains; ends with it.")
@@ -53,7 +66,8 @@ def watch(
     from memory_service.client.log_follower import follow
     from memory_service.client.run import Run
 
-    facts: dict[str, Any] = checked(RunTexts, given).explicit()
+    options = locals()
+    facts: dict[str, Any] = {name: options[name] for name in _FACTS if options[name] is not None}
     attached = run is not None and not facts and plan is None and not command
     if run is not None:
         try:
@@ -64,7 +78,7 @@ def watch(
     def start(process: int | None) -> Run:
         if attached:
             return attach(str(run), pid=process, server=server)
-        if plan is None and not facts.keys() & {"task", "plan_id"}:
+        if task is None and plan is None and plan_id is None:
             facts["task"] = guessed_task(script_text(command or []))
         return begin(plan, gpu=gpu, run_id=run, pid=process, server=server, **facts)
 

@@ -86,10 +86,6 @@ class RunStart(Request):
     )
 
 
-class RunTexts(FromText, RunStart):
-    """The same as texts."""
-
-
 class RunFinish(Request):
     """A run that ended, and how."""
 
