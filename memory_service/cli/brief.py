@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
+from memory_service.api.answer_text import brief_text
 from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit
 from memory_service.cli.common.remote import ServerUrl, post, server_asked
 from memory_service.client.gpu_sampler import cores, driver_gpu_name
-from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.errors import InvalidInput, Refused, wrong_value
 from memory_service.schemas.recommend import RecommendQuery, RecommendRequest, plan_request
 from memory_service.schemas.validation_errors import checked
@@ -48,7 +48,7 @@ def brief(
         answer["plan"] = ask("recommend")
     except (InvalidInput, Refused) as error:
         answer["why_no_plan"] = error.detail
-    emit(answer, json, lambda shown: sys.stdout.write(brief_markdown(shown)) and None)
+    emit(answer, json, lambda shown: sys.stdout.write(brief_text(shown)) and None)
 
 
 def _asker(
@@ -62,18 +62,6 @@ def _asker(
 
     ready, answers = open_ready(database), {"brief": facts.brief, "recommend": plans.recommend}
     return lambda path: answers[path](ready, plan_request(fields))
-
-
-def brief_markdown(answer: Mapping[str, Any]) -> str:
-    """The facts with their words, what is assumed, and the plan or why there is none."""
-    lines = ["## What the description says", ""]
-    for fact in answer["facts"]:
-        words = f': "{" ".join(fact["words"].split())}"' if fact.get("words") else ""
-        lines.append(f"- {fact['name']} = {fact['value']} ({fact['from']}{words})")
-    lines += ["", "## What nobody says, and a plan assumes", ""]
-    lines += [f"- {each['name']}: {each['assumed'] or 'nothing'}" for each in answer["not_said"]]
-    plan = plan_markdown(answer["plan"]) if "plan" in answer else f"No plan: {answer['why_no_plan']}\n"
-    return "\n".join([*lines, "", "## Plan", "", plan])
 
 
 def _read(file: Path) -> str:

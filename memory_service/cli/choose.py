@@ -7,11 +7,11 @@ import orjson
 import typer
 from rich.text import Text
 
+from memory_service.api.answer_text import choice_text
 from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit
 from memory_service.cli.common.remote import ServerUrl, post, server_asked
-from memory_service.domain.choice.choice_text import choice_text
 from memory_service.errors import wrong_value
 from memory_service.schemas.choose import OF_OFFERS, ChooseRequest, ChooseTexts
 from memory_service.schemas.validation_errors import checked

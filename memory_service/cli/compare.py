@@ -6,11 +6,11 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from memory_service.api.answer_text import comparison_text
 from memory_service.cli.choose import read_json
 from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.output import JSON_OPTION, emit
 from memory_service.cli.common.remote import ServerUrl, post, server_asked
-from memory_service.domain.choice.choice_text import comparison_text
 from memory_service.schemas.choose import CompareRequest
 from memory_service.schemas.validation_errors import checked
 

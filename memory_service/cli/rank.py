@@ -8,6 +8,7 @@ import typer
 
 from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.output import JSON_OPTION, emit, table
+from memory_service.domain.monitoring.verdict import spread
 
 
 def rank(
@@ -26,15 +27,10 @@ def rank(
 
 def _table(answer: Mapping[str, Any]) -> Any:
     rows = sorted(answer["rows"], key=lambda row: (str(row.get("dataset") or ""), row["rank"] or 10**9))
-    lines = [(str(row.get("dataset") or ""), str(row.get("model") or ""), *_result(row)) for row in rows]
+    lines = [
+        (row.get("dataset"), row.get("model"), row["rank"], spread(row["quality"]), f"{row['p_best']:.0%}")
+        if row["quality"]
+        else (row.get("dataset"), row.get("model"), "", row["why"], "")
+        for row in rows
+    ]
     return table(None, ("data set", "model", "rank", "expected quality", "best"), lines)
-
-
-def _result(row: Mapping[str, Any]) -> tuple[str, str, str]:
-    if not row["quality"]:
-        return "", str(row["why"]), ""
-    return str(row["rank"]), _quality(row["quality"]), f"{100 * row['p_best']:.0f} %"
-
-
-def _quality(quality: Mapping[str, Any]) -> str:
-    return f"{quality['value']:.1f} ({quality['low']:.1f}-{quality['high']:.1f})"

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from functools import partial
@@ -11,22 +11,15 @@ from textwrap import fill
 from typing import Annotated, Any
 
 import typer
-from rich.console import Group, RenderableType
 from rich.text import Text
 
 from memory_service.cli.common import output
 from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
-from memory_service.cli.common.output import JSON_OPTION, emit, graded, spinner, stderr, table
+from memory_service.cli.common.output import JSON_OPTION, emit, spinner, stderr
 from memory_service.cli.common.remote import ServerUrl, get, server_asked
 from memory_service.cli.describe import question_of
-from memory_service.domain.planning.explanation.plan_text import (
-    PlanView,
-    change_words,
-    plan_markdown,
-    plan_view,
-    run_words,
-)
+from memory_service.domain.planning.explanation.plan_text import plan_lines, plan_markdown
 from memory_service.schemas.recommend import RecommendRequest, plan_request
 
 
@@ -59,9 +52,7 @@ def recommend(
         typer.Option(metavar="DIR", help="Write the script to this folder: train.py and what all share."),
     ] = None,
     why: Annotated[bool, typer.Option("--why", help="The reasons, too.")] = False,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Tables of figures, timetable, runs and recipe, too.")
-    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Stages, runs, recipe and reasons, too.")] = False,
     json: bool = JSON_OPTION,
 ) -> None:
     """One explicit plan for this task, this data, this card, these minutes."""
@@ -127,18 +118,11 @@ def _written(form: Form, answer: Mapping[str, Any], *, single: bool, server: str
     return blend_script(answer) if form is Form.blend else plan_script(answer, server or "", single=single)
 
 
-def render_plan(answer: Mapping[str, Any], *, why: bool = False, everything: bool = False) -> RenderableType:
-    """The answer in some twenty lines: what to mind, to run, to expect, to do on trouble; with `why` its
-    reasons, with `everything` as tables. Or why not, and what would fit."""
-    view = plan_view(answer)
-    if view.refusal or everything:
-        return Group(*(_refusal(answer, view) if view.refusal else _tables(answer, view)))
-    trouble = "; ".join(f"{when}: {changes}" for when, changes, _ in view.trouble)
-    reasons = [f"because {each}" for each in answer["rationale"]] if why else []
-    more = "" if why else " (more: --why; --all: tables, recipe; --script DIR)"
+def render_plan(answer: Mapping[str, Any], *, why: bool = False, everything: bool = False) -> Text:
+    """The answer in some twenty lines (`plan_lines`), as wide as the window."""
     width = min(output.stdout.width, 100)
-    shown = (view.title, *view.lines(), f"if {trouble}{more}", *reasons)
-    return Text("\n".join(_folded(each, width) for each in shown))
+    lines = plan_lines(answer, why=why, everything=everything)
+    return Text("\n".join(_folded(each, width) for each in lines))
 
 
 def _folded(line: str, width: int) -> str:
@@ -153,47 +137,3 @@ _UNIT = re.compile(r"(?<=[\d)]) (?=(?:%|GiB|s|min|samples/s|x)\b|%)|(?<= x) (?=\
 _WHOLE_WORDS: dict[str, Any] = {
     "subsequent_indent": " ", "break_long_words": False, "break_on_hyphens": False,
 }  # fmt: skip
-
-
-def _tables(answer: Mapping[str, Any], view: PlanView) -> Iterator[RenderableType]:
-    """All that the view says, and what it leaves out, in tables."""
-    yield Text(view.title, style="bold")
-    yield table("Run this", ("setting", "value"), [("model", view.model), *view.settings])
-    figures = [(each.name, *graded(each.estimate, each.unit)) for each in view.figures]
-    index = ("quality index", *graded(answer["expected"]["quality_index"]))
-    yield table("Expect", ("figure", "median (80 % interval)", "grade"), [*figures, index])
-    times = [(s["stage"], s["start_minute"], s["deadline_minute"]) for s in answer["timetable"]]
-    yield table("Timetable, minutes", ("stage", ">from", ">over by"), times)
-    runs = [
-        (n["run"], run_words(n), n["start_minute"], n["deadline_minute"], f"{n['expected_gain']:+.2f}")
-        for n in answer["portfolio"]
-    ]
-    used = f"All runs, {answer['used_percent']:g} % of the minutes"
-    yield table(used, ("run", "model, folds x passes", ">from", ">over by", ">points"), runs)
-    yield from _recipe(answer, view)
-    yield from _lines("Because", answer["rationale"])
-    yield from _lines("Mind", [*(each["text"] for each in answer["warnings"]), view.clock])
-    yield table("If", ("when", "set", "rule"), view.trouble)
-
-
-def _refusal(answer: Mapping[str, Any], view: PlanView) -> Iterator[RenderableType]:
-    yield Text(answer.get("detail") or "Nothing fits. " + answer["why"], style="bold")
-    yield from _lines("Open", view.further)
-    if closest := answer.get("closest"):
-        changes = (closest, *closest.get("or", ()))
-        rows = [(change_words(each["set"]), each["why"], each["plan"]["model"]) for each in changes]
-        yield table("What would fit, smallest change first", ("change", "why", "model"), rows)
-    yield from _recipe(answer, view)
-    yield from _lines("Mind", [each["text"] for each in answer["warnings"]])
-
-
-def _recipe(answer: Mapping[str, Any], view: PlanView) -> list[RenderableType]:
-    """How similar competitions were won, where they are known."""
-    rows = [line.split(": ", 1) for line in view.recipe]
-    basis = (answer.get("recipe") or {}).get("basis", "scores of this competition")
-    return [table(f"How similar competitions were won: {basis}", ("what", "how"), rows)] if rows else []
-
-
-def _lines(title: str, sentences: Iterable[str]) -> list[Text]:
-    told = "".join(f"\n  {each}" for each in sentences)
-    return [Text(f"{title}{told}")] if told else []

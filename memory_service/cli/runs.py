@@ -4,9 +4,12 @@ import datetime as dt
 from typing import Annotated, Any
 
 import typer
+from rich.console import Group
+from rich.text import Text
 
+from memory_service.api.answer_text import run_text
 from memory_service.cli.common.databases import AnotherUrl, caller, open_ready
-from memory_service.cli.common.output import JSON_OPTION, emit, graded, stdout, table
+from memory_service.cli.common.output import JSON_OPTION, emit, stdout, table
 from memory_service.errors import wrong_value
 
 ALL_COLUMNS_FROM = 140
@@ -82,28 +85,12 @@ def _pair(predicted: float | None, actual: float | None) -> str:
     return happened if predicted is None else f"{happened} ({predicted:.4g})"
 
 
-def _one(page: dict[str, Any]) -> Any:
-    from rich.console import Group
-
-    from memory_service.domain.learning.scoring import error_words
-
-    rows = [
-        (
-            c["quantity"],
-            *graded(c["predicted"]),
-            f"{c['actual']:.4g}",
-            error_words(c["error_percent"], c["excluded"]),
-            c["excluded"],
-        )
-        for c in page["comparison"]
-    ]
-    columns = ("figure", ">predicted", "grade", ">happened", ">error", "not scored, because")
-    where = page["device"] or page["gpu"]
-    title = f"{page['model']} on {where}, batch {page['batch_size']}: {page['status']}"
+def _one(page: dict[str, Any]) -> Group:
+    """The run in words, and its epochs."""
     names = ("fold", "epoch", "seconds", "train_loss", "valid_loss", "metric")
     epochs = [tuple(_number(e.get(name)) for name in names) for e in page["outcome"]["epochs"]]
     heads = (">fold", ">epoch", ">seconds", ">train loss", ">valid loss", ">metric")
-    return Group(table(title, columns, rows), table(None, heads, epochs))
+    return Group(Text(run_text(page)), table(None, heads, epochs))
 
 
 def _number(value: Any) -> Any:

@@ -1,15 +1,12 @@
 """`memory-service similar TEXT`: the past competitions that a description is like, and why."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import typer
-from rich.console import Group, RenderableType
 from rich.text import Text
 
+from memory_service.api.answer_text import similar_text
 from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
-from memory_service.cli.common.output import JSON_OPTION, emit, table
+from memory_service.cli.common.output import JSON_OPTION, emit
 from memory_service.cli.common.remote import ServerUrl, get, server_asked
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 from memory_service.schemas.validation_errors import checked
@@ -32,24 +29,4 @@ def similar(
         answer = ask(open_ready(database), checked(SimilarQuery, given), encoder).as_dict()
     else:
         answer = get(asked, "/similar", given)
-    emit(answer, json, render_similar)
-
-
-def render_similar(answer: Mapping[str, Any]) -> RenderableType:
-    """What was understood of the text, then one line per neighbour."""
-    parts: list[RenderableType] = []
-    inferred = answer["inferred"]
-    if inferred and inferred["task"]:
-        cues = ", ".join(inferred["evidence"][:4])
-        because = "; ".join(filter(None, (f"{100 * inferred['confidence']:.0f} %", cues)))
-        parts.append(Text(f"task: {inferred['task']} ({because})"))
-    if answer["degraded"]:
-        parts.append(Text(f"searched by words and structure alone: {answer['reason']}", style="yellow"))
-    elif answer["reason"]:
-        parts.append(Text(answer["reason"]))
-    if answer["items"]:
-        rows = [(f"{item['score']:.2f}", item["slug"], item["task"], item["why"]) for item in answer["items"]]
-        parts.append(table(None, (">score", "competition", "task", "why"), rows))
-        lessons = [(item["slug"], lesson) for item in answer["items"] for lesson in item["lessons"]]
-        parts.append(table("What they taught", ("competition", "lesson"), lessons))
-    return Group(*parts)
+    emit(answer, json, lambda shown: Text(similar_text(shown)))

@@ -43,19 +43,15 @@ class Plan(dict[str, Any]):
 
     def _repr_html_(self) -> str:
         """Warnings, settings, and what to expect with its 80 % interval, for a notebook."""
-        from memory_service.domain.planning.explanation.plan_text import card_words, plan_view
+        from memory_service.domain.planning.explanation.plan_text import plan_view
 
         view = plan_view(self)
-        rows = [("warning", each["text"]) for each in self["warnings"]]
-        if self["feasible"]:
-            rows += [("model", view.model), *view.settings]
-            rows += [(n.name, f"{n.words()}, {n.estimate['grade']}") for n in view.figures]
-        else:
-            rows += [("nothing fits", self.get("detail") or self["why"])]
-        card = card_words(self) if self["gpu"] else "any card"
-        title = f"{self['task'] or 'no task'} on {card}, {self['minutes']:g} minutes"
+        rows = [("warning", each) for each in (*view.warnings, *view.notes)]
+        rows += [("nothing fits", each) for each in view.refusal]
+        rows += [("model", view.model), *view.settings] if view.model else []
+        rows += [(n.name, f"{n.words()}, {n.estimate['grade']}") for n in view.figures]
         cells = "".join(f"<tr><th>{name}</th><td>{escape(str(text))}</td></tr>" for name, text in rows)
-        return f"<table><caption>{escape(title)}</caption>{cells}</table>"
+        return f"<table><caption>{escape(view.title)}</caption>{cells}</table>"
 
 
 def ask(*, server: str | None = None, seconds: float = READ_S, **fields: Any) -> Plan:

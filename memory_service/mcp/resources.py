@@ -1,6 +1,6 @@
 """MCP resources: strategy tables that plans follow, and the vocabulary."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from mcp.shared.exceptions import MCPError
 
 from memory_service.api.service import Service
 from memory_service.domain.common.quoted_text import one_line, quoted
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, TASK_ALIASES, TASKS
 from memory_service.domain.monitoring.verdict import ACTIONS
 from memory_service.errors import NotFound
@@ -20,97 +21,48 @@ from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.tables.table_rows import get_row
 
 _MARKDOWN, _JSON = "text/markdown", "application/json"
-_TABLE, _ROW = "memory://strategies/", "memory://strategy/"
+_TABLES_AT, _ROW = "memory://strategies/", "memory://strategy/"
 
-_TABLES: Mapping[str, str] = {
-    "batch_policy": "How a batch size is chosen and changed",
-    "batch_defaults": "Batch sizes by input and card",
-    "model_by_budget": "Which model for which minutes and card",
-    "time_management": "Keeping a deadline: estimates, reserves, when to cut",
-    "loader": "Workers, pinned memory, prefetching",
-    "precision": "Mixed precision and compiling",
-    "monitoring": "When to look at a run and what to look for",
-    "decision_matrix": "What to do at which memory fill",
-    "parallel": "Several trainings on one card",
-    "domain_architectures": "Architectures that served kinds of data",
-    "review": "What to look for in a script before it runs",
-    "pitfalls": "Traps of libraries",
-}
+_WORDS = shipped_table(__package__, "tools.toml")["resources"]
+_TABLES: Mapping[str, str] = _WORDS["tables"]
+_ABOUT_TABLE = "The strategy table {}, row by row."
 
-
-def _resource(uri: str, name: str, title: str, about: str) -> wire.Resource:
-    return wire.Resource(uri=uri, name=name, title=title, description=about, mime_type=_MARKDOWN)
-
-
-RESOURCES = (
-    _resource(
-        "memory://rules",
-        "rules",
-        "The rules",
-        "Every rule that a plan, a verdict or a review may name (R01 ...), in a sentence each, as data: "
-        "about 4 000 tokens.",
-    ),
-    _resource(
-        "memory://vocabulary",
-        "vocabulary",
-        "The words of the service",
-        "Tasks and their aliases, cards with their memory, precisions, what verdicts can ask, how runs end.",
-    ),
-    *(
-        _resource(_TABLE + table, f"strategies-{table}", title, f"The strategy table {table}, row by row.")
-        for table, title in _TABLES.items()
-    ),
-)
-
-TEMPLATES = (
-    wire.ResourceTemplate(
-        uri_template=_ROW + "{id}",
-        name="strategy",
-        title="One row of a strategy table",
-        description="With its numbers, its source, and whether plans follow it, as JSON; ids stand in the "
-        "tables.",
-        mime_type=_JSON,
-    ),
+TEMPLATE = wire.ResourceTemplate(
+    uri_template=_ROW + "{id}", name="strategy", mime_type=_JSON, **_WORDS["strategy"]
 )
 
 
 async def read(service: Service, uri: str) -> wire.ReadResourceResult:
     """The text of a resource. MCPError (invalid params) for an unknown one."""
-    if uri.startswith(_ROW):
-        kind, make = _JSON, partial(_row, service, uri.removeprefix(_ROW))
-    elif uri in {resource.uri for resource in RESOURCES}:
-        kind, make = _MARKDOWN, partial(_page, service, uri)
-    else:
-        raise _unknown(uri)
-    text = await anyio.to_thread.run_sync(make, abandon_on_cancel=True)
+    kind = _JSON if uri.startswith(_ROW) else _MARKDOWN
+    text = await anyio.to_thread.run_sync(_text, service, uri, abandon_on_cancel=True)
     return wire.ReadResourceResult(contents=[wire.TextResourceContents(uri=uri, mime_type=kind, text=text)])
 
 
+def _text(service: Service, uri: str) -> str:
+    database = service.preparation.require_knowledge()
+    if uri in _PAGES:
+        return _PAGES[uri][1](knowledge_of(database))
+    if not uri.startswith(_ROW):
+        raise _unknown(uri)
+    try:
+        with database.read() as unit:
+            row = get_row(unit, "strategies", uri.removeprefix(_ROW))
+    except NotFound:
+        raise _unknown(uri) from None
+    return orjson.dumps(row, option=orjson.OPT_INDENT_2).decode()
+
+
 def _unknown(uri: str) -> MCPError:
-    known = ", ".join((*(resource.uri for resource in RESOURCES[:3]), _ROW + "{id}"))
+    known = ", ".join((*list(_PAGES)[:3], _ROW + "{id}"))
     message = f"There is no resource {uri[:200]!r}; there are {known} ..."
     return MCPError(wire.INVALID_PARAMS, message, {"uri": uri})
 
 
-def _row(service: Service, key: str) -> str:
-    with service.preparation.require_knowledge().read() as unit:
-        try:
-            return orjson.dumps(get_row(unit, "strategies", key), option=orjson.OPT_INDENT_2).decode()
-        except NotFound:
-            raise _unknown(_ROW + key) from None
-
-
-def _page(service: Service, uri: str) -> str:
-    knowledge = knowledge_of(service.preparation.require_knowledge())
-    if uri.startswith(_TABLE):
-        return _table(knowledge, uri.removeprefix(_TABLE))
-    return _PAGES[uri](knowledge)
-
-
-def _table(knowledge: Knowledge, table: str) -> str:
-    lines = [f"# {_TABLES[table]}", ""]
-    lines += [_line(row) for row in knowledge.strategies if row["table"] == table]
-    return "\n".join([*lines, "", f"Each with its numbers and source: {_ROW}{{id}}"]) + "\n"
+def _table(table: str, knowledge: Knowledge) -> str:
+    lines = [_line(row) for row in knowledge.strategies if row["table"] == table]
+    end = f"Each with its numbers and source: {_ROW}{{id}}\n"
+    return "\n".join([f"# {_TABLES[table]}", "", *lines, "", end])
 
 
 def _rules(knowledge: Knowledge) -> str:
@@ -134,27 +86,33 @@ def _vocabulary(knowledge: Knowledge) -> str:
     aliases = ", ".join(f"{alias} = {task}" for alias, task in TASK_ALIASES.items())
     cards = ", ".join(f"{card.key} ({card.memory_gib:g} GiB)" for card in knowledge.gpus.values())
     parts = {
-        "task": f"{_words(TASKS)}. Aliases: {aliases}",
-        "gpu": f"{cards}. Names that drivers report are understood, too",
-        "size": "small < 10 000 <= medium < 100 000 <= large training samples",
-        "precision": f"{_words(PRECISIONS)}; fp16 and bf16 are automatic mixed precision over fp32 weights",
-        "objective": _words(OBJECTIVES),
-        "mode": f"{_words(MODES)}: all memory, none of the same competition, rules and physics only",
-        "actions of a verdict": _words(ACTIONS),
-        "kinds of events": _words(EVENT_FIELDS),
-        "how a run ends": _words(STATUSES),
-        "grades": "measured > estimated > claimed; a lower one never overrules a higher one",
+        "task": f"{', '.join(TASKS)}. Aliases: {aliases}",
+        "gpu": cards,
+        "precision": ", ".join(PRECISIONS),
+        "objective": ", ".join(OBJECTIVES),
+        "mode": ", ".join(MODES),
+        "actions of a verdict": ", ".join(ACTIONS),
+        "kinds of events": ", ".join(EVENT_FIELDS),
+        "how a run ends": ", ".join(STATUSES),
     }
-    return (
-        "\n".join(["# Vocabulary", "", *(f"- **{name}**: {about}." for name, about in parts.items())]) + "\n"
-    )
+    more = _WORDS["words"]
+    lines = [f"- **{name}**: {parts.get(name, '')}{more.get(name, '')}." for name in {**parts, **more}]
+    return "\n".join(["# Vocabulary", "", *lines]) + "\n"
 
 
-def _words(names: Iterable[str]) -> str:
-    return ", ".join(names)
+_PAGES: Mapping[str, tuple[dict[str, str], Callable[[Knowledge], str]]] = {
+    "memory://rules": (_WORDS["rules"], _rules),
+    "memory://vocabulary": (_WORDS["vocabulary"], _vocabulary),
+    **{
+        _TABLES_AT + name: (
+            {"title": title, "description": _ABOUT_TABLE.format(name)}, partial(_table, name)
+        )
+        for name, title in _TABLES.items()
+    },
+}  # fmt: skip
+"""Address -> title and description, what writes it."""
 
-
-_PAGES: Mapping[str, Callable[[Knowledge], str]] = {
-    "memory://rules": _rules,
-    "memory://vocabulary": _vocabulary,
-}
+RESOURCES = tuple(
+    wire.Resource(uri=uri, name=uri[len("memory://") :].replace("/", "-"), mime_type=_MARKDOWN, **words)
+    for uri, (words, _) in _PAGES.items()
+)

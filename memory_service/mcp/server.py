@@ -24,31 +24,24 @@ from mcp_types.version import is_version_at_least
 from memory_service import __version__
 from memory_service.api.request_body import check_texts
 from memory_service.api.service import Service
+from memory_service.domain.common.tables import shipped_table
 from memory_service.errors import MemoryServiceError, unknown_name
 from memory_service.mcp import resources, tools
 from memory_service.mcp.tool import Tool, caller_of, refused_text
 from memory_service.settings import Settings
 
-_NAME = "train_within_budget"
+_NAME, _WORDS = "train_within_budget", shipped_table(__package__, "tools.toml")["prompt"]
+_REQUIRED, _ARGUMENTS = _WORDS["required"], {**_WORDS["required"], **_WORDS["optional"]}
 
-PROMPTS = (
-    wire.Prompt(
-        name=_NAME,
-        title="Train within a budget",
-        description="Ask, review, launch, check at 60 s, watch, finish: one training on one card that ends "
-        "in time with a submission.",
-        arguments=[
-            wire.PromptArgument(
-                name="description", description="What is predicted, from what data.", required=True
-            ),
-            wire.PromptArgument(name="gpu", description="The card, e.g. a100, t4, cpu.", required=True),
-            wire.PromptArgument(
-                name="minutes", description="Minutes for everything; 30 if left out.", required=False
-            ),
-        ],
-    ),
+PROMPT = wire.Prompt(
+    name=_NAME,
+    title=_WORDS["title"],
+    description=_WORDS["description"],
+    arguments=[
+        wire.PromptArgument(name=name, description=about, required=name in _REQUIRED)
+        for name, about in _ARGUMENTS.items()
+    ],
 )
-
 _STEPS = files(__package__).joinpath("train_within_budget.md").read_text(encoding="utf-8").rstrip()
 
 
@@ -102,11 +95,11 @@ def build_server(service: Service) -> Server[Any]:
                 service.quotas.check(caller.key_id)
                 service.quotas.add(caller.key_id, events=1, size=len(str(arguments)))
             await knowledge_soon(service)
-            answer = await tool.call(service, dict(arguments), caller)
+            answer = await tool.answer(service, arguments, caller)
             told = await _elicited(context, answer.data.get("needs"), params.input_responses)
             if isinstance(told, wire.InputRequiredResult):
                 return told
-            return (await tool.call(service, {**arguments, **told}, caller) if told else answer).as_result()
+            return (await tool.answer(service, {**arguments, **told}, caller) if told else answer).as_result()
         except MemoryServiceError as error:
             text = refused_text(error)
         except Exception:  # noqa: BLE001 - logged with its trace, which must not reach an agent
@@ -118,7 +111,7 @@ def build_server(service: Service) -> Server[Any]:
         return wire.ListResourcesResult(resources=list(resources.RESOURCES))
 
     async def list_templates(_: _Context, __: Any) -> wire.ListResourceTemplatesResult:
-        return wire.ListResourceTemplatesResult(resource_templates=list(resources.TEMPLATES))
+        return wire.ListResourceTemplatesResult(resource_templates=[resources.TEMPLATE])
 
     async def read_resource(
         context: _Context, params: wire.ReadResourceRequestParams
@@ -131,7 +124,7 @@ def build_server(service: Service) -> Server[Any]:
             raise MCPError(wire.INTERNAL_ERROR, refused_text(error), {"uri": str(params.uri)}) from None
 
     async def list_prompts(_: _Context, __: Any) -> wire.ListPromptsResult:
-        return wire.ListPromptsResult(prompts=list(PROMPTS))
+        return wire.ListPromptsResult(prompts=[PROMPT])
 
     async def get_prompt(_: _Context, params: wire.GetPromptRequestParams) -> wire.GetPromptResult:
         return render(params.name, params.arguments)
@@ -198,20 +191,16 @@ async def knowledge_soon(service: Service) -> None:
 
 def render(name: str, raw: Mapping[str, str] | None) -> wire.GetPromptResult:
     """The prompt, filled in. MCPError (invalid params) for an unknown or incomplete one."""
-    prompt = next((prompt for prompt in PROMPTS if prompt.name == name), None)
-    if prompt is None:
+    if name != _NAME:
         raise MCPError(wire.INVALID_PARAMS, f"There is no prompt {name[:80]!r}; there is {_NAME}")
-    arguments = prompt.arguments or []
     filled = {key: text.strip() for key, text in (raw or {}).items() if text.strip()}
-    missing = [each.name for each in arguments if each.required and each.name not in filled]
-    unknown = sorted(filled.keys() - {each.name for each in arguments})
-    if missing or unknown:
-        wrong = [f"{key} is required" for key in missing] + [f"{key} is no argument" for key in unknown]
-        known = ", ".join(each.name for each in arguments)
-        raise MCPError(wire.INVALID_PARAMS, f"{'; '.join(wrong)}; {name} takes {known}")
+    wrong = [f"{key} is required" for key in _REQUIRED if key not in filled]
+    wrong += [f"{key} is no argument" for key in sorted(filled.keys() - _ARGUMENTS)]
+    if wrong:
+        raise MCPError(wire.INVALID_PARAMS, f"{'; '.join(wrong)}; {name} takes {', '.join(_ARGUMENTS)}")
     text = _STEPS.format(**{"minutes": "30", **filled})
     message = wire.PromptMessage(role="user", content=wire.TextContent(type="text", text=text))
-    return wire.GetPromptResult(description=prompt.description, messages=[message])
+    return wire.GetPromptResult(description=PROMPT.description, messages=[message])
 
 
 STOP_WITHIN_SECONDS = 2.0

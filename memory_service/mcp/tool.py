@@ -1,8 +1,7 @@
 """Definition of a tool: name, description, input, output, scope, and the service it calls."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import wraps
 from typing import Any, Literal
 
 import anyio.to_thread
@@ -26,15 +25,17 @@ Scope = Literal["read", "tell", "edit"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """text: what an agent reads; data: the same, and what a program needs beside it."""
+    """text: what an agent reads; data: the same, and what a program needs beside it; after: what to do now,
+    which stands in both, for clients show their model one of them."""
 
     text: str
-    data: dict[str, Any]
+    data: Mapping[str, Any]
+    after: str = ""
 
     def as_result(self) -> CallToolResult:
-        return CallToolResult(
-            content=[TextContent(type="text", text=self.text)], structured_content=self.data
-        )
+        text = "\n".join(filter(None, (self.text.rstrip("\n"), self.after)))
+        data = {**self.data, "next": self.after} if self.after else dict(self.data)
+        return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=data)
 
 
 def refused_text(error: MemoryServiceError) -> str:
@@ -84,7 +85,7 @@ def caller_of(context: ServerRequestContext[Any, Any]) -> Caller:
 
 
 Arguments = dict[str, Any]
-Call = Callable[[Service, Arguments, Caller], Awaitable[Answer]]
+Call = Callable[[Service, Arguments, Caller], Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +97,26 @@ class Tool:
     about: str
     scope: Scope
     takes: dict[str, Any]
-    hints: ToolAnnotations
     call: Call
     model: type[BaseModel] | None = None
 
     def listed(self) -> ListedTool:
-        return ListedTool(
-            name=self.name, title=self.title, description=self.about, input_schema=self.takes,
-            annotations=self.hints,
-        )  # fmt: skip
+        reads = self.scope == "read"
+        hints = ToolAnnotations(
+            read_only_hint=reads, destructive_hint=False, idempotent_hint=reads, open_world_hint=False
+        )
+        named = {"name": self.name, "title": self.title, "description": self.about}
+        return ListedTool(**named, input_schema=self.takes, annotations=hints)
+
+    async def answer(self, service: Service, arguments: Arguments, caller: Caller) -> Answer:
+        """In a thread, if the caller has not hung up when its turn comes. An abandoned one still ends its
+        transaction."""
+
+        def begin() -> Answer:
+            still_wanted()
+            return self.call(service, dict(arguments), caller)
+
+        return await anyio.to_thread.run_sync(begin, abandon_on_cancel=True)
 
     def fields(self, arguments: Arguments) -> Arguments:
         """The arguments with those of `more` beside them, quoted numbers as numbers. InvalidInput for a field
@@ -116,25 +128,3 @@ class Tool:
             raise wrong_value(twice[0], "is given twice: as an argument and in more", more[twice[0]])
         known = takes(self.model)["properties"] if self.model else {}
         return unquoted({**arguments, **more}, {**known, **self.takes["properties"]})
-
-
-def hints(*, reads: bool, repeats: bool) -> ToolAnnotations:
-    """reads: nothing is written; repeats: the same call again changes nothing more."""
-    return ToolAnnotations(
-        read_only_hint=reads, destructive_hint=False, idempotent_hint=repeats, open_world_hint=False
-    )
-
-
-def threaded(call: Callable[[Service, Arguments, Caller], Answer]) -> Call:
-    """A blocking call in a thread, if the caller has not hung up when its turn comes. An abandoned one still
-    ends its one transaction."""
-
-    @wraps(call)
-    async def soon(service: Service, arguments: Arguments, caller: Caller) -> Answer:
-        def begin() -> Answer:
-            still_wanted()
-            return call(service, arguments, caller)
-
-        return await anyio.to_thread.run_sync(begin, abandon_on_cancel=True)
-
-    return soon

@@ -7,13 +7,15 @@ clients show their model only one of them.
 
 import datetime as dt
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import anyio.to_thread
+import anyio.from_thread
 
 from memory_service.api.answer_text import (
+    begun_text,
+    choice_text,
     clock_lines,
     compared,
     fit_text,
@@ -24,14 +26,12 @@ from memory_service.api.answer_text import (
 )
 from memory_service.api.routes.rows import split_signature
 from memory_service.api.service import Service
-from memory_service.domain.choice.choice_text import choice_text
 from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.vocabulary import PRECISIONS
-from memory_service.domain.monitoring.verdict import spread
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.errors import InvalidInput, unknown_name, wrong_value
 from memory_service.mcp.schemas import takes, unquoted
-from memory_service.mcp.tool import Answer, Call, Caller, Scope, Tool, hints, threaded
+from memory_service.mcp.tool import Answer, Call, Caller, Scope, Tool
 from memory_service.schemas.choose import ChooseRequest
 from memory_service.schemas.events import as_json_value
 from memory_service.schemas.predict import PredictRequest
@@ -44,6 +44,7 @@ from memory_service.schemas.validation_errors import checked
 from memory_service.services.access.keys import check_stated
 from memory_service.services.choice.choose import choose_offer
 from memory_service.services.competitions.similar import similar
+from memory_service.services.database.transactions import Database
 from memory_service.services.editorial.curation import add_row
 from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import known_plan, recommend, shown
@@ -62,7 +63,6 @@ _OF_A_PLAN = "\nThe script of plan-"
 """Of the docstring of each generated script: such a file may be written anew."""
 
 
-@threaded
 def plan(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
     form, save_to = arguments.pop("form", None) or "plan", arguments.pop("save_to", None)
     if form == "choose" or "offers" in arguments:
@@ -70,7 +70,7 @@ def plan(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
             service.preparation.require_knowledge(), checked(ChooseRequest, arguments), caller.limit(service)
         )
         brief = {name: part for name, part in chosen.items() if name not in ("frontier", "facts")}
-        return Answer(f"{choice_text(chosen)}\n{_NEXT['choose']}", {**brief, "next": _NEXT["choose"]})
+        return Answer(choice_text(chosen), brief, _NEXT["choose"])
     if form not in FORMS:
         raise wrong_value("form", f"must be one of {', '.join(FORMS)}", form)
     query = checked(RecommendBody, arguments)
@@ -78,16 +78,15 @@ def plan(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
     answer = recommend(service.preparation.require_knowledge(), question)
     if not answer["feasible"]:
         needed = _NEXT["questions" if answer.get("needs") else "closest"]
-        return Answer(plan_markdown(answer), {**shown(answer, query.parts), "next": needed})
+        return Answer(plan_markdown(answer), shown(answer, query.parts), needed)
     head = {"plan_id": answer["plan_id"], "run": answer["run"]}
     if form == "script" or save_to is not None:
         where, told = _script(answer, save_to, caller)
-        after = f"{told} {_NEXT['script']}"
-        return Answer(after, {**head, **where, "next": after})
+        return Answer("", {**head, **where}, f"{told} {_NEXT['script']}")
     text = plan_markdown(answer)
-    if form == "text":
-        return Answer(text, {**head, "text": text, "next": _NEXT["plan"]})
-    return Answer(text + _NEXT["plan"] + "\n", {**shown(answer, query.parts), "next": _NEXT["plan"]})
+    return Answer(
+        text, {**head, "text": text} if form == "text" else shown(answer, query.parts), _NEXT["plan"]
+    )
 
 
 def _script(answer: Mapping[str, Any], save_to: Any, caller: Caller) -> tuple[dict[str, Any], str]:
@@ -110,7 +109,6 @@ def _script(answer: Mapping[str, Any], save_to: Any, caller: Caller) -> tuple[di
     return {"path": str(path), "bytes": len(script)}, f"Written to {path} ({len(script)} bytes)."
 
 
-@threaded
 def review(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
     database = service.preparation.require_knowledge()
     path, plan_id = arguments.pop("path", None), arguments.pop("plan_id", None)
@@ -124,8 +122,7 @@ def review(service: Service, arguments: dict[str, Any], caller: Caller) -> Answe
     if plan_id is not None:
         arguments["plan"] = _known_plan(service, plan_id, caller)
     answer = review_script(database, checked(ReviewRequest, arguments).explicit(), in_child_process=True)
-    ready = _NEXT["launch" if answer["ok"] else "correct"]
-    return Answer(f"{reviewed_text(answer)}\n{ready}", {**answer, "next": ready})
+    return Answer(reviewed_text(answer), answer, _NEXT["launch" if answer["ok"] else "correct"])
 
 
 def _known_plan(service: Service, plan_id: Any, caller: Caller) -> dict[str, Any]:
@@ -134,40 +131,40 @@ def _known_plan(service: Service, plan_id: Any, caller: Caller) -> dict[str, Any
     return known_plan(service.preparation.require_knowledge(), plan_id, limit=caller.limit(service))
 
 
-@threaded
 def fit(service: Service, arguments: dict[str, Any], _: Caller) -> Answer:
     answer = predict(service.preparation.require_knowledge(), checked(PredictRequest, arguments))
     return Answer(fit_text(answer), answer)
 
 
-async def report(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
+def report(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
     """Begins the run where there is none yet, then takes an event or a piece of log, then the end."""
-    unknown = sorted(arguments.keys() - _REPORT.keys())
-    if unknown:
-        raise unknown_name("argument", unknown[0], tuple(_REPORT))
+    _check_names(arguments, _REPORT)
+    database = service.preparation.require_knowledge()
     told = {name: value for name, value in arguments.items() if value is not None}
-    run_id, facts = told.get("run_id"), _object_of(told, "run")
-    begun = None
+    run_id, facts, event = told.get("run_id"), _object_of(told, "run"), _object_of(told, "event")
+    data, lines, after = {"run_id": run_id}, list[str](), "reported"
     if facts or "plan_id" in told or run_id is None:
-        started = unquoted(facts, _fields(RunStart))
-        started |= {name: told[name] for name in ("run_id", "plan_id") if name in told}
-        begun = await _begun(service, started, caller)
-        run_id = begun.data["run_id"]
-    data = begun.data if begun else {"run_id": run_id}
-    lines = [begun.text] if begun else []
-    if "event" in told or "log" in told:
-        taken = await _reported(service, str(run_id), told, caller)
-        data |= taken
-        lines.append(verdict_text(taken["verdict"]))
+        ids = {name: told[name] for name in ("run_id", "plan_id") if name in told}
+        started, new = begin_run(database, unquoted(facts, _fields(RunStart)) | ids, who=caller.name)
+        data, after = _begun(started), "begun"
+        lines.append(begun_text(data, new=new))
+    if event or "log" in told:
+        data |= _reported(service, database, str(data["run_id"]), told.get("log"), event, caller)
+        lines.append(verdict_text(data["verdict"]))
     if end := {name: told[name] for name in _END if name in told}:
-        ended = await _ended(service, {**end, "run_id": run_id}, caller)
-        data |= ended.data
-        lines.append(ended.text)
-    after = _NEXT["ended" if end else "begun" if begun else "reported"]
-    return Answer("\n".join([*lines, after]), {**data, "next": after})
+        page = finish_run(database, str(data["run_id"]), unquoted(end, _fields(RunFinish)), who=caller.name)
+        data |= {name: page[name] for name in ("status", "finished_at", "comparison", "next_minutes")}
+        lines += [f"run {page['id']}: {page['status']}", *compared(page), *clock_lines(page["next_minutes"])]
+        data["run_id"], after = page["id"], "ended"
+    return Answer("\n".join(lines), data, _NEXT[after])
 
 
 _END = ("status", "best_metric", "test_metric", "submission")
+
+
+def _check_names(arguments: Mapping[str, Any], known: Collection[str]) -> None:
+    if unknown := sorted(arguments.keys() - set(known)):
+        raise unknown_name("argument", unknown[0], tuple(known))
 
 
 def _object_of(told: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -177,34 +174,25 @@ def _object_of(told: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {key: each for key, each in value.items() if each is not None}
 
 
-@threaded
-def _begun(service: Service, body: dict[str, Any], caller: Caller) -> Answer:
-    started, new = begin_run(service.preparation.require_knowledge(), body, who=caller.name)
+def _begun(started: Mapping[str, Any]) -> dict[str, Any]:
     prediction = started["prediction"]
+    kept = {name: started[name] for name in ("run_id", "status", "notes")}
     expected = {name: prediction.get(name) for name in _PREDICTED}
-    data = {"run_id": started["run_id"], "status": started["status"], "expected": expected}
-    data |= {"why_not": prediction.get("why_not"), "notes": started["notes"]}
-    lines = [
-        f"run_id={started['run_id']}" + ("" if new else " (it had begun already)"),
-        *(f"expected {name}: {spread(n)}" for name, n in expected.items() if n is not None),
-        *([f"nothing is predicted: {data['why_not']}"] if data["why_not"] else []),
-        *started["notes"],
-    ]
-    return Answer("\n".join(lines), data)
+    return {**kept, "expected": expected, "why_not": prediction.get("why_not")}
 
 
 _PREDICTED = ("peak_memory_gib", "samples_per_second", "epoch_seconds", "total_minutes")
 
 
-async def _reported(service: Service, run_id: str, told: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+def _reported(
+    service: Service, database: Database, run_id: str, log: Any, event: dict[str, Any], caller: Caller
+) -> dict[str, Any]:
     """What became of an event and of a piece of log; the verdict on them."""
-    database = service.preparation.require_knowledge()
     taken: dict[str, Any] = {"accepted": 0, "verdict": None}
-    if "log" in told:
-        raw = str(told["log"]).removesuffix("\n") + "\n"
-        taken = await anyio.to_thread.run_sync(take_log, database, run_id, raw.encode())
+    if log is not None:
+        taken = take_log(database, run_id, (str(log).removesuffix("\n") + "\n").encode())
         service.quotas.add(caller.key_id, events=taken["accepted"])
-    if event := _object_of(told, "event"):
+    if event:
         event = {name: as_json_value(value) for name, value in event.items()}
         chosen = "seq" not in event
         event.setdefault("at", dt.datetime.now(dt.UTC).isoformat())
@@ -212,7 +200,7 @@ async def _reported(service: Service, run_id: str, told: Mapping[str, Any], call
             if chosen:
                 event["seq"] = max(event.get("seq", 0) + 1, time.time_ns() // 1_000)
             try:
-                answer = await take_events(database, run_id, {"events": [event]})
+                answer = anyio.from_thread.run(take_events, database, run_id, {"events": [event]})
             except InvalidInput as error:
                 raise InvalidInput(error.detail.replace("events.0.", "event."), error.errors) from None
             if answer["accepted"] or not chosen:
@@ -222,22 +210,9 @@ async def _reported(service: Service, run_id: str, told: Mapping[str, Any], call
     return taken
 
 
-@threaded
-def _ended(service: Service, end: dict[str, Any], caller: Caller) -> Answer:
-    body = unquoted(end, _fields(RunFinish))
-    run_id = body.pop("run_id")
-    page = finish_run(service.preparation.require_knowledge(), run_id, body, who=caller.name)
-    names = ("status", "finished_at", "comparison", "next_minutes")
-    data = {"run_id": page["id"], **{name: page[name] for name in names}}
-    lines = (f"run {page['id']}: {page['status']}", *compared(page), *clock_lines(page["next_minutes"]))
-    return Answer("\n".join(lines), data)
-
-
-@threaded
 def look(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
     run_id, plan_id = arguments.get("run_id"), arguments.get("plan_id")
-    if unknown := sorted(arguments.keys() - {"run_id", "plan_id"}):
-        raise unknown_name("argument", unknown[0], ("run_id", "plan_id"))
+    _check_names(arguments, ("run_id", "plan_id"))
     if plan_id is not None:
         answer = _known_plan(service, plan_id, caller)
         return Answer(plan_markdown(answer), shown(answer, ()))
@@ -249,33 +224,26 @@ def look(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
 
 def _shown(page: Mapping[str, Any]) -> dict[str, Any]:
     """Of a run what an agent acts on: the rest is at GET /runs/{id}."""
-    names = (
-        "status",
-        "plan_id",
-        "model",
-        "best_metric",
-        "verdict",
-        "comparison",
-        "learned",
-        "notes",
-        "next_minutes",
-    )
-    figures_of = ("epochs_done", "epoch_seconds", "peak_memory_gib", "last_event_after_seconds")
-    outcome = {name: page["outcome"][name] for name in figures_of}
-    return {"run_id": page["id"], **{name: page[name] for name in names}, **outcome, "watch": page["watch"]}
+    return {
+        "run_id": page["id"],
+        **{name: page[name] for name in _OF_A_RUN},
+        **{name: page["outcome"][name] for name in _OF_AN_OUTCOME},
+    }
 
 
-@threaded
+_OF_A_RUN = (
+    "status", "plan_id", "model", "best_metric", "verdict", "comparison", "learned", "notes", "next_minutes",
+    "watch",
+)  # fmt: skip
+_OF_AN_OUTCOME = ("epochs_done", "epoch_seconds", "peak_memory_gib", "last_event_after_seconds")
+
+
 def find(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
     query = checked(SimilarRequest, arguments).within(caller.limit(service))
     answer = similar(service.preparation.require_knowledge(), query).as_dict()
-    data = {name: answer[name] for name in ("inferred_task", "inferred", "degraded", "reason")}
-    shown = ("slug", "title", "task", "score", "why", "lessons")
-    data["items"] = [{name: hit[name] for name in shown} for hit in answer["items"]]
-    return Answer(similar_text(answer), data)
+    return Answer(similar_text(answer), answer)
 
 
-@threaded
 def remember(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
     given = {name: value for name, value in arguments.items() if value is not None}
     if len(given) != 1 or given.keys() - {"competition", "solution"}:
@@ -305,9 +273,6 @@ def _fields(model: Any) -> dict[str, Any]:
     return properties
 
 
-_READS, _WRITES = hints(reads=True, repeats=True), hints(reads=False, repeats=False)
-
-
 def _own(tool: str, **shapes: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a tool that no request has, with what `tools.toml` says of them."""
     return {name: {**shape, "description": _WORDS[tool][name]} for name, shape in shapes.items()}
@@ -319,8 +284,7 @@ def _alone(properties: dict[str, Any]) -> dict[str, Any]:
 
 def _tool(name: str, scope: Scope, shape: dict[str, Any], call: Call, model: Any = None) -> Tool:
     words = _WORDS[name]
-    own_hints = _READS if scope == "read" else _WRITES
-    return Tool(name, words["title"], words["about"].strip(), scope, shape, own_hints, call, model)
+    return Tool(name, words["title"], words["about"].strip(), scope, shape, call, model)
 
 
 _TEXT, _OBJECT = {"type": "string"}, {"type": "object"}

@@ -11,7 +11,7 @@ MARKDOWN = {"Accept": "text/markdown"}
 ASKED = {
     "/similar?text=photos%20of%20dogs%2C%20120%20breeds": "dog-breed-identification",
     "/predict?model=resnet50&gpu=a100": "batch: at most",
-    "/brief?description=Photos%20of%20dogs%2C%20120%20breeds%2C%20log%20loss": "- n_classes: 120",
+    "/brief?description=Photos%20of%20dogs%2C%20120%20breeds%2C%20log%20loss": "- n_classes = 120",
     "/accuracy": "runs have ended",
     "/recommend?task=image&gpu=a100": "batch_size=",
 }

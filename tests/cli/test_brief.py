@@ -111,7 +111,7 @@ def test_where_the_task_cannot_be_told_there_are_facts_and_no_plan(url: str):
     said = ask("-", "--gpu", "t4", "--minutes", "30", "--database", url, stdin="Do your best.").stdout
     assert "- gpu = t4 (asked)" in said
     assert "- task: nothing" in said
-    assert "No plan: " in said
+    assert "**No plan**: " in said
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_server_is_asked_in_place_of_a_database(server: str, description: str)
     said = ask(description, "--minutes", "60", "--gpu", "t4", "--server", server).stdout
     assert "- n_train = 21397 (record)" in said
     assert "\n**plan-" in said
-    assert "No plan: " in ask("-", "--gpu", "t4", "--server", server, stdin="Do your best.").stdout
+    assert "**No plan**: " in ask("-", "--gpu", "t4", "--server", server, stdin="Do your best.").stdout
 
 
 def test_the_route_tells_facts_without_a_card(server: str):

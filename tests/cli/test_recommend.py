@@ -63,14 +63,15 @@ def test_a_plan_is_told_in_a_few_lines_with_every_remedy_and_nothing_broken(url:
     assert "because" in ask(*ASKED, "--why", "--database", url).stdout
 
 
-def test_a_plan_as_tables_shows_what_to_run_expect_and_do(url: str) -> None:
+def test_a_whole_plan_shows_stages_runs_reasons_and_recipe_too(url: str) -> None:
     shown = ask(*ASKED, "--all", "--database", url).stdout
     for word in (
-        "Run this",
         "batch_size=",
         "estimated",
+        "quality index",
         "Timetable",
-        "Because",
+        "- run 1, ",
+        "because",
         "out of memory",
         "similar competitions were won",
     ):
@@ -81,7 +82,7 @@ def test_boosted_trees_are_shown_without_what_only_networks_have(url: str) -> No
     asked = ("--task", "tabular", "--gpu", "a100", "--model", "lightgbm", "--all")
     shown = ask("recommend", *asked, "--database", url)
     assert "an epoch is a round" in shown.stdout
-    for word in ("num_workers", "warmup", "samples/s", "batch_size"):
+    for word in ("num_workers", "warmup", "samples/s", "batch_size="):
         assert word not in shown.stdout.split("Timetable")[0]
 
 
@@ -149,7 +150,7 @@ def test_a_run_that_has_no_script_is_named(tmp_path: Path, monkeypatch: pytest.M
 def test_a_refusal_shows_what_would_fit(url: str) -> None:
     words = ("--task", "image", "--n-train", "2000000", "--gpu", "t4", "--minutes", "2", "--database", url)
     shown = ask("recommend", *words).stdout
-    assert "Nothing fits" in shown
+    assert "No plan fits" in shown
     assert "minutes=" in shown
 
 

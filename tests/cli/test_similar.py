@@ -1,4 +1,4 @@
-"""`memory-service similar` answers as a table and as JSON."""
+"""`memory-service similar` answers in words and as JSON."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def test_json_has_the_fields_of_the_contract(seeded_sqlite: Database) -> None:
     assert answer["inferred_task"] == "image-segmentation"
 
 
-def test_the_table_says_why(seeded_sqlite: Database) -> None:
+def test_the_words_say_why(seeded_sqlite: Database) -> None:
     url = f"sqlite:///{seeded_sqlite.file}"
     done = CliRunner().invoke(
         app, ["similar", "-", "--database", url], input="masks of salt in seismic images"
     )
     assert done.exit_code == 0, done.output
     assert "tgs-salt" in done.stdout
-    assert "What they taught" in done.stdout
+    assert "stored of tgs-salt" in done.stdout
     assert "task: image-segmentation" in done.stdout
 
 

@@ -7,13 +7,12 @@ from fastapi import APIRouter, Body, Query, Request
 from pydantic import BeforeValidator, FailFast
 from starlette.responses import Response, StreamingResponse
 
-from memory_service.api.answer_text import brief_text, fit_text, similar_text
+from memory_service.api.answer_text import brief_text, choice_text, comparison_text, fit_text, similar_text
 from memory_service.api.answers import accepted_form, as_bytes, json_answer, plan_answer, told
 from memory_service.api.describe import files, refusals, texts
 from memory_service.api.request_body import StrictRoute
 from memory_service.api.routes.rows import file_answer
 from memory_service.api.service import database_of, mode_limit_of
-from memory_service.domain.choice.choice_text import choice_text, comparison_text
 from memory_service.domain.planning.answer_view import WHOLE
 from memory_service.domain.planning.request import Question
 from memory_service.errors import TooLarge
@@ -59,24 +58,25 @@ def _question(request: Request, asked: RecommendRequest) -> Question:
     return asked.to_domain().within(mode_limit_of(request))
 
 
+def _recommended(request: Request, asked: RecommendQuery | RecommendBody, query: bytes | None) -> Response:
+    form = accepted_form(request)
+    of_json = form == "application/json"
+    known = (mode_limit_of(request), query) if of_json and query is not None else None
+    include = asked.parts if of_json else WHOLE
+    answer = recommend_json(database_of(request), _question(request, asked), known, include=include)
+    return Response(plan_answer(request, answer, form, asked.single), media_type=form)
+
+
 @router.get("/recommend", response_model=Recommendation, responses=_PLAN)
 def recommend_by_query(request: Request, asked: Annotated[RecommendQuery, Query()]) -> Response:
     """One explicit training plan for this task, this data, this card, these minutes."""
-    form = accepted_form(request)
-    of_json = form == "application/json"
-    query = (mode_limit_of(request), request.scope["query_string"]) if of_json else None
-    include = asked.parts if of_json else WHOLE
-    answer = recommend_json(database_of(request), _question(request, asked), query, include=include)
-    return Response(plan_answer(request, answer, form, asked.single), media_type=form)
+    return _recommended(request, asked, request.scope["query_string"])
 
 
 @router.post("/recommend", response_model=Recommendation, responses=_LEFT)
 def recommend_by_body(request: Request, asked: RecommendBody) -> Response:
     """The same question as JSON, for a long `description`; or what is left of a plan's minutes."""
-    form = accepted_form(request)
-    include = asked.parts if form == "application/json" else WHOLE
-    answer = recommend_json(database_of(request), _question(request, asked), include=include)
-    return Response(plan_answer(request, answer, form, asked.single), media_type=form)
+    return _recommended(request, asked, None)
 
 
 @router.get("/plans/{plan_id}", response_model=Recommendation, responses=_PLAN)

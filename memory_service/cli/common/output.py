@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, NoReturn
 
@@ -125,16 +125,3 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[Any
     for row in cells:
         drawn.add_row(*map(escape, row))
     return drawn
-
-
-def graded(estimate: Mapping[str, Any] | None, unit: str = "") -> tuple[str, str]:
-    """Two cells of an estimate: `12.3 GiB (11.0–13.9)` and its grade."""
-    if not estimate:
-        return "–", ""
-    value, low, high = (_short(estimate[key], n) for key, n in (("value", 4), ("low", 3), ("high", 3)))
-    suffix = f" {unit}" if unit else ""
-    return f"{value}{suffix} ({low}–{high})", estimate["grade"]
-
-
-def _short(value: float, digits: int) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.{digits}g}"

@@ -1,6 +1,6 @@
 """Sentences of an answer: reasons and warnings as data, worded in one file (`sentences.toml`).
 
-sentence("minutes-assumed", minutes=30.0)   "30 minutes assumed; give minutes to be exact."
+sentence("minutes-assumed", minutes=30.0)   "30 minutes assumed: give minutes."
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,8 @@ from memory_service.domain.common.tables import shipped_table
 Severity = Literal["note", "warning"]
 
 _WORDS = shipped_table(__package__, "sentences.toml")
-"""Code -> {text: a template of `str.format`, brief: one of fewer words, severity: of a warning}."""
+"""Code -> {text: a template of `str.format`, severity: of a warning; `why` or another value: {its word: the
+template of what that says}}."""
 
 
 def figures(value: float) -> str:
@@ -40,7 +41,12 @@ class Sentence(str):
 
     def __new__(cls, code: str, values: Mapping[str, Any]) -> Self:
         words = _WORDS[code]
-        made = super().__new__(cls, _FORMATTER.vformat(words["text"], (), values))
+        shown = {
+            name: _FORMATTER.vformat(choices[values[name]], (), values)
+            for name, choices in words.items()
+            if isinstance(choices, dict) and values[name] in choices
+        }
+        made = super().__new__(cls, _FORMATTER.vformat(words["text"], (), {**values, **shown}))
         made.code, made.values, made.severity = code, values, words.get("severity", "note")
         return made
 
@@ -60,13 +66,3 @@ def _plain(value: Any) -> Any:
 def sentence(code: str, **values: Any) -> Sentence:
     """The sentence of a code. KeyError for a code or a value that its template lacks."""
     return Sentence(code, values)
-
-
-def brief(told: Mapping[str, Any]) -> str:
-    """A reason or warning of an answer (`Sentence.as_dict`) in as few words as its code has; its text where
-    it has none, or where another version wrote it."""
-    template = _WORDS.get(told["code"], {}).get("brief")
-    try:
-        return str(told["text"] if template is None else template.format_map(told["values"]))
-    except (KeyError, ValueError):
-        return str(told["text"])

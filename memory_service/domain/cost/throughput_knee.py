@@ -1,10 +1,15 @@
 """The knee of throughput: the batch beyond which a larger one brings little."""
 
+from __future__ import annotations
+
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:  # a light terminal, which reads KNEE_GAIN, lacks numpy
+    import numpy as np
+    from numpy.typing import NDArray
+
 
 KNEE_GAIN = 1.10
 """A rung of the ladder that brings less than 10 % more samples per second is past the knee."""
@@ -15,6 +20,8 @@ def throughput_knee(step_seconds: Callable[[Sequence[int]], NDArray[np.float64]]
 
     step_seconds   seconds of one step at each of some batch sizes
     """
+    import numpy as np
+
     rungs = [b for b in BATCH_LADDER if b <= max_batch] or [max(max_batch, 1)]
     rates = np.asarray(rungs, dtype=np.float64) / step_seconds(rungs)
     for index in range(len(rungs) - 1):
@@ -28,6 +35,8 @@ def throughput_knees(
 ) -> NDArray[np.int64]:
     """`throughput_knee` of many steps at once, as places in `rungs`, the ladder's first ones. step_seconds:
     shape (n, rungs); max_batch: (n,)."""
+    import numpy as np
+
     rates = rungs / step_seconds
     stops = (rates[:, 1:] < KNEE_GAIN * rates[:, :-1]) | (rungs[1:] > max_batch[:, None])
     return np.where(stops.any(axis=1), stops.argmax(axis=1), len(rungs) - 1)

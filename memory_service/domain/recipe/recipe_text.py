@@ -10,6 +10,9 @@ from memory_service.domain.recipe.vocabulary import STAGES
 LONGEST = 150
 """Characters of a sentence in these lines."""
 
+WAYS: Mapping[str | None, str] = {"max": " (higher is better)", "min": " (lower is better)"}
+"""Of a metric's direction."""
+
 _LONGEST_COLUMN = 60
 _FAMILIES, _TECHNIQUES, _TARGETS = 4, 8, 4
 _SENTENCES = {"mattered": 3, "failed": 2, "pitfalls": 2}
@@ -83,7 +86,7 @@ def technique_words(techniques: Sequence[Mapping[str, Any]]) -> list[tuple[str, 
 
 def target_words(targets: Mapping[str, Any]) -> str:
     """`quadratic weighted kappa (higher is better): rank 1 0.936, rank 5 0.93 [slug#1]`"""
-    way = {"max": " (higher is better)", "min": " (lower is better)"}.get(targets["direction"] or "", "")
+    way = WAYS.get(targets["direction"], "")
     ranks = ", ".join(f"rank {each['rank']} {each['score']:g}" for each in targets["by_rank"][:_TARGETS])
     return f"{shortened(targets['metric'])}{way}: {ranks}" + _from([targets["by_rank"][0]["from"]])
 

@@ -306,7 +306,7 @@ def _reasons(boxes: Sequence[Box], chosen: Chosen, aim: Aim, limits: Limits) -> 
     box, other = boxes[best.place], chosen.next
     fits, start = sum(pick is not None for pick in chosen.picks), box.priced.start_up
     model = box.candidate(best.plan).option.model.name
-    counts = {"aim": _AIM[aim], "fits": fits, "offers": len(boxes)}
+    counts = {"aim": aim, "fits": fits, "offers": len(boxes)}
     wins = sentence("choose-wins", model=model, **counts, **_said(box, best))
     if other is not None:
         second = sentence("choose-rival", **_said(boxes[other.place], other))
@@ -315,10 +315,6 @@ def _reasons(boxes: Sequence[Box], chosen: Chosen, aim: Aim, limits: Limits) -> 
     script, whole = _limit(box, best, limits)
     said = {"limit": whole, "script": script, "start_up": p95(start), "basis": start.basis}
     return [wins, second, sentence("choose-limit", **said)]
-
-
-_AIM = {"cheapest": "cheapest for its quality", "fastest": "fastest for its quality", "best": "best",
-        "balanced": "best for its time and money"}  # fmt: skip
 
 
 def _warnings(boxes: Sequence[Box], aim: Aim, *, built_in: bool, assumed: bool) -> list[Sentence]:

@@ -187,7 +187,7 @@ def _facts(case: PlanningProblem, memory: RequestText) -> list[dict[str, Any]]:
     slug = case.question.competition or memory.described
     out: list[dict[str, Any]] = []
     for fact in (facts[name] for name in _SHOWN if name in facts):
-        why = next((text for text in case.inferred if _SAID_BY.get(fact.name, "\n") in text), None)
+        why = next(iter(fact.notes), None)
         record = f"{slug}, which the text is of" if memory.described else slug
         value = int(fact.value) if fact.name == "minutes" and fact.value == int(fact.value) else fact.value
         out.append(
@@ -197,12 +197,6 @@ def _facts(case: PlanningProblem, memory: RequestText) -> list[dict[str, Any]]:
             | {"record": record if fact.source == "record" and fact.name != "cpu_count" else None}
         )
     return out
-
-
-_SAID_BY = {
-    "task": "Task ", "n_train": " training samples", "cpu_count": " processor cores", "minutes": " minutes",
-    "gpu": "GPU ",
-}  # fmt: skip
 
 
 def _closest(plan: Mapping[str, Any], requested: Mapping[str, str]) -> list[dict[str, Any]]:

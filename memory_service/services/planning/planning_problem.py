@@ -286,9 +286,8 @@ def _task(reading: _Reading, _: Mapping[str, Fact]) -> Fact:
         note = sentence("task-of-record", task=known.value, competition=sources.whose.rstrip(","))
         return replace(known, notes=(note,) if question.mode == "open" else (only, note))
     if said is not None and said.task is not None and said.tells_task:
-        because = f" ({', '.join(said.evidence[:3])})" if said.evidence else ""
         other = f"; it could be {said.runner_up}" if said.runner_up and said.confidence < 0.6 else ""
-        note = sentence("task-read", task=said.task, because=because, other=other)
+        note = sentence("task-read", task=said.task, other=other)
         return Fact("task", said.task, "text", said.words.get("task"), (note,))
     raise wrong_value("task", "cannot be told from the description: name it")
 

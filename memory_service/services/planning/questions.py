@@ -6,6 +6,7 @@ questions(...)   at most three, the most telling first, each with the plan of it
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -183,18 +184,17 @@ def open_questions(
                  *(option(name, "a column of the description") for name in columns))  # fmt: skip
         yield Asked("group_by", "Which column says which rows belong together?", shown[:_OPTIONS])
     if case.size_assumed and question.size is None:
-        sizes = _sizes_of(knowledge, case.task)
+        sizes = _shares(knowledge, case.task, "size")
         usual = option(case.n_train, "the usual number where nobody says one")
-        others = sorted(sizes, key=lambda size: -sizes[size])
         shown = tuple(
             option(SIZE_TYPICAL_N_TRAIN[size], f"{size}: competitions of this task", sizes[size])
-            for size in others
+            for size in sizes
             if SIZE_TYPICAL_N_TRAIN[size] != case.n_train
         )
         yield Asked("n_train", "How many training samples are there?", (usual, *shown)[:_OPTIONS])
     if case.metric is None and said is not None:
-        usual_ones = _metrics_of(knowledge, case.task)
-        shown = tuple(option(name, "usual for this task", p) for name, p in usual_ones)
+        usual_ones = _shares(knowledge, case.task, "metric")
+        shown = tuple(option(name, "usual for this task", p) for name, p in usual_ones.items())
         yield Asked(
             "metric", "What are predictions judged by?", (option(None, "not said"), *shown)[:_OPTIONS]
         )
@@ -214,24 +214,11 @@ def _id_columns(text: str) -> list[str]:
     return [name for name in found if name.lower() not in _OWN_IDS]
 
 
-def _sizes_of(knowledge: Knowledge, task: str) -> dict[str, float]:
-    """Share of each size among the stored competitions of the task."""
-    known = [
-        row["size"] for row in knowledge.competitions.values() if row.get("task") == task and row.get("size")
-    ]
-    return {size: known.count(size) / len(known) for size in SIZE_TYPICAL_N_TRAIN if known}
-
-
-def _metrics_of(knowledge: Knowledge, task: str) -> list[tuple[str, float]]:
-    known = _known(knowledge, task, "metric")
-    shares = {name: known.count(name) / len(known) for name in dict.fromkeys(known)}
-    return sorted(shares.items(), key=lambda each: -each[1])[:_OPTIONS]
-
-
-def _known(knowledge: Knowledge, task: str, field: str) -> list[str]:
-    """What the stored competitions of the task have in a field."""
+def _shares(knowledge: Knowledge, task: str, field: str) -> dict[str, float]:
+    """Share of each value of a field among the stored competitions of the task, the usual one first."""
     rows = knowledge.competitions.values()
-    return [str(row[field]) for row in rows if row.get("task") == task and row.get(field)]
+    counts = Counter(str(row[field]) for row in rows if row.get("task") == task and row.get(field))
+    return {value: count / counts.total() for value, count in counts.most_common()}
 
 
 def _best(sets: CandidateSets) -> Values:

@@ -52,7 +52,8 @@ def recommend(
     Raises InvalidInput for unknown cards, models, runs and values; NotFound for an unknown competition;
     Conflict where `after` is no plan of this question.
     """
-    return _loaded(recommend_json(database, question, include=include))
+    answer: dict[str, Any] = orjson.loads(recommend_json(database, question, include=include))
+    return answer
 
 
 def recommend_json(
@@ -73,7 +74,7 @@ def recommend_json(
         body = cache.get(revision, whole) or _evaluated(database, requested, parts | WHOLE)[1]
         if key == whole:
             return body
-        answer = _loaded(body)
+        answer = orjson.loads(body)
         sent = orjson.dumps(shown(answer, parts))
         own = _key(requested, parts, asker_view(database))
         cache.store(answer["knowledge_revision"], own, sent, None)
@@ -97,7 +98,7 @@ def shown(answer: Mapping[str, Any], parts: Collection[str]) -> dict[str, Any]:
 def evaluate_request(database: Database, question: Question) -> EvaluatedRequest:
     """The whole answer with all that was weighed for it, read and priced once. Raises as `recommend` does."""
     weighed, body = _evaluated(database, question, WHOLE | {"parallel"})
-    return EvaluatedRequest(_loaded(body), weighed)
+    return EvaluatedRequest(orjson.loads(body), weighed)
 
 
 def _evaluated(database: Database, question: Question, parts: frozenset[str]) -> tuple[Weighed | None, bytes]:
@@ -177,16 +178,11 @@ def _key(question: Question, parts: frozenset[str], view: str | None) -> str:
     return json.dumps([*asked, view])
 
 
-def _loaded(body: bytes) -> dict[str, Any]:
-    answer: dict[str, Any] = orjson.loads(body)
-    return answer
-
-
 def cached_plan(database: Database, plan_id: str, limit: Mode = "open") -> dict[str, Any] | None:
     """The answer of that id, where this process gave it not long ago. Plans are not stored: they can be asked
     for again."""
     body = database.caches.of(PlanCache).with_plan(plan_id, limit)
-    return None if body is None else _loaded(body)
+    return None if body is None else orjson.loads(body)
 
 
 def question_of(database: Database, plan_id: str) -> Question | None:

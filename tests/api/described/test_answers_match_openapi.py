@@ -225,7 +225,9 @@ def plans(ask: Asked) -> None:
         ask("GET /predict", 200, "&".join(f"{name}={value}" for name, value in question.items()))
         ask("POST /predict", 200, json=[question])
     rows = [{"task": "text", "model": model, "language": "hi"} for model in ("xlm-roberta-large", "nothing")]
+    rows.append({"task": "time-series-regression", "model": "chronos-2", "metric": "MASE"})
     ask("POST /rank", 200, json={"rows": rows})
+    ask("POST /rank", 200, json={"rows": [{**rows[-1], "horizon": 24}]})
     boxes = [{"name": "a", "gpu": "t4", "price_per_hour": 0.4, "spot": True}, {"name": "b", "gpu": "cpu"}]
     question = {"task": "image", "n_train": 40_000, "deadline_minutes": 90}
     ask("GET /recommend", 200, "task=image&n_train=40000")

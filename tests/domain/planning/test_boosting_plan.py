@@ -222,13 +222,13 @@ def test_trees_grow_on_the_card_where_that_is_quicker_and_says_so(
         assert ("no card from another" in said) == (model == "xgboost")  # its law has no bandwidth
         assert answer["expected"]["bound"] == "gpu"
         assert peak > 0.95 * 14 if model == "catboost" else 1.0 < peak < 3.0
-        assert not any("leaves the card idle" in text for text in warnings_of(answer))
+        assert not any("card idles" in text for text in warnings_of(answer))
         assert all(run["tree_device"] == "cuda" for run in answer["portfolio"])
     else:
         assert answer["tree_device"] == "cpu"
         assert why in said
         assert (peak, answer["expected"]["bound"]) == (0.0, "host")
-        idle = any("leaves the card idle" in text for text in warnings_of(answer))
+        idle = any("card idles" in text for text in warnings_of(answer))
         assert idle == ("cpu" not in changed.get("gpu", "t4"))
 
 

@@ -15,7 +15,7 @@ def test_the_task_is_inferred_from_a_description(seeded_sqlite: Database) -> Non
     text = "Tell whether a movie review is positive or negative. The training set holds 25000 labelled texts."
     answer = recommend(seeded_sqlite, {"description": text, "gpu": "t4", "minutes": 60})
     assert answer["task"] == "text-classification"
-    assert any("inferred from the description" in sentence for sentence in warnings_of(answer))
+    assert any("read in the description" in sentence for sentence in warnings_of(answer))
     assert any("25000" in sentence for sentence in warnings_of(answer))
 
 
@@ -112,7 +112,7 @@ DOGS_TOLD = "Classify photos of dogs into 12 breeds, 9,000 training images, log 
             {"gpu": "a100", "description": DOGS_TOLD},
             ("a100", "asked"),
             (30, "usual"),
-            "30 minutes assumed; give minutes",
+            "30 minutes assumed: give minutes",
         ),
     ],
 )

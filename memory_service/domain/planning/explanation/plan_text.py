@@ -1,12 +1,12 @@
-"""A plan in words: one view of an answer of /recommend, which terminal, Markdown, page, notebooks format."""
+"""A plan in words: one view of an answer of /recommend, which terminal, Markdown, page, notebook format."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_service.domain.common.quoted_text import one_line
-from memory_service.domain.common.sentences import brief
-from memory_service.domain.recipe.recipe_text import lesson_lines, recipe_lines, split_setting
+from memory_service.domain.common.tables import shipped_table
+from memory_service.domain.recipe.recipe_text import WAYS, lesson_lines, recipe_lines, split_setting
 
 MOST_TOKENS, MOST_WITHOUT_RECIPE = 700, 500
 
@@ -41,14 +41,14 @@ _MOST_EXACT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PlanView:
-    """What each form of a plan says, in its order.
+    """What each form of an answer says, in its order.
 
+    title      which plan, for what, on which card, in how many minutes; or that there is none
     warnings   what may make the plan wrong
-    notes      what was read or assumed, briefly
+    notes      what was read or assumed
     further    what is asked back, and what of the data is left out
     recipe     how similar competitions were won, first the split
-    title      which plan, for what, on which card, in how many minutes
-    refusal    why there is none, and what would fit; of a plan empty
+    refusal    why there is no plan, and what would fit; of a plan empty
     model      name, size, weights, licence
     settings   (name, words) of what a training script copies
     figures    what to expect; grades: what these figures are worth; bound: what limits the speed
@@ -57,11 +57,11 @@ class PlanView:
     trouble    (when, what to set, by which rule)
     """
 
+    title: str
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
     further: tuple[str, ...]
     recipe: tuple[str, ...]
-    title: str = ""
     refusal: tuple[str, ...] = ()
     model: str = ""
     settings: tuple[tuple[str, str], ...] = ()
@@ -74,44 +74,42 @@ class PlanView:
 
     def lines(self) -> list[str]:
         """All but title, trouble and recipe, a line each, warnings first."""
-        return [
-            *(f"WARNING: {each}" for each in self.warnings),
-            *([f"note: {'; '.join(self.notes)}"] if self.notes else []),
-            *(
-                [f"model: {self.model}; {', '.join(words for _, words in self.settings)}"]
-                if self.model
-                else []
-            ),
-            *([f"expect (80 %, {self.grades}): {self._figures()}; {self.clock}"] if self.figures else []),
-            *([self.runs] if self.runs else []),
-            *self.further,
-        ]
-
-    def _figures(self) -> str:
-        return ", ".join((*(f"{n.name} {n.words()}" for n in self.figures), f"{self.bound}-bound"))
+        set_to = ", ".join(words for _, words in self.settings)
+        figures = ", ".join(f"{n.name} {n.words()}" for n in self.figures)
+        told = {
+            "note": "; ".join(self.notes),
+            "model": self.model and f"{self.model}; {set_to}",
+            f"expect (80 %, {self.grades})": figures and f"{figures}, {self.bound}-bound; {self.clock}",
+            "runs (run=N) by minute": self.runs,
+        }
+        warned = (f"WARNING: {each}" for each in self.warnings)
+        shown = (f"{name}: {words}" for name, words in told.items() if words)
+        return [*self.refusal, *warned, *shown, *self.further]
 
 
 def plan_view(answer: Mapping[str, Any]) -> PlanView:
     """The view of an answer, whole or short."""
-    licence = None
+    licence = ""
     told: dict[str, list[str]] = {"warning": [], "note": []}
     for each in answer["warnings"]:
         if each["code"] == "licence":
-            licence = brief(each)
+            licence = f", licence {each['values']['name']}"
         else:
-            told[each["severity"]].append(_cut(brief(each)))
+            told[each["severity"]].append(_cut(each["text"]))
+    asked = f"{answer['task']} on {card_words(answer)}, {answer['minutes']:g} min" if answer["gpu"] else ""
     view = PlanView(
+        title=f"{answer['plan_id']}: {asked}",
         warnings=tuple(told["warning"]),
         notes=tuple(told["note"]),
         further=tuple(_further(answer)),
         recipe=tuple(dict.fromkeys((*recipe_lines(answer), *lesson_lines(answer)))),
     )
     if not answer["feasible"]:
-        return replace(view, refusal=tuple(_refusal(answer)))
+        title = f"No plan: {answer['why']}" if answer.get("detail") else f"No plan fits: {asked}"
+        return replace(view, title=title, refusal=tuple(_refusal(answer)))
     return replace(
         view,
-        title=f"{answer['plan_id']}: {answer['task']} on {card_words(answer)}, {answer['minutes']:g} min",
-        model=model_words(answer["model"]) + (f", {licence}" if licence else ""),
+        model=model_words(answer["model"]) + licence,
         settings=tuple(_settings(answer)),
         figures=tuple(_figures(answer["expected"], answer.get("tree_device") == "cuda")),
         grades=_grades(answer["expected"]),
@@ -125,12 +123,9 @@ def plan_view(answer: Mapping[str, Any]) -> PlanView:
 def plan_markdown(answer: Mapping[str, Any]) -> str:
     """The answer as Markdown for an agent's notes: every warning, what to run, to expect, to do if not; then
     how similar competitions were won, and reasons, while they fit `MOST_TOKENS`."""
-    view = plan_view(answer)
-    title = f"**{view.title.replace(':', '**:', 1)}"
-    head, *rest = view.refusal or (title,)
+    view, recipe = plan_view(answer), answer.get("recipe")
     trouble = [f"if {when}: {changes}" for when, changes, _ in view.trouble]
-    lines = [head, *(f"- {line}" for line in (*rest, *view.lines(), *trouble))]
-    recipe = answer.get("recipe")
+    lines = ["**" + view.title.replace(":", "**:", 1), *(f"- {line}" for line in (*view.lines(), *trouble))]
     if recipe:
         lines.append(f"How similar ones were won ({recipe['basis']}):")
     text = "\n".join(lines)
@@ -139,6 +134,32 @@ def plan_markdown(answer: Mapping[str, Any]) -> str:
         if rough_tokens(f"{text}\n- {line}\n") <= most:
             text += f"\n- {line}"
     return text + "\n"
+
+
+def plan_lines(answer: Mapping[str, Any], *, why: bool = False, everything: bool = False) -> list[str]:
+    """The answer for a terminal: what to mind, to run, to expect, to do on trouble; with `why` its reasons,
+    with `everything` stages, runs and how similar competitions were won, too."""
+    view, whole = plan_view(answer), everything or not answer["feasible"]
+    lines = [view.title, *view.lines()]
+    if view.trouble:
+        more = "" if why or whole else " (more: --why, --all, --script DIR)"
+        lines.append("if " + "; ".join(f"{when}: {changes}" for when, changes, _ in view.trouble) + more)
+    if everything and view.trouble:
+        index = Figure("quality index", answer["expected"]["quality_index"], "")
+        lines += [f"{index.name}: {index.words()}", "Timetable, minutes (over by nine times in ten):"]
+        lines += [f"- {s['stage']}: {_span(s)}" for s in answer["timetable"]]
+        lines += [
+            f"- run {run['run']}, {run_words(run)}: {_span(run)}, {run['expected_gain']:+.2f} points"
+            for run in answer["portfolio"]
+        ]
+    if whole and view.recipe:
+        basis = (answer.get("recipe") or {}).get("basis", "scores of this competition")
+        lines += [f"How similar competitions were won ({basis}):", *(f"- {line}" for line in view.recipe)]
+    return [*lines, *(f"because {each}" for each in answer.get("rationale", ()) if why or everything)]
+
+
+def _span(stage: Mapping[str, Any]) -> str:
+    return f"{stage['start_minute']:g} to {stage['deadline_minute']:g}"
 
 
 def _cut(text: str) -> str:
@@ -242,26 +263,14 @@ def _trouble(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             changes = _set(entry["set"], answer)
             if when == "out_of_memory" and _AGAIN in ladder:
                 changes += f"; again: {_set(ladder[_AGAIN]['set'], answer)}"
-            yield trouble_words(entry, answer["checks"]), changes, entry["rule"]
+            words = _WORDS.get(when, {"text": when.replace("_", " "), "usual": 0})
+            over, fill = entry.get("over_percent", words.get("usual")), answer["checks"]["kill_below_percent"]
+            yield words["text"].format(over=over, fill=fill), changes, entry["rule"]
 
 
 _AGAIN = "out_of_memory_again"
-
-
-def trouble_words(entry: Mapping[str, Any], checks: Mapping[str, Any]) -> str:
-    """When an entry of `on_trouble` holds, with this plan's own limit in place of the usual one."""
-    words, usual = _TROUBLE.get(entry["when"], (str(entry["when"]).replace("_", " "), 0))
-    return words.format(entry.get("over_percent", usual), checks["kill_below_percent"])
-
-
-_TROUBLE = {
-    "no_gpu_reading_in_the_log": ("no gpu reading", 0),
-    "memory_under_kill_below_percent_after_first_check": ("memory under {1} %", 0),
-    "loader_wait_over_20_percent": ("loader wait over 20 %", 0),
-    "first_fold_over_20_percent_of_budget": ("first fold over {0:.0f} % of budget", 20),
-    "over_70_percent_of_budget_used_and_training_not_done": ("training not done at {0:.0f} %", 70),
-}
-"""What `when` means -> words with the plan's own percentage, and the usual one."""
+_WORDS = shipped_table(__package__, "trouble.toml")
+"""`when` -> words with the plan's own percentage, and the usual one."""
 
 
 def _set(changes: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
@@ -285,7 +294,7 @@ def _all_runs(answer: Mapping[str, Any]) -> str:
     )
     blended = answer["blend"]["runs"]
     end = f"; mean of {'+'.join(map(str, blended))}" if len(blended) > 1 else ""
-    return f"runs (run=N) by minute, {answer['used_percent']:.0f} % used: {each}{end}"
+    return f"{each}{end}; {answer['used_percent']:.0f} % used"
 
 
 def is_run(run: Mapping[str, Any], answer: Mapping[str, Any]) -> bool:
@@ -329,19 +338,14 @@ def run_words(run: Mapping[str, Any]) -> str:
 def judged_words(metric: Mapping[str, Any]) -> str:
     """A plan's metric in a few words: its name and which way is better; who says so is in its facts."""
     name = metric["name"] if len(metric["name"]) <= _LONGEST_NAME else metric["name"][:_LONGEST_NAME] + "…"
-    way = {"max": " (higher is better)", "min": " (lower is better)"}.get(metric["direction"] or "", "")
-    return f"{name}{way}"
+    return f"{name}{WAYS.get(metric['direction'], '')}"
 
 
 _LONGEST_NAME = 80
 
 
 def _refusal(answer: Mapping[str, Any]) -> Iterator[str]:
-    if answer.get("detail"):
-        yield f"**No plan: {answer['why']}**\n{answer['detail']}"
-        return
-    asked = f"{answer['task']} on {card_words(answer)} in {answer['minutes']:g} min"
-    yield f"**No plan fits** {asked}\n{answer['why']}"
+    yield answer.get("detail") or answer["why"]
     closest = answer.get("closest")
     for change in (closest, *closest.get("or", ())) if closest else ():
         yield f"would fit: {change_words(change['set'])} ({change['why']}): {change['plan']['model']}"

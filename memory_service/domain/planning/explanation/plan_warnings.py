@@ -51,9 +51,7 @@ def warnings(
         out.append(sentence("host-memory", model=option.model.name, gib=large.value, p90=large.high))
     out.extend(provenance_warnings(problem.cards))
     if settings.get("n_gpus"):
-        how = "DistributedDataParallel; a generated script starts torchrun for them by itself."
-        if option.sharded:
-            how = "FSDP (fully_shard of PyTorch); a generated script, where there is one, starts torchrun."
+        how = "FSDP (fully_shard of PyTorch)" if option.sharded else "DistributedDataParallel"
         out.append(sentence("several-cards", cards=settings["n_gpus"], how=how))
     if option.method:
         out.append(sentence("decoder-rating", model=option.model.name))
@@ -121,13 +119,12 @@ def _why_cut(candidate: Candidate, others: bool) -> str:
     """Why boosting may end at the cap of a pick: the next one at its rate is the next schedule."""
     question, grid = candidate.problem.question, candidate.grid
     if question.epochs:
-        return "that many rounds were asked for"
+        return "asked"
     if candidate.epochs == MOST_ROUNDS:
-        return f"{MOST_ROUNDS} are the most that is planned"
+        return "most"
     if grid.minutes[candidate.pick.row, candidate.pick.epoch + 1, candidate.pick.fold] > question.minutes:
-        return "the minutes allow no more"
-    beside = "fits beside the other runs or " if others else ""
-    return f"no larger cap that is weighed {beside}is worth its minutes"
+        return "minutes"
+    return "beside" if others else "worth"
 
 
 def _further(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[Sentence]:

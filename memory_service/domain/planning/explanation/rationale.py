@@ -104,12 +104,8 @@ def _boosting_reasons(
         return
     slower = replace(candidate, pick=replace(candidate.pick, epoch=lower))
     minutes, gain = slower.minutes, slower.quality - candidate.quality
-    why = f"would gain {gain:.1f} points for a budget of {minutes:.1f} minutes"
-    if gain < 0.05:
-        why = "would gain nothing"
-    if minutes > question.minutes:
-        why = f"needs a budget of {minutes:.1f} minutes"
-    yield sentence("lower-rate", rate=float(grid.learning_rates[lower]), why=why)
+    why = "minutes" if minutes > question.minutes else "nothing" if gain < 0.05 else "gain"
+    yield sentence("lower-rate", rate=float(grid.learning_rates[lower]), why=why, minutes=minutes, gain=gain)
 
 
 def _device_reasons(candidate: Candidate) -> Iterator[Sentence]:
@@ -128,7 +124,7 @@ def _device_reasons(candidate: Candidate) -> Iterator[Sentence]:
         budgets = {"card": card, "cores": cores, "cpu_count": problem.cpu_count}
         yield sentence("trees-place", model=name, place=side, **budgets, more=one)
     elif kind_of(option) not in CARD_BYTES:
-        yield sentence("trees-on-processor", model=name, why="its package from PyPI has no CUDA")
+        yield sentence("trees-on-processor", model=name, why="no-cuda")
     elif memory_on_card(problem, option) is None:
         yield sentence("trees-on-processor", model=name, why=_why_not_on_card(problem))
 
@@ -136,9 +132,9 @@ def _device_reasons(candidate: Candidate) -> Iterator[Sentence]:
 def _why_not_on_card(problem: PlanningProblem) -> str:
     """Of a library that could grow its trees on NVIDIA's cards."""
     if any(card.kind == "cpu" for card in problem.cards):
-        return "a plan holds on everything that was asked for, and a processor was"
+        return "processor-asked"
     other = [card.key for card in problem.cards if card.compute_capability is None]
-    return f"{other[0]} is not NVIDIA's" if other else "the data do not fit the card"
+    return f"{other[0]} is not NVIDIA's" if other else "no-room"
 
 
 def is_cut_short(settings: Mapping[str, Any], best: Estimate) -> bool:
@@ -220,14 +216,8 @@ def _batch_reason(candidate: Candidate, settings: Mapping[str, Any]) -> Sentence
     steps, cards, effective = (settings.get(name) or 1 for name in names)
     updates = int(candidate.fits().rows // max(effective, 1))
     least = candidate.problem.policy.updates_per_epoch
-    why = {
-        "memory": "is the largest whose p90 memory fits the card (R02)",
-        "updates": f"is the largest that leaves about {least} updates an epoch",
-        "knee": "is where throughput stops paying, or the usual batch (R03) where that comes later",
-        "pinned": "is what was asked for",
-    }[bound]
-    if bound == "memory" and refused:
-        why = f"is the largest under what ran out of memory ({refused})"
+    why = "ran-out" if bound == "memory" and refused else bound
+    told = {"why": why, "least": least, "refused": refused}
     of_each = " a card" if cards > 1 else ""
     more = ""
     if effective > batch:
@@ -235,20 +225,15 @@ def _batch_reason(candidate: Candidate, settings: Mapping[str, Any]) -> Sentence
         more = f"; {' and '.join(of)} make it {effective}"
     if settings["gradient_checkpointing"]:
         more += "; gradient checkpointing makes room for it at about a third more time"
-    return sentence("batch", batch=batch, of_each=of_each, why=why, updates=updates, more=more)
+    return sentence("batch", batch=batch, of_each=of_each, updates=updates, more=more, **told)
 
 
 def _precision_reason(candidate: Candidate, settings: Mapping[str, Any]) -> Sentence:
     precision = settings["precision"]
     if candidate.problem.question.precision:
         return sentence("precision-asked", precision=precision)
-    why = {
-        "bf16": "the card computes bf16 in hardware: no loss scaling is needed",
-        "fp16": "the card has tensor cores but no bf16: use a gradient scaler",
-        "fp32": "no faster precision runs in this device's hardware",
-    }[precision]
     layout = ", channels_last for its convolutions" if settings["channels_last"] else ""
-    return sentence("precision", precision=precision, layout=layout, why=why)
+    return sentence("precision", precision=precision, layout=layout, why=precision)
 
 
 def _fold_reason(candidate: Candidate, spare_folds: int | None) -> Sentence:
@@ -278,15 +263,12 @@ def _fill_reason(candidate: Candidate, expected: Expected) -> Sentence:
         return sentence("fill", **figures)
     faster, bound = candidate.faster_batch(), BOUNDS[int(candidate.grid.batches.bound[candidate.pick.row])]
     if faster is None:
-        none = "a larger batch would gain less than a tenth in speed; fill is an alarm, not the aim"
-        return sentence("fill-low", **figures, why=none)
-    why = {
-        "updates": "it would leave too few updates an epoch",
-        "knee": "the recipe's batch learns better, and each rung up gains less than a tenth",
-    }.get(bound, "the batch is what was asked for")
+        return sentence("fill-low", **figures, curve="", why="none-faster")
     own, batch, speed = faster
-    curve = f"by the curve it trains {own:.0f} samples/s, and {speed:.0f} at batch {batch}"
-    return sentence("fill-low", **figures, why=f"{curve}, but {why}")
+    curve = f"by the curve it trains {own:.0f} samples/s, and {speed:.0f} at batch {batch}, but "
+    return sentence(
+        "fill-low", **figures, curve=curve, why=bound if bound in ("updates", "knee") else "pinned"
+    )
 
 
 def _plural(count: int, noun: str) -> str:
