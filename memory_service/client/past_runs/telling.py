@@ -1,16 +1,14 @@
 """Tells a service of past runs, each once."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from memory_service.client.doors import Door
 from memory_service.client.facts import CUSTOM
 from memory_service.client.past_runs.past_run import PastRun, Unread
 from memory_service.client.past_runs.reported import ReportedRun, reported
 from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServiceError
-
-Door = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
-"""POST of a body to a path of the service; its answer, or MemoryServiceError."""
 
 AT_ONCE = 1_000
 """Events of a request."""
