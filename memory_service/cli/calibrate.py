@@ -95,6 +95,8 @@ def _sweep(
     """What became of each model of the list, by this worker or another."""
     from memory_service.cli.common.remote import checked_url
     from memory_service.cli.common.run_doors import local_door, remote_door
+    from memory_service.client.fields import cleaned
+    from memory_service.client.gpu_sampler import GpuSampler
     from memory_service.client.sweep import Sweep, cells_in
     from memory_service.services.devices.devices import host_name
     from memory_service.services.knowledge.model_times import completed, measure_with
@@ -110,10 +112,19 @@ def _sweep(
         "host": {"hostname": host_name(), "cpu_count": fingerprint.cores},
     }  # fmt: skip
     kin = f"{file.name} on {fingerprint.name if card else fingerprint.uuid}"
+    latest: dict[str, Any] = {}
+    sampler = GpuSampler(every_seconds=2.0, tree_every_seconds=10.0)
+    sampler.report = latest.update
+
+    def readings() -> dict[str, Any]:
+        """A processor's memory is that of all models of this process: it is not told."""
+        told = latest if card else {n: v for n, v in latest.items() if not n.endswith("_gib")}
+        return cleaned("gpu", told)[0]
+
     measure, found = measure_with(fingerprint, seconds), []
     with contextlib.ExitStack() as stack:
         door = remote_door(checked_url(server)) if server else stack.enter_context(local_door(database))
-        for one in Sweep(kin, cells, door, about, lease_seconds).work(measure):
+        for one in Sweep(kin, cells, door, about, lease_seconds).work(measure, readings):
             stderr.print(f"{one.cell}: {one.outcome} {one.why or ''}", highlight=False, markup=False)
             found.append(asdict(one))
     counts = Counter(one["outcome"] for one in found)

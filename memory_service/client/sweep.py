@@ -122,10 +122,15 @@ class Sweep:
         self._about = {**about, "host": {**about.get("host", {}), **worker}}
         self._attempts = dict.fromkeys((cell.name for cell in cells), 0)
         self._heard: dict[str, _Heard] = {}
+        self._readings: Callable[[], Mapping[str, Any]] = dict
 
-    def work(self, measure: Callable[[Cell], Timed]) -> Iterator[CellOutcome]:
+    def work(
+        self, measure: Callable[[Cell], Timed], readings: Callable[[], Mapping[str, Any]] = dict
+    ) -> Iterator[CellOutcome]:
         """What became of each cell, until all are measured, here or by others. An exception of `measure` or
-        of the service ends the worker; another one takes the cell."""
+        of the service ends the worker; another one takes the cell. readings: fields of a `gpu` event, by
+        which the service knows that others used the device."""
+        self._readings = readings
         left = list(self._cells)
         while left:
             claimed = False
@@ -194,7 +199,8 @@ class Sweep:
         with self._alive(at):
             found = measure(cell)
         seq = 10**6  # behind all signs of life
-        fields = [{"kind": "gpu", **found.peaks}] if found.peaks else []
+        last = {**self._readings(), **found.peaks}
+        fields: list[dict[str, Any]] = [{"kind": "gpu", **last}] if last else []
         batch = cell.facts["batch_size"]
         fields += [
             {"kind": "batch", "steps": steps, "seconds": seconds, "samples": steps * batch}
@@ -226,7 +232,7 @@ class Sweep:
             while not over.wait(self._lease / _LOOKS):
                 seq += 1
                 try:
-                    event = {"seq": seq, "kind": "gpu", "at": _now(), "rank": 0}
+                    event = {"seq": seq, "kind": "gpu", "at": _now(), "rank": 0, **self._readings()}
                     self._door(f"{at}/events", {"events": [event]})
                 except MemoryServiceError:
                     continue  # the next one may arrive

@@ -37,7 +37,7 @@ def time_model(
     seconds: float,
     **options: Any,
 ) -> ModelTime:
-    """About `seconds` of training steps (forward, loss, backward, AdamW) on one batch of zeros.
+    """About `seconds` of training steps (forward, loss, backward, AdamW) on one batch.
 
     kind and uuid: of the device, as its fingerprint has them; options: as `build_model` takes them.
     InvalidInput for a name that cannot be built, torch.OutOfMemoryError where it does not fit.
@@ -69,9 +69,13 @@ def _step(
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.normal_(0.0, INITIAL_SD)  # what memory held before may be slow to reckon with
+        for layer in module.modules():
+            if callable(reset := getattr(layer, "reset_parameters", None)):
+                reset()
         for name, buffer in module.named_buffers():
             buffer.fill_(1 if name.endswith("running_var") else 0)
     inputs = built.inputs(batch, str(hardware.device))
+    inputs = {name: one.normal_() if one.is_floating_point() else one for name, one in inputs.items()}
     if layout == "nhwc":
         module.to(memory_format=LAYOUTS[layout])
         inputs = {
