@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json as jsons
 import signal
 import sys
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +22,7 @@ from rich.text import Text
 
 from memory_service.cli.common.databases import DatabaseUrl, caller, open_at_head
 from memory_service.cli.common.output import JSON_OPTION, emit, stderr, table
-from memory_service.errors import NotInstalled
+from memory_service.errors import NotInstalled, wrong_value
 from memory_service.resources import NEEDS_TORCH, has_torch
 
 if TYPE_CHECKING:
@@ -44,6 +47,16 @@ def calibrate(
     server: Annotated[
         str | None, typer.Option(metavar="URL", help="Send the result there instead of keeping it here.")
     ] = None,
+    sweep: Annotated[
+        Path | None,
+        typer.Option(
+            help="Time these models instead, a line each (`resnet50 batch_size=64`), as one of any number of "
+            "workers with the same list."
+        ),
+    ] = None,
+    lease_seconds: Annotated[
+        float, typer.Option(min=1.0, max=3600.0, help="After so long a silence another worker takes a model.")
+    ] = 120.0,
     database: DatabaseUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
@@ -58,6 +71,13 @@ def calibrate(
     stderr.print(
         f"{word}: {fingerprint.name}, {fingerprint.memory_gib:.1f} GiB", highlight=False, markup=False
     )
+    if sweep is not None:
+        swept = _sweep(sweep, server, database, name, fingerprint, budget_seconds, lease_seconds)
+        rows = [tuple(one.values()) for one in swept["cells"]]
+        emit(swept, json, lambda _: table("Models", ("model", "run", "outcome", "why"), rows))
+        if swept["failed"]:
+            raise typer.Exit(1)
+        return
     with _stoppable() as stop, _progress_bar() as on_report:
         if server is not None:
             result = _for_server(server, name, word, fingerprint, budget_seconds, force, stop, on_report)
@@ -66,6 +86,49 @@ def calibrate(
     emit(result, json, _render)
     if result["status"] != "done":
         raise typer.Exit(1)
+
+
+def _sweep(
+    file: Path, server: str | None, database: str | None, name: str | None, fingerprint: Fingerprint,
+    seconds: float, lease_seconds: float,
+) -> dict[str, Any]:  # fmt: skip
+    """What became of each model of the list, by this worker or another."""
+    from memory_service.cli.common.remote import checked_url
+    from memory_service.cli.common.run_doors import local_door, remote_door
+    from memory_service.client.fields import cleaned
+    from memory_service.client.gpu_sampler import GpuSampler
+    from memory_service.client.sweep import Sweep, cells_in
+    from memory_service.services.devices.devices import host_name
+    from memory_service.services.knowledge.model_times import completed, measure_with
+
+    try:
+        lines = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise wrong_value("sweep", f"cannot be read: {error}", str(file)) from error
+    cells = [completed(cell, fingerprint) for cell in cells_in(lines)]
+    card = fingerprint.kind == "cuda"
+    about = {
+        "gpu": name or (fingerprint.name if card else fingerprint.kind), "task": "image-classification",
+        "host": {"hostname": host_name(), "cpu_count": fingerprint.cores},
+    }  # fmt: skip
+    kin = f"{file.name} on {fingerprint.name if card else fingerprint.uuid}"
+    latest: dict[str, Any] = {}
+    sampler = GpuSampler(every_seconds=2.0, tree_every_seconds=10.0)
+    sampler.report = latest.update
+
+    def readings() -> dict[str, Any]:
+        """A processor's memory is that of all models of this process: it is not told."""
+        told = latest if card else {n: v for n, v in latest.items() if not n.endswith("_gib")}
+        return cleaned("gpu", told)[0]
+
+    measure, found = measure_with(fingerprint, seconds), []
+    with contextlib.ExitStack() as stack:
+        door = remote_door(checked_url(server)) if server else stack.enter_context(local_door(database))
+        for one in Sweep(kin, cells, door, about, lease_seconds).work(measure, readings):
+            stderr.print(f"{one.cell}: {one.outcome} {one.why or ''}", highlight=False, markup=False)
+            found.append(asdict(one))
+    counts = Counter(one["outcome"] for one in found)
+    return {"cells": found, "failed": counts["failed"] + counts["given_up"], **counts}
 
 
 def _for_database(

@@ -1,14 +1,17 @@
-"""`memory-service import FILE`: take over competitions, solutions and patterns as rows of one's own."""
+"""`memory-service import`: take over rows of one's own from a file, or past runs from a tracker."""
 
+import time
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from memory_service.cli.common.databases import AnotherUrl, caller, open_at_head
 from memory_service.cli.common.output import EXIT_REFUSED, JSON_OPTION, emit, table
+
+OUTCOMES = ("taken", "there", "refused")
 
 
 def register(app: typer.Typer) -> None:
@@ -16,25 +19,77 @@ def register(app: typer.Typer) -> None:
 
 
 def import_rows(
-    file: Annotated[Path, typer.Argument(help="JSON lines: what `export` writes, or files of facts.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE | wandb|mlflow|trackio PATH...",
+            help="JSON lines: what `export` writes, or files of facts. Or a tracker, then its folders or "
+            "databases.",
+        ),
+    ],
+    paths: Annotated[list[Path] | None, typer.Argument(hidden=True)] = None,
+    task: Annotated[str | None, typer.Option(help="Task of past runs that do not say theirs.")] = None,
+    gpu: Annotated[
+        str | None, typer.Option(help="GPU or device of past runs that do not say theirs.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Model of past runs that do not say theirs.")] = None,
+    server: Annotated[
+        str | None, typer.Option(metavar="URL", help="Send past runs there, else to MEMORY_SERVER.")
+    ] = None,
     database: AnotherUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Add competitions, solutions and patterns from a file of JSON lines; says of each line whether it was
-    taken, was there already, or was refused and why. Nothing stored is overwritten; exit 1 when a line was
-    refused."""
+    """Add competitions, solutions and patterns from a file of JSON lines, or the past runs that W&B, MLflow
+    or trackio recorded here; says of each what became of it: taken, there already, or refused and why.
+    Nothing stored is overwritten, nothing is taken twice; exit 1 when something was refused."""
+    if paths:
+        stated = {"task": task, "gpu": gpu, "model": model}
+        answer = _past_runs(str(file), paths, stated, server, database)
+        columns = ("tracker's run", "run_id", "outcome", "why", "notes")
+        rows = [
+            tuple("; ".join(v) if isinstance(v, list) else v for v in one.values()) for one in answer["runs"]
+        ]
+    else:
+        answer = _rows_of(file, database)
+        columns = (">line", "table", "key", "outcome", "why")
+        rows = [tuple(one.values()) for one in answer["lines"]]
+    title = ", ".join(f"{answer[name]} {name}" for name in OUTCOMES)
+    if unknown := answer.get("unknown"):
+        most = ", ".join(f"{name} ({count})" for name, count in list(unknown.items())[:8])
+        title += f"; {len(unknown)} names not understood, of so many runs: {most}"
+    emit(answer, json, lambda _: table(title, columns, rows))
+    if answer["refused"]:
+        raise typer.Exit(EXIT_REFUSED)
+
+
+def _rows_of(file: Path, database: str | None) -> dict[str, Any]:
     from memory_service.services.competitions.encoding import encoder_at
     from memory_service.services.editorial.import_file import import_file
     from memory_service.settings import load_settings
 
-    model = load_settings().embedding_model
+    chosen = load_settings().embedding_model
     with open_at_head(database) as opened:
-        lines = import_file(opened, file, encoder=lambda: encoder_at(model)[0], who=caller())
-    counts = Counter(one.outcome for one in lines)
-    answer = {name: counts[name] for name in ("taken", "there", "refused")}
-    columns = (">line", "table", "key", "outcome", "why")
-    title = ", ".join(f"{count} {name}" for name, count in answer.items())
-    drawn = table(title, columns, [tuple(asdict(one).values()) for one in lines])
-    emit(answer | {"lines": [asdict(one) for one in lines]}, json, lambda _: drawn)
-    if counts["refused"]:
-        raise typer.Exit(EXIT_REFUSED)
+        lines = import_file(opened, file, encoder=lambda: encoder_at(chosen)[0], who=caller())
+    counts = Counter[str](one.outcome for one in lines)
+    return {name: counts[name] for name in OUTCOMES} | {"lines": [asdict(one) for one in lines]}
+
+
+def _past_runs(
+    tracker: str, paths: list[Path], stated: dict[str, str | None], server: str | None, database: str | None
+) -> dict[str, Any]:
+    from memory_service.cli.common.remote import server_asked
+    from memory_service.cli.common.run_doors import local_door, remote_door
+    from memory_service.client.past_runs import READERS
+    from memory_service.client.past_runs.telling import tell_all
+    from memory_service.errors import unknown_name
+
+    read = READERS.get(tracker.lower())
+    if read is None:
+        raise unknown_name("tracker", tracker, tuple(READERS))
+    found = [one for path in paths for one in read(path)]
+    given = {name: value for name, value in stated.items() if value is not None}
+    address = server_asked(server, database)
+    if address is not None:
+        return tell_all(found, given, remote_door(address), time.time())
+    with local_door(database) as door:
+        return tell_all(found, given, door, time.time())

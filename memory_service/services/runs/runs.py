@@ -209,6 +209,9 @@ def _notes(run: Run) -> list[Sentence]:
     scored = any(one.get("metric") is not None for one in summary.get("epochs") or ())
     cut = [name for name in _OBJECTS if not is_readable(getattr(run, name))]
     notes = [sentence("damaged", parts=", ".join(cut))] if cut else []
+    imported = (run.given.get("host") or {}).get("imported")
+    if isinstance(imported, dict) and {"tracker", "run"} <= imported.keys():
+        notes.append(sentence("imported", tracker=imported["tracker"], run=imported["run"]))
     best = (run.finish or {}).get("best_metric")
     known = facts.get("metric_direction") or named_direction(summary)
     if known is None and best is None and (metric or scored):

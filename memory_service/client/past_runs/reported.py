@@ -1,0 +1,341 @@
+"""A past run in the service's words: the body that begins it, its events and its end.
+
+Settings and figures are known by their usual names. Two settings that contradict each other, and what has
+no known name, say nothing: they are counted, not guessed.
+"""
+
+import datetime as dt
+import re
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
+from typing import Any
+
+from memory_service.client.fields import cleaned
+from memory_service.client.past_runs.past_run import Ended, PastRun, Row, literal
+from memory_service.domain.logs.values import TRAIN_WORDS, VALID_WORDS, scores_of
+
+_NAMESPACE = uuid.UUID("6a4c0c0e-7d1b-5d53-9f43-5b1f6f1f0a48")
+"""Of the ids of imported runs: one run has one id, wherever and however often it is read."""
+
+MOST_SAMPLES = 1_500
+"""Of the machine: a longer run keeps of each stretch the one with the most memory in use."""
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "task": _words("task task_type"),
+    "competition": _words("competition"),
+    "model": _words(
+        "model model_name arch architecture model_arch backbone network encoder model_name_or_path "
+        "name_or_path model_id timm_model"
+    ),
+    "gpu": _words("gpu gpu_name gpu_type gpu_model device_name"),
+    "batch_size": _words("batch_size per_device_train_batch_size train_batch_size bs batch"),
+    "epochs": _words("epochs num_epochs n_epochs max_epochs num_train_epochs"),
+    "image_size": _words("image_size img_size imgsz resolution"),
+    "seq_len": _words("seq_len seq_length max_seq_len max_seq_length max_len max_length"),
+    "n_features": _words("n_features num_features"),
+    "n_classes": _words("n_classes num_classes num_labels"),
+    "learning_rate": _words("learning_rate lr"),
+    "num_workers": _words("num_workers workers n_workers dataloader_num_workers"),
+    "grad_accumulation": _words(
+        "grad_accumulation gradient_accumulation_steps accumulate_grad_batches accumulation_steps"
+    ),
+    "optimizer": _words("optimizer optim opt optimizer_name"),
+    "precision": _words("precision mixed_precision"),
+    "folds": _words("folds n_folds num_folds n_splits"),
+    "fold": _words("fold fold_id val_fold"),
+    "trained": _words("n_train num_train train_size train_samples num_train_samples num_examples"),
+    "validated": _words("n_val n_valid num_val val_size valid_size val_samples num_val_samples"),
+}
+"""Our field -> what settings are called that say it, in lower case, with `_` for other marks."""
+
+_WHOLE = _words(
+    "batch_size epochs image_size seq_len n_features n_classes num_workers grad_accumulation folds fold "
+    "trained validated"
+)
+_FIELD_OF = {name: field for field, names in _SETTINGS.items() for name in names}
+_OF_MEASURING = VALID_WORDS | {"teacher", "ema", "predict", "inference"}
+_MIXED = re.compile(r"(bf)?(16|32)-(?:mixed|true)")
+_EPOCH_SECONDS = _words(
+    "epoch_time epoch_seconds epoch_sec epoch_duration time_epoch time_per_epoch seconds_per_epoch"
+)
+_STEPS = "global_step"
+_ON_GPU = re.compile(r"gpu[./_](?:(process)[./_])?(\d{1,3})[./_](\w{1,40})")
+_GIB, _MB = 2.0**30, 1e6
+_MACHINE: Mapping[str, tuple[str, float]] = {
+    "gpu": ("utilization_percent", 1.0),
+    "utilization": ("utilization_percent", 1.0),
+    "utilization_percentage": ("utilization_percent", 1.0),
+    "memoryAllocatedBytes": ("used_gib", 1.0 / _GIB),
+    "memory_usage_megabytes": ("used_gib", _MB / _GIB),
+    "allocated_memory": ("used_gib", 1.0),
+    "powerWatts": ("power_w", 1.0),
+    "power_usage_watts": ("power_w", 1.0),
+    "power": ("power_w", 1.0),
+    "temp": ("temperature_c", 1.0),
+}
+"""Last part of a figure's name, of W&B, MLflow and trackio -> our field, and what one of theirs is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedRun:
+    """What is sent of a past run.
+
+    begin     the body of POST /runs; without `task`, `gpu` or `model` where nobody says it
+    events    of POST /runs/{id}/events; finish: of POST /runs/{id}/finish
+    unknown   settings, figures and readings that say nothing, each once
+    notes     what was taken how, as clauses
+    """
+
+    begin: Mapping[str, Any]
+    events: Sequence[Mapping[str, Any]]
+    finish: Mapping[str, Any]
+    unknown: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def reported(past: PastRun, stated: Mapping[str, Any], now: float) -> ReportedRun | str:
+    """What is sent of the run, or why nothing. stated: task, gpu, model of runs that do not say them."""
+    unknown: list[str] = []
+    notes = list(past.notes)
+    facts = _facts(past.config, unknown, notes)
+    moments = [row.at for row in past.rows]
+    began = past.began if past.began is not None else min(moments, default=None)
+    ended = past.ended if past.ended is not None else max(moments, default=None)
+    if began is None or ended is None:
+        return "it tells no time"
+    trained, validated, fold = (facts.pop(name, None) for name in ("trained", "validated", "fold"))
+    batch = (facts.get("batch_size") or 0) * facts.get("grad_accumulation", 1)
+    epochs = _epochs(past.rows, facts.get("epochs"), unknown, notes)
+    told = list(_told(epochs, fold or 0, trained, batch))
+    how = past.how or _probably(len(told), facts.get("epochs"), ended, now)
+    if how is None:
+        return "nothing says that it has ended: import it again a day after its last figure"
+    if past.how is None:
+        notes.append(f"{past.tracker} does not say how it ended: taken as {how}")
+    if trained and (validated or facts.get("folds") in (None, 1)):
+        facts["n_train"] = trained + (validated or 0)
+    machine = {name: value for name, value in past.machine.items() if name != "gpu"}
+    cards = machine.get("gpu_count", 1)
+    gpu = facts.get("gpu") or past.machine.get("gpu")
+    if gpu and isinstance(cards, int) and cards > 1:
+        gpu = f"{cards}x{gpu}"
+    begin = {**stated, **facts, **({"gpu": str(gpu)} if gpu else {})}
+    imported = {"tracker": past.tracker, "run": past.key, "name": past.name[:200]}
+    begin |= {
+        "run_id": str(uuid.uuid5(_NAMESPACE, f"{past.tracker}:{past.key}")),
+        "started_at": _iso(began),
+        "host": {**machine, "imported": imported},
+    }
+    samples = _samples(past.system, unknown) if cards == 1 else []
+    text = f"imported from {past.tracker}: {past.key} {past.name}".strip()
+    events = [(began, "note", {"text": text[:300]})]
+    events += sorted([*samples, *((at, "epoch", fields) for at, fields in told)], key=lambda one: one[0])
+    sent = [
+        {"seq": seq, "kind": kind, "at": _iso(max(at, began)), **cleaned(kind, fields)[0]}
+        for seq, (at, kind, fields) in enumerate(events)
+    ]
+    finish = {"status": how, "at": _iso(max([ended, began]))}
+    return ReportedRun(begin, sent, finish, tuple(dict.fromkeys(unknown)), tuple(notes))
+
+
+def _probably(told: int, epochs: int | None, ended: float, now: float) -> Ended | None:
+    """How a run ended of which the tracker does not say it; None while it may go on."""
+    if epochs and told >= epochs:
+        return "completed"
+    return "stopped" if now - ended > _A_DAY else None
+
+
+_A_DAY = 86_400.0
+
+
+def _flat(config: Mapping[str, Any], before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in config.items():
+        path = (*before, *re.split(r"[./]", str(key)))
+        if isinstance(value, Mapping) and len(path) < 8:
+            yield from _flat(value, path)
+        else:
+            yield path, value
+
+
+def _plain(words: Iterable[str]) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", "_".join(words).lower()).strip("_")
+
+
+def _facts(config: Mapping[str, Any], unknown: list[str], notes: list[str]) -> dict[str, Any]:
+    """Our fields with their values."""
+    found: dict[str, dict[str, Any]] = defaultdict(dict)
+    for path, value in _flat(config):
+        shown, words = ".".join(path), [_plain([part]) for part in path]
+        field = _FIELD_OF.get(_plain(path)) or _FIELD_OF.get(words[-1])
+        if words[-1] in ("fp16", "bf16") and value in (True, False):
+            if value:
+                found["precision"][shown] = words[-1]
+        elif field is None or _OF_MEASURING & set("_".join(words[:-1]).split("_")):
+            unknown.append(f"setting {shown}")
+        elif value is not None and value != "" and (taken := _taken(field, value)) is not None:
+            found[field][shown] = taken
+        elif value is not None and value != "":
+            unknown.append(f"setting {shown}={str(value)[:40]}")
+    facts = {}
+    for field, said in found.items():
+        if len({str(value) for value in said.values()}) == 1:
+            facts[field] = next(iter(said.values()))
+        else:
+            pairs = ", ".join(f"{name}={value}" for name, value in said.items())
+            notes.append(f"{field} is not taken, as settings contradict each other: {pairs}")
+    return facts
+
+
+def _taken(field: str, value: Any) -> Any:
+    """The value as our field has it; None where it is of another kind."""
+    if isinstance(value, str):
+        value = literal(value) if field in _WHOLE or field == "learning_rate" else value.strip()
+    if field in _WHOLE:
+        if isinstance(value, list | tuple) and field == "image_size" and len(set(value[-2:])) == 1:
+            value = value[-1]
+        is_whole = isinstance(value, int | float) and not isinstance(value, bool) and value == int(value)
+        return int(value) if is_whole and value >= (0 if field in ("num_workers", "fold") else 1) else None
+    if field == "learning_rate":
+        return float(value) if isinstance(value, int | float) and value > 0 else None
+    if field == "precision":
+        mixed = _MIXED.fullmatch(str(value))
+        return {"16": "fp16", "32": "fp32"}.get(str(value), str(value)) if mixed is None else (
+            f"{mixed[1] or 'fp'}{mixed[2]}"
+        )  # fmt: skip
+    if field == "optimizer" and isinstance(value, str):
+        return re.sub(r"_(?:torch|hf|apex)(?:_\w+)?$", "", value)
+    return value if isinstance(value, str) and value and not value.isdigit() else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Epoch:
+    """Rows of one epoch; at: of the last."""
+
+    number: int
+    at: float
+    values: Mapping[str, Any]
+
+
+def _epochs(rows: Sequence[Row], planned: int | None, unknown: list[str], notes: list[str]) -> list[_Epoch]:
+    """By the epoch that rows name; else each row that has a score is one, where they are as many as the
+    epochs of the settings."""
+    named = [(row, at) for row in rows if (at := _epoch_of(row.values)) is not None]
+    unknown += [
+        f"figure {name}" for name in dict.fromkeys(n for r in rows for n in r.values) if not _known(name)
+    ]
+    grouped: dict[int, list[Row]] = defaultdict(list)
+    if named:
+        by_part = any(at != int(at) for _, at in named)
+        for row, at in named:
+            grouped[max(0, ceil(at) - 1) if by_part else int(at)].append(row)
+    else:
+        scored = [row for row in rows if any(map(_scores, row.values.items()))]
+        by_row: dict[Any, list[Row]] = defaultdict(list)
+        for n, row in enumerate(scored):
+            by_row[n if row.step is None else row.step].append(row)
+        if planned is None or len(by_row) != planned:
+            if scored:
+                notes.append(f"its {len(by_row)} rows with scores name no epoch: none is taken")
+            return []
+        notes.append(f"its {planned} rows with scores are taken as its {planned} epochs")
+        grouped.update(enumerate(by_row[step] for step in sorted(by_row)))
+    found = []
+    for number, some in sorted(grouped.items()):
+        values = {name: value for row in some for name, value in row.values.items() if value is not None}
+        found.append(_Epoch(number, max(row.at for row in some), values))
+    return found
+
+
+def _told(
+    epochs: Sequence[_Epoch], fold: int, trained: int | None, batch: int
+) -> Iterator[tuple[float, dict[str, Any]]]:
+    """Events of epochs. Its seconds are those that it logged, else since the epoch before ended: of the first
+    nobody knows when it began. Its samples are those of the settings, else by the steps between."""
+    before: dict[int, _Epoch] = {later.number: one for one, later in pairwise(epochs)
+                                 if later.number == one.number + 1}  # fmt: skip
+    for one in epochs:
+        text = " | ".join(f"{name}={value!r}" for name, value in one.values.items() if _is_number(value))
+        fields = {"fold": fold, "epoch": one.number, **scores_of(text, timed=False)}
+        last = before.get(one.number)
+        logged = next((v for n, v in one.values.items() if _plain([n]) in _EPOCH_SECONDS), None)
+        seconds = logged if _is_number(logged) else None if last is None else one.at - last.at
+        if seconds and seconds > 0:
+            fields["seconds"] = round(float(seconds), 6)
+        steps = [_steps(each.values) for each in (last, one) if each is not None]
+        if trained:
+            fields["samples"] = trained
+        elif batch and len(steps) == 2 and None not in steps and steps[1] > steps[0]:
+            fields["samples"] = int(steps[1] - steps[0]) * batch
+        yield one.at, fields
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _last(name: str) -> str:
+    return re.split(r"[./]", name)[-1].lower()
+
+
+def _epoch_of(values: Mapping[str, Any]) -> float | None:
+    told = [value for name, value in values.items() if _last(name) == "epoch" and _is_number(value)]
+    return max((float(value) for value in told if 0 <= value < 1e6), default=None)
+
+
+def _steps(values: Mapping[str, Any]) -> Any:
+    return next((v for n, v in values.items() if _last(n) == _STEPS and _is_number(v)), None)
+
+
+def _scores(pair: tuple[str, Any]) -> Mapping[str, Any]:
+    name, value = pair
+    found = scores_of(f"{name}={value!r}", timed=False) if _is_number(value) else {}
+    return {field: each for field, each in found.items() if field != "learning_rate"}
+
+
+def _known(name: str) -> bool:
+    of_training = bool(TRAIN_WORDS & set(_plain([name]).split("_")))
+    return _last(name) in ("epoch", _STEPS) or _plain([name]) in _EPOCH_SECONDS or of_training or bool(
+        scores_of(f"{name}=0.5", timed=False)
+    )  # fmt: skip
+
+
+_Sample = tuple[float, str, dict[str, Any]]
+
+
+def _samples(rows: Sequence[Row], unknown: list[str]) -> list[_Sample]:
+    """Readings of the only GPU; of several nobody says which the run used."""
+    found: list[_Sample] = []
+    cards: Counter[str] = Counter()
+    for row in rows:
+        fields: dict[str, Any] = {}
+        for name, value in row.values.items():
+            place = _ON_GPU.fullmatch(name)
+            what = None if place is None else _MACHINE.get(place[3])
+            if place is None or what is None or not _is_number(value):
+                unknown.append(f"reading {name}")
+                continue
+            cards[place[2]] += 1
+            field = "process_gib" if place[1] and what[0] == "used_gib" else what[0]
+            if not place[1] or field == "process_gib":
+                fields[field] = value * what[1]
+        if fields:
+            found.append((row.at, "gpu", fields))
+    if len(cards) > 1:
+        unknown.append("readings of several GPUs")
+        return []
+    apart = ceil(len(found) / MOST_SAMPLES)
+    most: Callable[[_Sample], float] = lambda one: one[2].get("used_gib", 0.0)  # noqa: E731
+    return [max(found[n : n + apart], key=most) for n in range(0, len(found), apart or 1)]
+
+
+def _iso(moment: float) -> str:
+    return dt.datetime.fromtimestamp(round(moment, 3), dt.UTC).isoformat()
