@@ -41,6 +41,7 @@ PAGES = (
     Page("/browse/strategies?table=batch_defaults&view=matrix"),
     Page("/browse/strategies/R03-a100-image-224", needs_seeds=True),
     Page("/browse/edit/strategies/R03-a100-image-224", needs_seeds=True),
+    Page("/browse/import/strategies"),
     Page("/browse/sources/001_f1a8d03531b4f492.txt"),
     Page("/browse/devices"),
     Page("/browse/devices/a100", needs_seeds=True),
