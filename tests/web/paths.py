@@ -49,6 +49,7 @@ PAGES = (
     Page("/browse/devices", via="/browse/calibrations/"),
     Page("/"),
     Page("/?task=image&size=medium&gpu=a100&minutes=30", needs_seeds=True, refused=422),
+    Page("/?task=image&size=medium&gpu=a100&minutes=30", via="/browse/plans/", needs_seeds=True, refused=422),
     Page("/browse/models"),
     Page("/browse/models?task=image-classification&sort=-quality_score", again=True),
     Page("/browse/models/resnet50.a1_in1k", needs_seeds=True),
