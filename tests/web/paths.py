@@ -34,6 +34,7 @@ PAGES = (
     Page("/browse/runs?by=gpu"),
     Page("/browse/find?q=efficientnet+a100"),
     Page("/browse/techniques"),
+    Page("/browse/settings"),
     Page("/browse/choose"),
     Page("/browse/choose?task=image&n_train=20000&deadline_minutes=120", needs_seeds=True, refused=422),
     Page("/browse/strategies"),
