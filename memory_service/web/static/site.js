@@ -44,7 +44,8 @@ document.addEventListener("click", ({ target }) => {
   const field = fact && document.querySelector(fact.getAttribute("href"));
   if (!field) return;
   for (let box = field.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
-  field.value ||= fact.dataset.fill;
+  if (fact.dataset.over !== undefined || !field.value) field.value = fact.dataset.fill;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
   if (field.name === "n_train") document.getElementById("f-size").value = ""; // the number says it
   field.focus();
 });
