@@ -18,6 +18,7 @@
 HTTP, the command line and the client show the same `code`.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -164,8 +165,12 @@ def _comparable(given: str, known: Sequence[str]) -> Sequence[str]:
 
 
 def _nearest(given: str, known: Sequence[str], cutoff: float = 0.4) -> tuple[str, ...]:
-    close = {name.lower(): name for name in reversed(known)}
-    return tuple(close[n] for n in get_close_matches(given.lower()[:80], close, n=5, cutoff=cutoff))
+    text, close = given.lower()[:80], {name.lower(): name for name in reversed(known)}
+    found = get_close_matches(text, close, n=5, cutoff=cutoff)
+    if not found:  # perhaps one word of a longer name
+        parts = {part: name for name in reversed(known) for part in re.split(r"[^a-z0-9]+", name.lower())}
+        close, found = parts, get_close_matches(text, parts, n=5, cutoff=0.82)
+    return tuple(dict.fromkeys(close[name] for name in found))
 
 
 MOST_NAMED = 12

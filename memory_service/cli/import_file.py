@@ -1,4 +1,4 @@
-"""`memory-service import`: take over rows of one's own from a file, or past runs from a tracker."""
+"""`memory-service import`: edited exports and files of facts, taken back, or past runs from a tracker."""
 
 import time
 from collections import Counter
@@ -11,8 +11,6 @@ import typer
 from memory_service.cli.common.databases import AnotherUrl, caller, open_at_head
 from memory_service.cli.common.output import EXIT_REFUSED, JSON_OPTION, emit, table
 
-OUTCOMES = ("taken", "there", "refused")
-
 
 def register(app: typer.Typer) -> None:
     app.command("import")(import_rows)
@@ -23,11 +21,12 @@ def import_rows(
         Path,
         typer.Argument(
             metavar="FILE | wandb|mlflow|trackio PATH...",
-            help="JSON lines: what `export` writes, or files of facts. Or a tracker, then its folders or "
-            "databases.",
+            help="CSV or JSON lines: an edited `export` of any table, or facts. Or a tracker, then its folders "
+            "or databases.",
         ),
     ],
     paths: Annotated[list[Path] | None, typer.Argument(hidden=True)] = None,
+    why: Annotated[str | None, typer.Option(help="Why; needed to correct rows that are stored.")] = None,
     task: Annotated[str | None, typer.Option(help="Task of past runs that do not say theirs.")] = None,
     gpu: Annotated[
         str | None, typer.Option(help="GPU or device of past runs that do not say theirs.")
@@ -39,9 +38,9 @@ def import_rows(
     database: AnotherUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Add competitions, solutions and patterns from a file of JSON lines, or the past runs that W&B, MLflow
-    or trackio recorded here; says of each what became of it: taken, there already, or refused and why.
-    Nothing stored is overwritten, nothing is taken twice; exit 1 when something was refused."""
+    """Take rows back from a file, all of it as one change, or the past runs that W&B, MLflow or trackio
+    recorded here; says of each what became of it: taken, changed, there already, or refused and why. Nothing
+    stored is overwritten without --why, nothing is taken twice; exit 1 when something was refused."""
     if paths:
         stated = {"task": task, "gpu": gpu, "model": model}
         answer = _past_runs(str(file), paths, stated, server, database)
@@ -50,10 +49,11 @@ def import_rows(
             tuple("; ".join(v) if isinstance(v, list) else v for v in one.values()) for one in answer["runs"]
         ]
     else:
-        answer = _rows_of(file, database)
+        answer = _rows_of(file, why, database)
         columns = (">line", "table", "key", "outcome", "why")
-        rows = [tuple(one.values()) for one in answer["lines"]]
-    title = ", ".join(f"{answer[name]} {name}" for name in OUTCOMES)
+        told = [one for one in answer["lines"] if one["outcome"] != "there"]
+        rows = [(*(one[name] for name in _SHOWN), one["why"] or _changed(one)) for one in told]
+    title = ", ".join(f"{answer[name]} {name}" for name in OUTCOMES if name in answer)
     if unknown := answer.get("unknown"):
         most = ", ".join(f"{name} ({count})" for name, count in list(unknown.items())[:8])
         title += f"; {len(unknown)} names not understood, of so many runs: {most}"
@@ -62,16 +62,24 @@ def import_rows(
         raise typer.Exit(EXIT_REFUSED)
 
 
-def _rows_of(file: Path, database: str | None) -> dict[str, Any]:
+OUTCOMES = ("taken", "changed", "there", "refused")
+_SHOWN = ("number", "table", "key", "outcome")
+
+
+def _rows_of(file: Path, why: str | None, database: str | None) -> dict[str, Any]:
     from memory_service.services.competitions.encoding import encoder_at
     from memory_service.services.editorial.import_file import import_file
     from memory_service.settings import load_settings
 
-    chosen = load_settings().embedding_model
+    encoder = load_settings().embedding_model
     with open_at_head(database) as opened:
-        lines = import_file(opened, file, encoder=lambda: encoder_at(chosen)[0], who=caller())
+        lines = import_file(opened, file, encoder=lambda: encoder_at(encoder)[0], who=caller(), why=why)
     counts = Counter[str](one.outcome for one in lines)
     return {name: counts[name] for name in OUTCOMES} | {"lines": [asdict(one) for one in lines]}
+
+
+def _changed(line: dict[str, Any]) -> str:
+    return "; ".join(f"{each['field']}: {each['before']} → {each['after']}" for each in line["changes"])
 
 
 def _past_runs(

@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks import memory as benchmark
 from memory_service.services.competitions.neighbours import recall
-from memory_service.services.competitions.register import add_competition
 from memory_service.services.competitions.signals import read_text
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial.curation import add_row
@@ -77,7 +76,7 @@ def cattle(servers: Servers, encoded: Callable[[str], str], remembering: Remembe
     """The seeds, and what a person told of cattle."""
     url = servers.new("sqlite", encoded("sqlite"))
     database = Database(url)
-    add_competition(database, CATTLE, encoder=remembering, who="ada")
+    add_row(database, "competitions", CATTLE, encoder=lambda: remembering, who="ada")
     for kind, statement in NOTED.items():
         values = {
             "id": f"cattle-{kind}", "scope": "competition", "competition": CATTLE["slug"],

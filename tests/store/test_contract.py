@@ -13,8 +13,8 @@ from sqlalchemy.exc import DBAPIError
 
 from memory_service.domain.cost.profile import PeakPoint, Profile, Work
 from memory_service.errors import Conflict, InvalidInput, NotFound
-from memory_service.services.competitions import register as competitions
 from memory_service.services.database.transactions import Database
+from memory_service.services.editorial.curation import add_row, correct_row
 from memory_service.services.tables import table_rows as catalogue
 from memory_service.store.queries import passages, rows
 from memory_service.store.queries.passages import NewPassage
@@ -278,8 +278,12 @@ class TestPassages:
         encoder = HashEncoder()
         for name in ("leaves", "whales", "tweets"):
             text_ = f"A quite particular description about {name} and nothing else."
-            competitions.add_competition(
-                database, competition(name, description=text_), encoder=encoder, who="ada"
+            add_row(
+                database,
+                "competitions",
+                competition(name, description=text_),
+                encoder=lambda: encoder,
+                who="ada",
             )
         with database.read() as unit:
             table = passages.all_vectors(unit.session)
@@ -298,18 +302,21 @@ class TestPassages:
         ["", "   ", "'\"; DROP TABLE passages --", "AND OR NOT NEAR(", "*:^-()", "a" * 5_000, "\u202e🌿"],
     )
     def test_any_text_can_be_searched_for(self, database: Database, question: str) -> None:
-        competitions.add_competition(database, competition(), encoder=None, who="ada")
+        add_row(database, "competitions", competition(), encoder=lambda: None, who="ada")
         with database.read() as unit:
             assert isinstance(passages.search_words(unit.session, question, 5), list)
 
     def test_words_follow_corrections_and_deletions(self, database: Database) -> None:
         encoder = HashEncoder()
-        competitions.add_competition(
-            database, competition(description="About zebras."), encoder=encoder, who="a"
+        add_row(
+            database,
+            "competitions",
+            competition(description="About zebras."),
+            encoder=lambda: encoder,
+            who="a",
         )
-        competitions.correct_competition(
-            database, "leaf-counting", {"description": "About giraffes."}, encoder=encoder, **WHO
-        )
+        changes = {"description": "About giraffes."}
+        correct_row(database, "competitions", "leaf-counting", changes, encoder=lambda: encoder, **WHO)
 
         def found(word: str) -> bool:
             with database.read() as unit:

@@ -10,8 +10,8 @@ from sqlalchemy import select
 
 from memory_service.errors import Conflict
 from memory_service.services.access.keys import create_key
-from memory_service.services.competitions import register as competitions
 from memory_service.services.database.transactions import Database
+from memory_service.services.editorial.curation import add_row
 from memory_service.services.operations import database as databases
 from memory_service.services.tables import table_rows as catalogue
 from memory_service.store.queries import passages
@@ -46,8 +46,8 @@ def interrupted(*_: object) -> None:
 def test_everything_is_copied_into_the_other_kind_of_database(
     seeded_database: Database, other: Database, monkeypatch: pytest.MonkeyPatch
 ):
-    competitions.add_competition(
-        seeded_database, competition(title="Übung 🌿\\N\t"), encoder=HashEncoder(), who="ada"
+    add_row(
+        seeded_database, "competitions", competition(title="Übung 🌿\\N\t"), encoder=HashEncoder, who="ada"
     )
     told(seeded_database, case(), epochs(0.5, train_loss="nan"))
     create_key(seeded_database, "ada", ["admin"], who="ada")
@@ -65,7 +65,7 @@ def test_everything_is_copied_into_the_other_kind_of_database(
         vectors = passages.all_vectors(old.session).vectors
         assert (passages.all_vectors(new.session).vectors == vectors).all()
         assert passages.search_words(new.session, "leaves potted", 5)
-    competitions.add_competition(other, competition("after"), encoder=HashEncoder(), who="ada")
+    add_row(other, "competitions", competition("after"), encoder=HashEncoder, who="ada")
     with other.read() as unit:
         assert len(catalogue.history_of(unit, "competitions", "after")) == 1
     with pytest.raises(Conflict, match="not empty"):

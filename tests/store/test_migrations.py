@@ -14,9 +14,9 @@ from sqlalchemy import Column, Integer, MetaData, Table, inspect, text
 
 from memory_service import resources
 from memory_service.errors import Conflict, InvalidInput, NotFound, Unavailable, WrongRevision
-from memory_service.services.competitions import register as competitions
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
+from memory_service.services.editorial.curation import add_row
 from memory_service.services.operations import database as databases
 from memory_service.services.runs.observations import count_waste
 from memory_service.services.runs.runs import run_page
@@ -38,10 +38,8 @@ def fresh(opened: Opener, empty_url: str) -> Database:
 
 
 def _fill(database: Database) -> None:
-    competitions.add_competition(
-        database, competition(title="Übung 🌿\\N\t"), encoder=HashEncoder(), who="ada"
-    )
-    competitions.add_competition(database, competition("second"), encoder=None, who="ada")
+    add_row(database, "competitions", competition(title="Übung 🌿\\N\t"), encoder=HashEncoder, who="ada")
+    add_row(database, "competitions", competition("second"), encoder=lambda: None, who="ada")
     with database.write() as unit:
         catalogue.update_row(unit, "competitions", "second", {"n_train": 5}, **ADDED)
 
@@ -160,7 +158,7 @@ def test_backup_and_restore_bring_everything_back(
         assert (passages.all_vectors(new.session).vectors == vectors).all()
         assert passages.search_words(new.session, "leaves potted", 5)
     assert copy.knowledge_revision() == database.knowledge_revision()
-    competitions.add_competition(copy, competition("after"), encoder=None, who="ada")
+    add_row(copy, "competitions", competition("after"), encoder=lambda: None, who="ada")
     with pytest.raises(Conflict, match="not empty"):
         databases.restore(copy, target)
 
@@ -311,7 +309,7 @@ def test_a_migration_that_fails_changes_nothing(
         assert migrations.current(connection) == HEAD
         assert migrations.differences(connection) == []
         assert len(catalogue.list_rows(unit, "competitions").items) == 2
-    competitions.add_competition(database, competition("after"), encoder=None, who="ada")
+    add_row(database, "competitions", competition("after"), encoder=lambda: None, who="ada")
 
 
 def _kept_before(database: Database, revision: str) -> dict[str, list[dict[str, Any]]]:

@@ -213,6 +213,7 @@ def test_what_somebody_fixes_stands_beside_what_is_planned_without(visit: Visito
     heads = page.locator(".apart thead th").all_inner_texts()
     assert heads[:2] == ["Yours", "With nothing fixed"]
     assert free["model"]["name"] in page.locator(".apart tbody tr").first.inner_text()
+    page.get_by_role("link", name="Trade-offs").click()
     follow(page.get_by_role("link", name="With nothing fixed"))
     assert "model=" not in page.url
     assert "folds=" not in page.url
@@ -269,6 +270,48 @@ def test_what_does_not_fit_offers_what_would(visit: Visitor, seeded: Site):
     assert page.get_by_role("heading", name="The plan", exact=True).is_visible()
 
 
+def test_the_answer_stands_above_the_fold_and_the_rest_in_tabs(visit: Visitor, seeded: Site):
+    page = visit(seeded, ASKED, width=1440)
+    for answer in (
+        page.locator("p.said"),
+        page.get_by_role("link", name="Download train.py"),
+        page.locator("#expect"),
+    ):
+        box = answer.bounding_box()
+        assert box["y"] + box["height"] < 900
+    for name, shown in (
+        ("Trade-offs", "#quality canvas"),
+        ("If it goes wrong", "#trouble"),
+        ("Validation", "p >> text=Validation:"),
+    ):
+        page.get_by_role("link", name=name, exact=True).click()
+        page.locator(shown).first.wait_for()
+        assert not page.locator("#expect").is_visible()
+    page.goto(page.url.partition("#")[0] + "#evidence")
+    assert page.locator("#evidence").is_visible(), "an address within a tab opens it"
+    phone = visit(seeded, ASKED, width=390)
+    for answer in (
+        phone.locator("p.said"),
+        phone.locator("#timetable"),
+        phone.get_by_role("link", name="Download train.py"),
+    ):
+        assert answer.bounding_box()["y"] < 2 * 844
+    assert "echarts" not in visit(seeded, "/").content(), "no library of charts where no chart is"
+
+
+def test_groups_that_belong_together_can_be_said(visit: Visitor, seeded: Site):
+    page = visit(seeded, ASKED)
+    page.get_by_role("link", name="Validation", exact=True).click()
+    assert "group" not in page.locator("#tab-validation b").first.inner_text()
+    page.get_by_role("link", name="Say by what").click()
+    page.get_by_label("Rows belong together by").fill("plant")
+    page.get_by_label("Groups", exact=True).fill("900")
+    follow(page.get_by_role("button", name="Make the plan"))
+    assert "group_by=plant" in page.url
+    page.get_by_role("link", name="Validation", exact=True).click()
+    assert "group" in page.locator("#tab-validation b").first.inner_text()
+
+
 def test_the_plan_leads_to_its_evidence(visit: Visitor, seeded: Site):
     page = visit(seeded, ASKED)
     page.locator("#expect").locator("xpath=..").get_by_role("button").first.click()
@@ -287,7 +330,8 @@ def test_how_similar_competitions_were_won_leads_to_the_solutions(visit: Visitor
     asked = "?competition=aptos2019-blindness-detection&gpu=t4&minutes=60"
     page = visit(seeded, "/" + asked)
     plan = answered(seeded, "/recommend" + asked + "&detail=full")
-    recipe, shown = plan["recipe"], page.locator("main").inner_text()
+    recipe, shown = plan["recipe"], page.locator("main").text_content()
+    page.get_by_role("link", name="How it was won").click()
     used = page.get_by_role("region", name="What winners used").inner_text()
     for row in (*recipe["families"], *recipe["techniques"], *recipe["loss"]):
         assert row["name"] in used
@@ -298,6 +342,7 @@ def test_how_similar_competitions_were_won_leads_to_the_solutions(visit: Visitor
     rows = page.locator("#evidence + details tbody th").all_text_contents()
     assert rows == [row["id"] for row in plan["evidence"]]
     source = plan["targets"]["by_rank"][0]["from"]
+    page.get_by_role("link", name="Validation", exact=True).click()
     follow(page.locator("#targets ~ ul").first.get_by_role("link", name=source))
     assert page.get_by_role("heading", name=source).is_visible()
     visit(seeded, f"/browse/solutions/{recipe['families'][0]['from'][0]}".replace("#", "%23"))
@@ -315,6 +360,7 @@ def test_models_side_by_side_are_shown_with_which_way_is_better_and_why(visit: V
     sets = answered(seeded, "/recommend" + ASKED[1:] + "&include=parallel")["parallel"]
     shown = page.locator("section.panel[aria-labelledby^=parallel-]")
     assert shown.count() == len(sets) > 0
+    page.get_by_role("link", name="Trade-offs").click()
     page.locator("#parallel + details > summary").click()
     for one, at in zip(sets, shown.all(), strict=True):
         text = at.inner_text()
@@ -345,7 +391,7 @@ def test_the_training_script_is_a_file_to_keep_and_a_command_to_copy(visit: Visi
     page.locator("#script-show").click()
     page.locator("#script-text", has_text="import").wait_for()
     assert page.locator("#script-text").text_content() == text
-    command = page.locator("#script ~ .copy code").inner_text()
+    command = page.locator("#forms ~ p code").nth(1).inner_text()
     assert "Accept: text/x-python" in command
     assert seeded.url + "/recommend" + ASKED[1:] in command
 

@@ -3,6 +3,8 @@ unseen?"""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import urllib.request
 from collections.abc import Iterator
@@ -174,3 +176,42 @@ def test_the_rows_of_a_table_stand_beside_each_other_by_card(desk: Site):
     assert "R03-a100-image-224" in rows["a100"]
     assert "R03-a10-image-224" in rows["a10"]
     assert sum(len(cell) for line in lines for cell in line["cells"]) == len(page["items"])
+
+
+def test_an_exported_table_comes_back_from_a_spreadsheet_and_is_undone_as_one(visit: Visitor, desk: Site):
+    with urllib.request.urlopen(desk.url + "/browse/strategies.csv") as response:
+        text = response.read().decode()
+    before = row_of(desk, "/strategies/R02-start"), row_of(desk, "/strategies/R03-a100-image-224")
+    assert text.count('"R02-start"') == 1
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    for row in rows:
+        if row["id"] == "R02-start":
+            row["source"] = "a spreadsheet"
+        if row["id"] == "R03-a100-image-224":
+            row["value"] = '{"batch_size": 48}'
+        if row["id"] == "R14-reserve":
+            row["value"] = '{"reserve_percent": 500}'
+    out = io.StringIO(newline="")
+    writer = csv.DictWriter(out, list(rows[0]), delimiter=";")
+    writer.writeheader()
+    writer.writerows(rows)
+    page = visit(desk, "/browse/strategies")
+    follow(page.get_by_role("link", name="Import edited rows"))
+    file = {"name": "edited.csv", "mimeType": "text/csv", "buffer": out.getvalue().encode()}
+    page.locator("#e-file").set_input_files(file)
+    page.wait_for_function("document.getElementById('e-text').value !== ''")
+    follow(page.get_by_role("button", name="Show what would change"))
+    shown = page.get_by_role("region", name="What would change").inner_text()
+    assert "2 changed" in shown
+    assert "1 refused" in shown
+    assert "example plans would change" in shown
+    refused = page.get_by_role("row").filter(has_text="R14-reserve").inner_text()
+    assert "percent" in refused
+    page.get_by_label("Why (kept").fill("from our table")
+    follow(page.get_by_role("button", name="Apply as one change"))
+    assert "2 rows" in page.locator("main").inner_text()
+    assert row_of(desk, "/strategies/R03-a100-image-224")["value"] == {"batch_size": 48}
+    follow(page.get_by_role("button", name="Undo all of it"))
+    after = row_of(desk, "/strategies/R02-start"), row_of(desk, "/strategies/R03-a100-image-224")
+    assert after == before
+    assert "Undone" in page.locator("main").inner_text()

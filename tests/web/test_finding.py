@@ -28,12 +28,28 @@ def found(site: Site, text: str) -> dict[str, list[dict[str, str]]]:
         ("A100", "GPUs", "/browse/devices/a100"),
         ("cassava leaf", "Competitions", "/browse/competitions/cassava-leaf-disease-classification"),
         ("R03 a10 b4", "Strategy tables", "/browse/strategies/R03-a10-b4"),
+        ("efficentnet_b4", "Models", "/browse/models/efficientnet_b4.ra2_in1k"),
+        ("casava", "Competitions", "/browse/competitions/cassava-leaf-disease-classification"),
+        ("b4 a10 a100 380", "Go to", "/browse/sizing?q=efficientnet+b4&gpu=a10%2Ca100&image_size=380"),
+        ("what batch for b4 on a100", "Go to", "/browse/sizing?q=b4&gpu=a100"),
+        ("mixup", "Techniques", "/browse/solutions?technique=mixup"),
+        ("backup", "Pages", "/browse/settings"),
+        ("max_body", "Settings", "/browse/settings?name=max_body_bytes"),
         ("aptos2019 1", "Winning solutions", "/browse/solutions/aptos2019-blindness-detection%231"),
     ],
 )
 def test_what_is_named_is_found_first(seeded: Site, text: str, kind: str, href: str):
     assert found(seeded, text)[kind][0]["href"] == href
     assert httpx2.get(seeded.url + href).status_code == 200
+
+
+def test_texts_of_rows_are_searched_and_a_mistyped_address_names_the_near_one(seeded: Site):
+    rows = found(seeded, "out of memory")["Strategy tables"]
+    assert any("memory" in row["about"].lower() for row in rows)
+    data = data_of(seeded, "/browse/find.json?q=casava")
+    assert data["read_as"] == "cassava"
+    assert data_of(seeded, "/browse/find.json?q=cassav")["read_as"] is None, "a beginning is no mistake"
+    assert "cassava-leaf" in httpx2.get(f"{seeded.url}/browse/competitions/casava").text
 
 
 def test_a_search_says_that_it_found_nothing(seeded: Site):

@@ -1,4 +1,4 @@
-"""Adding, correcting, deleting or undoing one row: one transaction each, with who and why.
+"""Adding, correcting, deleting or undoing rows: one transaction for what belongs together, with who and why.
 
 What costs time comes before the transaction opens: competitions are encoded, other rows are priced.
 Whoever changes a row says which version was read: a row that moved meanwhile is refused (`Moved`) with what
@@ -6,7 +6,8 @@ it is now and what somebody changed. An undo is a change like any other: it has 
 be undone.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from memory_service.domain.common.row_difference import changed_fields, difference
@@ -18,13 +19,97 @@ from memory_service.services.competitions.encoding import TextEncoder
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.tables import table_rows as catalogue
 from memory_service.services.tables.audit import ANONYMOUS
-from memory_service.store.queries import history
+from memory_service.store.queries import history, rows
 from memory_service.store.tables.knowledge import History
 
 EncoderSource = Callable[[], TextEncoder | None]
 
 LARGEST_ENTRY = 2**31 - 1
 """What the column of ids holds on PostgreSQL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is done to one row.
+
+    values    of a new row; of a correction the fields that change
+    version   of the row that was read; None: whichever it is at
+    """
+
+    table: str
+    key: str
+    action: history.Action
+    values: Mapping[str, Any]
+    version: int | None = None
+
+
+def write_changes(
+    database: Database,
+    changes: Sequence[Change],
+    *,
+    encoder: EncoderSource,
+    who: str | None = None,
+    why: str,
+) -> list[dict[str, Any] | None]:
+    """Do all of it, or nothing, in one transaction: the rows as they are now, None of deleted ones; of a new
+    competition also `inferred`, its fields that were read from its text.
+
+    Errors are those of `add_row`, `correct_row` and `remove_row`.
+    """
+    signed = {"who": who or ANONYMOUS, "why": why}
+    added = {one.values.get("slug") for one in changes if one.action == "create"} - {None}
+    ready = [  # what belongs to a competition that is added with it can be checked only behind it
+        None if one.values.get("competition") in added else _checked(database, one, encoder)
+        for one in changes
+    ]
+    done: list[dict[str, Any] | None] = []
+    with database.write() as transaction:
+        for change, prepared in zip(changes, ready, strict=True):
+            table, key, values, new = change.table, change.key, change.values, None
+            version, more = change.version, {}
+            if prepared is not None:
+                registered, version = prepared
+                values, new = registered.values, registered.passages
+                more = {"inferred": registered.inferred}
+            if change.action == "create":
+                row = catalogue.create_row(transaction, table, values, **signed, new_passages=new)
+                done.append(row | more)
+            elif change.action == "update":
+                row = catalogue.update_row(
+                    transaction, table, key, values, **signed, expected_version=version, new_passages=new
+                )
+                done.append(row)
+            else:
+                catalogue.delete_row(transaction, table, key, **signed, expected_version=version)
+                done.append(None)
+    return done
+
+
+def _checked(
+    database: Database, change: Change, encoder: EncoderSource
+) -> tuple[competitions.Registration, int | None] | None:
+    """What takes time, before a transaction that writes: of a competition what is stored, and the version
+    that it was made from."""
+    table, key, values = change.table, change.key, change.values
+    if change.action == "delete":
+        return None
+    with database.read() as reading:
+        if table != "competitions" and change.action == "create":
+            catalogue.check_new(reading, table, values)
+        elif table != "competitions":
+            catalogue.check_correction(reading, table, key, values, change.version)
+        elif change.action == "create":
+            slug = values.get("slug")
+            known = isinstance(slug, str) and rows.find(reading.session, table, slug) is not None
+        else:
+            row = catalogue.get_row(reading, table, key)
+    if table != "competitions":
+        return None
+    if change.action == "create":
+        return competitions.registration(values, None if known else encoder()), None
+    # Passages are made from the version that was read: nothing may come between.
+    version = row["version"] if change.version is None else change.version
+    return competitions.corrected_registration(row, values, encoder()), version
 
 
 def add_row(
@@ -40,13 +125,9 @@ def add_row(
 
     InvalidInput names each wrong field; Conflict the row that has the key already.
     """
-    person, reason = who or ANONYMOUS, why or "added"
-    if table == "competitions":
-        return competitions.add_competition(database, values, encoder=encoder(), who=person, why=reason)
-    with database.read() as reading:
-        catalogue.check_new(reading, table, values)
-    with database.write() as transaction:
-        return catalogue.create_row(transaction, table, values, who=person, why=reason)
+    change = Change(table, "", "create", values)
+    (row,) = write_changes(database, [change], encoder=encoder, who=who, why=why or "added")
+    return row or {}
 
 
 def correct_row(
@@ -62,17 +143,9 @@ def correct_row(
 ) -> dict[str, Any]:
     """The row as it is now. NotFound; Conflict when it is no longer at `version`; InvalidInput names wrong
     fields."""
-    person, reason = who or ANONYMOUS, why or "corrected"
-    if table == "competitions":
-        return competitions.correct_competition(
-            database, key, changes, encoder=encoder(), who=person, why=reason, expected_version=version
-        )
-    with database.read() as reading:
-        catalogue.check_correction(reading, table, key, changes, version)
-    with database.write() as transaction:
-        return catalogue.update_row(
-            transaction, table, key, changes, who=person, why=reason, expected_version=version
-        )
+    change = Change(table, key, "update", changes, version)
+    (row,) = write_changes(database, [change], encoder=encoder, who=who, why=why or "corrected")
+    return row or {}
 
 
 def remove_row(
@@ -80,15 +153,14 @@ def remove_row(
     table: str,
     key: str,
     *,
+    encoder: EncoderSource = lambda: None,
     who: str | None = None,
     why: str | None = None,
     version: int | None = None,
 ) -> None:
     """Delete a row; its history stays. NotFound; Conflict when it moved or other rows need it."""
-    with database.write() as transaction:
-        catalogue.delete_row(
-            transaction, table, key, who=who or ANONYMOUS, why=why or "deleted", expected_version=version
-        )
+    change = Change(table, key, "delete", {}, version)
+    write_changes(database, [change], encoder=encoder, who=who, why=why or "deleted")
 
 
 def reason_given(why: str | None) -> str:
@@ -116,12 +188,40 @@ def undo(
     """
     with database.read() as transaction:
         entry = _entry(transaction, table, key, entry_id)
-        now = None if entry.action == "delete" else catalogue.get_row(transaction, table, key)
+        change = _reversed(transaction, entry)
     reason = why or f"undoes change {entry_id}: {entry.why}"
-    own = fields_of(catalogue.table_named(table))
+    (row,) = write_changes(database, [change], encoder=encoder, who=who, why=reason)
+    return row
+
+
+def undo_together(
+    database: Database, entry_id: int, *, encoder: EncoderSource, who: str | None = None
+) -> list[dict[str, Any] | None]:
+    """Take back all that was done in one change with the entry, as one change; as `undo`, of each row."""
+    with database.read() as transaction:
+        entries = changed_together(transaction, entry_id)
+        changes = [_reversed(transaction, entry) for entry in reversed(entries)]
+    reason = f"undoes change {entry_id}: {entries[0].why}"
+    return write_changes(database, changes, encoder=encoder, who=who, why=reason)
+
+
+def changed_together(transaction: ReadTransaction, entry_id: int) -> list[History]:
+    """The entries of one change of correctable rows, in order; NotFound."""
+    entries = history.of_change(transaction.session, entry_id) if 0 < entry_id <= LARGEST_ENTRY else []
+    found = [entry for entry in entries if entry.table in catalogue.CORRECTABLE and entry.origin == "user"]
+    if not found:
+        raise NotFound(f"There is no change {entry_id}")
+    return found
+
+
+def _reversed(transaction: ReadTransaction, entry: History) -> Change:
+    """The change that takes an entry back; Moved where later ones touched the same fields."""
+    table, key = entry.table, entry.row
+    now = None if entry.action == "delete" else catalogue.get_row(transaction, table, key)
+    own = fields_of(table)
     before, after = ({name: row.get(name) for name in own} for row in (entry.before or {}, entry.after or {}))
     if now is None:
-        return add_row(database, table, before, encoder=encoder, who=who, why=reason)
+        return Change(table, key, "create", before)
     touched = changed_fields(before, after)
     later = difference({name: after[name] for name in touched}, {name: now[name] for name in touched})
     if later:
@@ -133,11 +233,8 @@ def undo(
             changes=later,
         )
     if entry.action == "create":
-        remove_row(database, table, key, who=who, why=reason, version=now["version"])
-        return None
-    changes = {name: before[name] for name in touched}
-    said = {"who": who, "why": reason, "version": now["version"]}
-    return correct_row(database, table, key, changes, encoder=encoder, **said)
+        return Change(table, key, "delete", {}, now["version"])
+    return Change(table, key, "update", {name: before[name] for name in touched}, now["version"])
 
 
 def _entry(transaction: ReadTransaction, table: str, key: str, entry_id: int) -> History:

@@ -1,17 +1,33 @@
-"""Page that corrects a row: one field a column, the difference before it is stored."""
+"""Pages that correct rows: one in a form, many in a table brought back, with the difference before it is
+stored; and a change, however many rows it has."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
-from functools import cache
+from dataclasses import asdict
 from typing import Any
 
 from memory_service.domain.common.row_difference import difference
-from memory_service.errors import FieldError, InvalidInput, unknown_name, wrong_value
+from memory_service.errors import Conflict, FieldError, InvalidInput, unknown_name, wrong_value
 from memory_service.schemas.rows import ROW_MODELS, fields_of, validate
 from memory_service.services.database.transactions import Database
+from memory_service.services.editorial.curation import EncoderSource, changed_together
+from memory_service.services.editorial.import_file import (
+    apply,
+    form_of,
+    kind_of,
+    look,
+    schema_of,
+    stamp,
+    value_of,
+)
+from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.pages.strategies import effect_on_plans
 from memory_service.services.tables.table_rows import CORRECTABLE, get_row, history_of
 from memory_service.store.queries import rows
+
+MOST_LINES = 500
+"""Of an import that are shown."""
 
 EMPTY: Mapping[str, str] = {}
 
@@ -24,6 +40,61 @@ def page_of(table: str) -> str:
     if table not in CORRECTABLE:
         raise unknown_name("table", table[:80], CORRECTABLE)
     return f"/browse/{_PAGES.get(table, table)}/"
+
+
+def import_page(database: Database, table: str, text: str | None = None) -> dict[str, Any]:
+    """`{"table", "key", "lines", "left_out", "counts", "stamp", "effect"}`: what each line of `text` would do
+    (lines that do nothing are only counted), without one `lines` is None; InvalidInput for a table that is
+    not corrected, and for a text that is no table.
+
+    stamp    of all of it, to apply only what was seen
+    effect   of strategy rows: as `effect_on_plans`
+    """
+    page_of(table)
+    page: dict[str, Any] = {"table": table, "key": rows.key_of(rows.ENTITIES[table]), "lines": None}
+    page |= {"left_out": 0, "counts": {}, "stamp": "", "effect": None}
+    if text is None:
+        return page
+    lines = look(database, text, table)
+    counts = Counter(one.outcome for one in lines)
+    telling = [one for one in lines if one.outcome != "there"]
+    shown = [asdict(one) for one in telling[:MOST_LINES]]
+    changed = {str(one.key): one.values or {} for one in telling if one.outcome == "changed"}
+    if table == "strategies" and changed:
+        page["effect"] = effect_on_plans(database, knowledge_of(database), changed)
+    counted = {name: counts[name] for name in ("taken", "changed", "refused", "there")}
+    left_out = len(telling) - len(shown)
+    return page | {"lines": shown, "left_out": left_out, "counts": counted, "stamp": stamp(lines)}
+
+
+def apply_import(
+    database: Database, table: str, text: str, seen: str, *, encoder: EncoderSource, who: str | None, why: str
+) -> int:
+    """Store what the lines add and change: the number of the change. Conflict where that is not what was
+    `seen`, InvalidInput where nothing changes."""
+    lines = look(database, text, table)
+    if stamp(lines) != seen:
+        raise Conflict("The file or its rows changed since you looked; nothing of yours is kept yet.")
+    number = apply(database, lines, encoder=encoder, who=who, why=why)
+    if number is None:
+        raise wrong_value("text", "changes nothing")
+    return number
+
+
+def change_page(database: Database, number: int) -> dict[str, Any]:
+    """`{"change", "at", "who", "why", "can_undo", "rows"}`: all that was written in one change, a row an
+    entry of its history with its `page`; NotFound."""
+    with database.read() as transaction:
+        entries = changed_together(transaction, number)
+        told = [
+            next(one for one in history_of(transaction, each.table, each.row) if one["id"] == each.id)
+            for each in entries
+        ]
+    first = told[0]
+    shown = [{**one, "page": page_of(one["table"])} for one in told]
+    can_undo = all(one["can_undo"] for one in told)
+    signed = {name: first[name] for name in ("at", "who", "why")}
+    return {"change": number, **signed, "can_undo": can_undo, "rows": shown}
 
 
 def edit_page(database: Database, table: str, key: str, form: Mapping[str, str] = EMPTY) -> dict[str, Any]:
@@ -84,7 +155,7 @@ def changes_of(table: str, row: Mapping[str, Any], form: Mapping[str, str]) -> d
         if name == own or name not in form or form[name].strip() == in_form(row.get(name)).strip():
             continue
         try:
-            changes[name] = _value(form[name].strip(), _kind(table, name)["kind"])
+            changes[name] = value_of(form[name].strip(), kind_of(table, name))
         except ValueError as error:
             wrong.append(FieldError(name, f"cannot be read: {error}", form[name][:80]))
     stored = {name: row.get(name) for name in fields_of(table)} | changes
@@ -139,42 +210,14 @@ def in_form(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1) if isinstance(value, dict | list) else str(value)
 
 
-@cache
-def _schema(table: str) -> dict[str, Any]:
-    properties: dict[str, Any] = ROW_MODELS[table].model_json_schema()["properties"]
-    return properties
-
-
 def _kind(table: str, name: str) -> dict[str, Any]:
     """How a field is entered: kind `text`, `long`, `number`, `choice` or `json`."""
-    model = ROW_MODELS[table]
-    schema = _schema(table)[name]
-    forms = [form for form in schema.get("anyOf", (schema,)) if form.get("type") != "null"]
-    form = forms[0]
-    required = model.model_fields[name].is_required()
-    about = {"options": [], "required": required, "about": schema.get("description", "")}
-    if "enum" in form or "const" in form:
-        return about | {"kind": "choice", "options": form.get("enum", [form.get("const")])}
-    if form.get("type") == "boolean":
-        return about | {"kind": "choice", "options": ["true", "false"]}
-    if form.get("type") in ("integer", "number"):
-        return about | {"kind": "number"}
-    if form.get("type") in ("object", "array") or "$ref" in form:
-        return about | {"kind": "json"}
-    return about | {"kind": "long" if form.get("maxLength", 0) > 1000 else "text"}
-
-
-def _value(text: str, kind: str) -> Any:
-    if text == "":
-        return None
-    if kind == "json":
-        try:
-            return json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"no JSON ({error.msg} in line {error.lineno})") from None
-    if kind == "number":
-        for read in (int, float):
-            with suppress(ValueError):
-                return read(text)
-        raise ValueError("must be a number")
-    return {"true": True, "false": False}.get(text, text) if kind == "choice" else text
+    schema, kind = schema_of(table)[name], kind_of(table, name)
+    form = form_of(schema)
+    options = form.get("enum", [form.get("const")]) if kind == "choice" else []
+    return {
+        "kind": "choice" if kind == "boolean" else kind,
+        "options": ["true", "false"] if kind == "boolean" else options,
+        "required": ROW_MODELS[table].model_fields[name].is_required(),
+        "about": schema.get("description", ""),
+    }

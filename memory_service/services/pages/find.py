@@ -1,15 +1,21 @@
-"""One search over everything that has a page: models, GPUs, competitions, solutions, strategies, what worked,
-runs."""
+"""One search over everything that has a page, by names and texts of rows; mistyped words are forgiven."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from operator import itemgetter
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from memory_service.domain.hardware.gpu_spec import normal_gpu_name
+from memory_service.domain.planning.model_catalogue import CatalogueModel
+from memory_service.domain.recipe.solution import Solution
+from memory_service.domain.recipe.vocabulary import TECHNIQUES
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.knowledge.snapshot import Knowledge, asker_view, knowledge_of
 from memory_service.services.pages.sizing import spelled
+from memory_service.settings import Settings
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
 
@@ -23,33 +29,148 @@ _RUN_ID = re.compile(r"[0-9a-f]{4,8}(?:-[0-9a-f-]*)?")
 Entry = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """What can be found: by the words of its name, or by those of its text.
+
+    about   what the page says of it beside its name
+    """
+
+    kind: str
+    name: str
+    href: str
+    about: str
+    words: tuple[str, ...]
+    text: str
+
+
 def find_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
-    """`{"q", "groups", "found"}`: groups `[{"kind", "entries": [{"name", "href", "about"}], "more"}]` of at
-    most `MOST_OF_A_KIND` entries (`more` are left out), `found` of them by name; a name that begins with the
-    words goes first, then the shorter one. A model and GPUs in one text lead to their comparison, a long
-    text to a plan.
+    """`{"q", "read_as", "groups", "found"}`: groups `[{"kind", "entries": [{"name", "href", "about"}],
+    "more"}]` of at most `MOST_OF_A_KIND` entries (`more` are left out), `found` of them; a name that begins
+    with the words goes first, then the shorter one, then what has the words in its text. A model and GPUs in
+    one text lead to their comparison, a long text to a plan.
+
+    read_as   the words that were searched for, where one of them is no beginning of any name; else None
     """
     knowledge, q = knowledge_of(database), requested.get("q", "").strip()[:LONGEST]
-    words, alike = _words(q), "/browse/competitions?" + urlencode({"q": q})
-    if not words:
-        return {"q": q, "groups": [], "found": 0}
-    solutions = (one for some in knowledge.solution_memory.by_competition.values() for one in some)
-    kinds: tuple[tuple[str, str, Iterable[tuple[str, str, str]]], ...] = (
-        ("Models", "models", ((m.name, m.name, m.family) for m in knowledge.models.values())),
-        ("GPUs", "devices", ((name, name, "") for name in knowledge.gpus)),
-        ("Competitions", "competitions", _competitions(knowledge, words)),
-        ("Winning solutions", "solutions", ((s.id, s.id, ", ".join(s.families)) for s in solutions)),
-        ("Strategy tables", "strategies", _statements(knowledge.strategies)),
-        ("What worked", "patterns", _statements(knowledge.patterns)),
-    )
+    given, alike = _words(q), "/browse/competitions?" + urlencode({"q": q})
+    if not given:
+        return {"q": q, "read_as": None, "groups": [], "found": 0}
+    key = (knowledge.revision, asker_view(database))
+    items, spelling = database.caches.stored(_index, key, lambda: _index(knowledge), 2)
+    words = [_spelled(word, spelling) for word in given]
+    by_kind: dict[str, list[_Item]] = {}
+    for item in items:
+        by_kind.setdefault(item.kind, []).append(item)
     groups = [
         _group("Go to", _questions(knowledge, q, words)),
-        *(_named(kind, words, names, f"/browse/{path}/") for kind, path, names in kinds),
+        *(_named(kind, words, some) for kind, some in by_kind.items()),
         _group("Runs", _runs(database, q, words)),
         _group("By meaning", [_entry("Competitions like this", alike)]),
     ]
     found = sum(len(group["entries"]) for group in groups[:-1])
-    return {"q": q, "groups": [group for group in groups if group["entries"]], "found": found}
+    read_as = " ".join(words) if words != given else None
+    shown = [group for group in groups if group["entries"]]
+    return {"q": q, "read_as": read_as, "groups": shown, "found": found}
+
+
+def _index(knowledge: Knowledge) -> tuple[list[_Item], Mapping[str, Sequence[str]]]:
+    """Everything but runs, and the words of its names by their first letter."""
+    solutions = [one for some in knowledge.solution_memory.by_competition.values() for one in some]
+    competitions = [
+        (slug, row["title"], ", ".join(str(part) for part in (row["task"], row["year"]) if part), "")
+        for slug, row in knowledge.competitions.items()
+    ]
+    techniques = [(name, name, what, "") for name, what in TECHNIQUES.items()]
+    kinds: tuple[tuple[str, str, Iterable[tuple[str, Any, str, str]]], ...] = (
+        ("Models", "models/{}", ((m.name, m.name, m.family, "") for m in knowledge.models.values())),
+        ("GPUs", "devices/{}", ((name, name, "", "") for name in knowledge.gpus)),
+        ("Competitions", "competitions/{}", competitions),
+        ("Techniques", "solutions?technique={}", techniques),
+        (
+            "Winning solutions",
+            "solutions/{}",
+            ((s.id, s.id, ", ".join(s.families), _told(s)) for s in solutions),
+        ),
+        ("Strategy tables", "strategies/{}", _statements(knowledge.strategies)),
+        ("What worked", "patterns/{}", _statements(knowledge.patterns)),
+    )
+    items = [
+        _item(kind, str(name), "/browse/" + path.format(quote(key)), about, text, key)
+        for kind, path, rows in kinds
+        for key, name, about, text in rows
+    ]
+    items += [_item("Pages", name, path, about) for name, path, about in PAGES]
+    items += [
+        _item("Settings", f"MEMORY_{name.upper()}", f"/browse/settings?name={name}", field.description or "")
+        for name, field in Settings.model_fields.items()
+    ]
+    letters: dict[str, dict[str, None]] = {}
+    for item in items:
+        for word in item.words if item.kind != "Settings" else ():
+            if len(word) >= LEAST_SPELLED:
+                letters.setdefault(word[0], {})[word] = None
+    return items, {letter: list(found) for letter, found in letters.items()}
+
+
+LEAST_SPELLED = 4
+"""Letters: shorter words are taken as they are."""
+
+PAGES = (
+    ("Plan", "/", "describe a competition, a GPU and a time limit: one plan that fits"),
+    ("Hardware", "/browse/choose", "which box to take: cost, minutes, quality of offers"),
+    (
+        "Batch & speed",
+        "/browse/sizing",
+        "largest batch size, samples per second and epochs of models on GPUs",
+    ),
+    ("Strategy tables", "/browse/strategies", "default batch sizes, reserve, monitoring: rules behind plans"),
+    ("Accuracy", "/browse/accuracy", "how good predictions of memory and speed were"),
+    ("Disagreements", "/browse/conflicts", "claims that contradict each other or what was measured"),
+    ("Devices", "/browse/devices", "register and calibrate a GPU"),
+    ("Settings", "/browse/settings", "port, database, keys, rate limits, quotas: every MEMORY_ variable"),
+    ("HTTP description", "/docs", "API: routes, schemas, curl"),
+    ("Import", "/browse/import/strategies", "bring an edited spreadsheet or CSV back, undo it as one"),
+    ("Make a key", "/browse/settings", "memory-service keys create NAME: keys, scopes, revoke"),
+    ("Back up", "/browse/settings", "memory-service db backup FILE: backup, restore, upgrade, migrations"),
+    ("Export", "/browse/strategies", "memory-service export TABLE: csv, jsonl, parquet"),
+    ("Watch a run", "/browse/runs", "memory-service watch train.log -- python train.py: report, monitor"),
+)
+"""Name, path, and what is done there in the words that people search with."""
+
+
+def settings_page(_: Database, requested: Mapping[str, str]) -> dict[str, Any]:
+    """`{"items", "name"}`: every setting with its default and meaning, not what it is set to; `name`: the
+    one that is looked for, first."""
+    asked = requested.get("name")
+    items = [
+        {"name": f"MEMORY_{name.upper()}", "default": default, "about": field.description}
+        for name, field in sorted(Settings.model_fields.items(), key=lambda each: each[0] != asked)
+        for default in [None if field.default_factory or field.is_required() else field.default]
+    ]
+    return {"items": items, "name": asked}
+
+
+def _item(kind: str, name: str, href: str, about: str, text: str = "", key: str = "") -> _Item:
+    own = f"{key} {name}".lower()
+    return _Item(kind, name, href, about, tuple(_words(own)), f"{own} {about} {text}".lower())
+
+
+def _told(solution: Solution) -> str:
+    return " ".join((*solution.techniques, *solution.what_mattered, *solution.what_failed))
+
+
+def _spelled(word: str, spelling: Mapping[str, Sequence[str]]) -> str:
+    """The word, or what it is mistyped for: "efficentnet", "casava"."""
+    known = spelling.get(word[0], ())
+    if (
+        len(word) < LEAST_SPELLED
+        or word.isdigit()
+        or word in _FILLING
+        or any(each.startswith(word) for each in known)
+    ):
+        return word
+    return next(iter(get_close_matches(word, known, n=1, cutoff=0.82)), word)
 
 
 def _words(text: str) -> list[str]:
@@ -64,49 +185,64 @@ def _group(kind: str, entries: list[Entry]) -> dict[str, Any]:
     return {"kind": kind, "entries": entries, "more": 0}
 
 
-def _named(kind: str, words: list[str], names: Iterable[tuple[str, str, str]], path: str) -> dict[str, Any]:
-    """Entries of (key, name, what it is) that hold every word, at the beginning of one of theirs."""
+def _named(kind: str, words: list[str], items: Iterable[_Item]) -> dict[str, Any]:
+    """Entries of items that hold every word, at the beginning of one of theirs."""
     found = []
-    for key, name, about in names:
-        text = f"{key} {name}".lower()
-        if not all(word in text for word in words):  # most: cheaper than cutting all of them into words
+    for item in items:
+        if not all(word in item.text for word in words):  # most: cheaper than looking at each of their words
             continue
-        own = _words(text)
-        if all(any(one.startswith(word) for one in own) for word in words):
-            found.append((own[: len(words)] != words, len(name), _entry(name, path + quote(key), about)))
-    found.sort(key=lambda entry: (*entry[:2], entry[2]["name"]))
+        named = all(any(one.startswith(word) for one in item.words) for word in words)
+        if named or all(re.search(rf"\b{word}", item.text) for word in words):
+            begins = item.words[: len(words)] == tuple(words)
+            entry = _entry(item.name, item.href, item.about)
+            found.append((not named, not begins, len(item.name), item.name, entry))
+    found.sort(key=itemgetter(0, 1, 2, 3))
     group = _group(kind, [entry for *_, entry in found[:MOST_OF_A_KIND]])
     return group | {"more": len(found) - len(group["entries"])}
 
 
-def _competitions(knowledge: Knowledge, words: list[str]) -> Iterable[tuple[str, str, str]]:
-    """Those that may hold the words: of ten thousand, what they are is said of these alone."""
-    for slug, row in knowledge.competitions.items():
-        text = f"{slug} {row['title']}".lower()
-        if all(word in text for word in words):
-            yield slug, str(row["title"]), ", ".join(str(p) for p in (row["task"], row["year"]) if p)
-
-
-def _statements(rows: Iterable[Any]) -> Iterable[tuple[str, str, str]]:
-    return ((str(row["id"]), str(row["id"]), str(row["statement"])) for row in rows)
+def _statements(rows: Iterable[Any]) -> Iterable[tuple[str, str, str, str]]:
+    for row in rows:
+        yield str(row["id"]), str(row["id"]), str(row["statement"]), str(row.get("source") or "")
 
 
 def _questions(knowledge: Knowledge, q: str, words: list[str]) -> list[Entry]:
     """Pages that answer the text as a whole."""
-    cards = knowledge.cards
+    cards, entries = knowledge.cards, []
+    if _PLAN_ID.fullmatch(q.lower()):
+        entries.append(_entry(f"Plan {q.lower()}", f"/browse/plans/{q.lower()}"))
     gpus = [w for w in q.lower().split() if normal_gpu_name(w) in cards.models or w in cards.devices]
-    rest = " ".join(word for word in words if word not in gpus and word not in _FILLING)
-    entries = []
-    models = knowledge.models.values() if gpus and rest else ()
-    if any(all(word in spelled(row) for word in rest.split()) for row in models):
-        query = urlencode({"q": rest, "gpu": ",".join(gpus)})
-        entries.append(_entry(f"Batch & speed of {rest} on {', '.join(gpus)}", f"/browse/sizing?{query}"))
+    rest = [word for word in words if word not in gpus and word not in _FILLING]
+    models = list(knowledge.models.values()) if gpus and rest else []
+    sizes = [word for word in rest if word.isdigit() and 32 <= int(word) <= 2048][-1:]
+    alike = _matching(models, [word for word in rest if word not in sizes])
+    sized = [row for row in alike if sizes and int(sizes[0]) in (*row.input_sizes, row.default_input_size)]
+    if sized:
+        rest = [word for word in rest if word not in sizes]
+        family = {row.family for row in sized}
+        if len(family) == 1 and family <= set(_words(" ".join(spelled(row) for row in sized))) - set(rest):
+            rest = [*family, *rest]  # others that are called alike are not made for this size
+    if rest and (sized or _matching(models, rest)):
+        asked = {"q": " ".join(rest), "gpu": ",".join(gpus), **({"image_size": sizes[0]} if sized else {})}
+        at = f" at {sizes[0]} px" if sized else ""
+        name = f"Batch & speed of {asked['q']} on {', '.join(gpus)}{at}"
+        entries.append(_entry(name, f"/browse/sizing?{urlencode(asked)}"))
     if len(words) > 3:
         entries.append(_entry("A plan for this text", f"/?{urlencode({'description': q})}"))
     return entries
 
 
-_FILLING = frozenset({"a", "an", "and", "at", "batch", "for", "in", "of", "on", "or", "speed", "the", "vs"})
+def _matching(models: Iterable[CatalogueModel], words: Sequence[str]) -> list[CatalogueModel]:
+    return [row for row in models if words and all(word in spelled(row) for word in words)]
+
+
+_PLAN_ID = re.compile(r"plan-[0-9a-f]{8,}")
+
+_FILLING = frozenset({
+    "a", "an", "and", "at", "batch", "best", "biggest", "can", "do", "does", "fit", "fits", "for", "how", "i",
+    "in", "is", "largest", "many", "of", "on", "or", "px", "samples", "size", "speed", "the", "use", "vs",
+    "what", "which", "with",
+})  # fmt: skip
 
 
 def _runs(database: Database, q: str, words: list[str]) -> list[Entry]:

@@ -8,6 +8,7 @@ from typing import Any
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.pages.run_list import silent_minutes
+from memory_service.services.planning.recommend import cached_plan
 from memory_service.services.runs.runs import run_page
 from memory_service.services.tables.file_formats import TableExport
 from memory_service.services.tables.table_rows import on_the_wire
@@ -22,7 +23,8 @@ MOST_MARKS = 300
 
 
 def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.datetime) -> dict[str, Any]:
-    """`GET /runs/{run_id}` with `curves`, `remarks`, `card` and `silent_minutes`; NotFound.
+    """`GET /runs/{run_id}` with `curves`, `remarks`, `card`, `timetable` (of its plan, where that is kept)
+    and `silent_minutes`; NotFound.
 
     curves    `{"card": [{"minute", "driver_gib", "process_gib", "utilization_percent"}], "epochs": [...],
               "steps": [{"minute", "samples_per_second", "loader_wait_percent"}]}`: samples of the card are at
@@ -36,6 +38,7 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.
     with database.read() as transaction:
         raw = runs.latest_events(transaction.session, page["id"], MOST_RAW)[::-1]
         marks = runs.latest_events(transaction.session, page["id"], MOST_MARKS, marks=True)[::-1]
+    plan = cached_plan(database, page["plan_id"]) if page["plan_id"] else None
     card = knowledge.gpus.get(page["device"]) or knowledge.gpus.get(page["gpu"])
     samples = [
         {"minute": minute, **{name: body.get(field) for name, field in _OF_CARD.items()}}
@@ -62,6 +65,7 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.
             "remarks": [remark for remark in remarks if remark["text"]],
             "card": {"memory_gib": card.memory_gib, "usable_gib": card.usable_gib} if card else None,
             "silent_minutes": silent_minutes(page, raw[-1][2] if raw else None, now),
+            "timetable": (plan or {}).get("timetable") or [],
         }
     )
 

@@ -182,11 +182,11 @@ def _is_number(value: Any) -> bool:
 
 
 def effect_on_plans(
-    database: Database, knowledge: Knowledge, key: str, changes: Mapping[str, Any]
+    database: Database, knowledge: Knowledge, changes: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """`{"of", "plans"}`: how many example plans were made with the changed row, and those that differ:
-    `[{"question", "changes": [{"field", "before", "after"}]}]`."""
-    rows = tuple({**row, **changes} if row["id"] == key else row for row in knowledge.strategies)
+    """`{"of", "plans"}`: how many example plans were made with the changed rows (key -> what changes), and
+    those that differ: `[{"question", "changes": [{"field", "before", "after"}]}]`."""
+    rows = tuple({**row, **changes.get(row["id"], {})} for row in knowledge.strategies)
     if replace(policy_of(rows), steering=frozenset(), changed=frozenset()) == replace(
         knowledge.policy, steering=frozenset(), changed=frozenset()
     ):

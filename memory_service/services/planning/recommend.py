@@ -191,9 +191,15 @@ def question_of(database: Database, plan_id: str) -> Question | None:
     if text is None:
         return None
     fields, minutes_given, mode_limit, *_ = orjson.loads(text)
+    return replace(question_from(fields), minutes_given=minutes_given, mode_limit=mode_limit)
+
+
+def question_from(canonical: Mapping[str, Any]) -> Question:
+    """The question that `Question.canonical` gave this of."""
+    fields = dict(canonical)
     fields |= {name: tuple(fields[name]) for name in ("gpus", "plan_for") if name in fields}
     fields["done"] = tuple(Done(**each) for each in fields.get("done", ()))
-    return Question(**fields, minutes_given=minutes_given, mode_limit=mode_limit)
+    return Question(**fields)
 
 
 def known_plan(

@@ -18,7 +18,7 @@ from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge, asker_view, knowledge_of
-from memory_service.services.planning.recommend import cached_plan
+from memory_service.services.planning.recommend import cached_plan, question_of
 from memory_service.services.runs.expectations import expected_rounds, frozen_watch
 from memory_service.services.runs.frozen_prediction import frozen_prediction
 from memory_service.services.runs.next_minutes import next_minutes
@@ -43,6 +43,9 @@ from memory_service.store.engine import is_readable
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
 
+LONGEST_KEPT = 4_000
+"""Characters of a description that is kept with a run."""
+
 
 def begin_run(
     database: Database, start: RunStart | Mapping[str, Any], *, who: str | None = None
@@ -66,6 +69,9 @@ def begin_run(
     # What was asked for may be the short answer: the whole one says which memories it rests on.
     plan = cached_plan(database, reported["plan_id"]) if "plan_id" in reported else None
     plan = plan or brought
+    asked = question_of(database, reported["plan_id"]) if "plan_id" in reported else None
+    if asked is not None and asked.competition is not None:
+        reported.setdefault("competition", asked.competition)
     case = run_case(knowledge, with_plan(knowledge, reported, plan))
     _keep_profile(database, knowledge, case)
     prediction = frozen_prediction(
@@ -76,6 +82,8 @@ def begin_run(
     if prediction["case"] is not None:
         prediction["case"]["reporter"] = reporter_of(who, reported.get("host"))
     watch = frozen_watch(knowledge, case, prediction, plan) | {"reporter": reporter_of(who, None)}
+    if asked is not None and len(asked.description or "") <= LONGEST_KEPT:
+        watch["question"] = asked.canonical()  # for the plan's page, once its answer is forgotten
     advice = advised(knowledge, case, plan)
     try:
         with database.write_untracked() as transaction:

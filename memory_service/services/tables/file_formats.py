@@ -18,7 +18,9 @@ from memory_service.schemas.lists import FORMATS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FORMATS", "MEDIA_TYPES", "TableExport", "defused", "flat", "in_format"]
+__all__ = [
+    "FORMATS", "MEDIA_TYPES", "TableExport", "defused", "exported_cell", "flat", "in_format", "undefused",
+]  # fmt: skip
 
 MEDIA_TYPES: Mapping[str, str] = {
     "csv": "text/csv; charset=utf-8",
@@ -80,6 +82,17 @@ def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def defused(cell: Any) -> Any:
     """A text that no spreadsheet takes for a formula (a leading apostrophe); other values as they are."""
     return "'" + cell if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+
+
+def undefused(cell: str) -> str:
+    """A text as it was before `defused`."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
+
+
+def exported_cell(value: Any) -> str:
+    """A value as a cell of CSV has it."""
+    cell = _cell(value)
+    return "" if cell is None else str(cell)
 
 
 def flat(value: Any) -> Any:

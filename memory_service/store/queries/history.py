@@ -51,6 +51,15 @@ def entry(session: ReadSession, table: str, row: str, entry_id: int) -> History 
     return session.scalars(query).one_or_none()
 
 
+def of_change(session: ReadSession, entry_id: int) -> list[History]:
+    """The entries that were written with this one, in order: one transaction has one time."""
+    one = select(History.at, History.who, History.why).where(History.id == entry_id).subquery()
+    query = select(History).join(
+        one, (History.at == one.c.at) & (History.who == one.c.who) & (History.why == one.c.why)
+    )
+    return list(session.scalars(query.order_by(History.id)))
+
+
 def after_version(session: ReadSession, table: str, row: str, version: int) -> History | None:
     """The first entry after a version of a row; its `before` is the row at that version."""
     query = select(History).where(History.table == table, History.row == row, History.version > version)

@@ -14,6 +14,7 @@ from memory_service.domain.planning.explanation.plan_text import plan_markdown, 
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.ask import ask_page, ask_script, understood
 from memory_service.services.pages.choose import choose_page
+from memory_service.services.pages.plans import runs_of_plan
 from memory_service.services.pages.run_list import runs_page
 from memory_service.web.charts.ask import quality_over_minutes
 from memory_service.web.site import HEADERS, MOST_PLAIN, Form, Here, Pages, answer, query_of, see, url_of
@@ -30,6 +31,7 @@ def ask(request: Request) -> Response:
     if not query:
         data["now"] = runs_page(database, {"limit": "5"}, dt.datetime.now(dt.UTC))
     plan = data["plan"]
+    data["followed"] = runs_of_plan(database, plan["plan_id"]) if plan else []
     status = data.pop("status", 200)
     url = f"{str(request.base_url).rstrip('/')}/recommend"
     short = len(query.get("description", "")) <= MOST_PLAIN

@@ -11,7 +11,7 @@ from memory_service.services.pages import knowledge
 from memory_service.services.pages.accuracy import accuracy_page, accuracy_table
 from memory_service.services.pages.competitions import competition_map, competition_page, competitions_page
 from memory_service.services.pages.conflicts import conflict_list_page, conflict_page, conflicts_table
-from memory_service.services.pages.find import find_page
+from memory_service.services.pages.find import find_page, settings_page
 from memory_service.services.pages.knowledge import source_page, techniques_page
 from memory_service.services.pages.sizing import sizing_page, sizing_table
 from memory_service.services.pages.sizing_one_model import sizing_case_page
@@ -73,6 +73,7 @@ for _table in ("competitions", "models", "patterns", "solutions", "strategies"):
     router.files(f"/browse/{_table}", _table)
 
 _page("/browse/find", "find.html", "Search", find_page)
+_page("/browse/settings", "settings.html", "Settings", settings_page)
 _page("/browse/techniques", "techniques.html", "Techniques", techniques_page)
 _page("/browse/accuracy", "accuracy/page.html", "Accuracy", accuracy_page, _accuracy_charts)
 _page("/browse/competitions", "competitions/list.html", "Competitions", competitions_page)

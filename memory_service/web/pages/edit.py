@@ -1,4 +1,4 @@
-"""Correcting a row: a form, the difference, a reason; and taking a change back."""
+"""Correcting rows, in a form or in a table brought back: the difference, a reason; taking a change back."""
 
 import json
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from memory_service.api.security.auth_middleware import signed
 from memory_service.api.service import database_of, service_of
-from memory_service.errors import InvalidInput, Moved, wrong_value
-from memory_service.services.editorial.curation import correct_row, reason_given, undo
+from memory_service.errors import Conflict, InvalidInput, Moved, wrong_value
+from memory_service.services.editorial.curation import correct_row, reason_given, undo, undo_together
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages import edit as corrections
 from memory_service.services.pages.strategies import effect_on_plans
@@ -19,6 +19,7 @@ from memory_service.web.site import KEPT, Form, Pages, answer, see
 from memory_service.web.text import plain, title_of
 
 router = Pages()
+router.files("/browse/claims", "claims")
 
 
 @router.page("/browse/edit/{table}/{key:path}")
@@ -41,7 +42,7 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
         if form.get("step") != "save":
             looked, effect = corrections.seen(page["row"], changes), None
             if table == "strategies" and changes:
-                effect = effect_on_plans(database, knowledge_of(database), key, changes)
+                effect = effect_on_plans(database, knowledge_of(database), {key: changes})
             return _form(request, table, key, form, looked=looked, effect=effect)
         correct_row(
             database,
@@ -69,14 +70,66 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
 @router.form("/browse/undo/{table}/{key:path}")
 def undone(request: Request, table: str, key: str, form: Form) -> Response:
     """Undo one change of a row's history."""
-    entry = form.get("entry", "")
-    if not entry.isascii() or not entry.isdigit() or len(entry) > 18:
-        raise wrong_value("entry", "is no number", entry, detail="entry must be the number of a change")
+    entry = entry_number(form.get("entry", ""))
     where = corrections.page_of(table)
     encoder = service_of(request).preparation.encoder
-    row = undo(database_of(request), table, key, int(entry), encoder=encoder, who=_named(request, form))
+    row = undo(database_of(request), table, key, entry, encoder=encoder, who=_named(request, form))
     back = where.rstrip("/") if row is None else where + quote(key, safe="/@+:")
     return see(f"{back}?saved=undone" if row is not None else back)
+
+
+@router.page("/browse/import/{table}")
+def table_back(request: Request, table: str) -> Response:
+    return _import(request, corrections.import_page(database_of(request), table))
+
+
+@router.form("/browse/import/{table}")
+def brought_back(request: Request, table: str, form: Form) -> Response:
+    """Show what a table that was edited elsewhere would change, or store it (`step=save`)."""
+    database, text, saving = database_of(request), form.get("text", ""), form.get("step") == "save"
+    try:
+        if saving:
+            number = corrections.apply_import(
+                database, table, text, form.get("seen", ""), encoder=service_of(request).preparation.encoder,
+                who=_named(request, form), why=reason_given(form.get("why")),
+            )  # fmt: skip
+            return see(f"/browse/changes/{number}")
+        return _import(request, corrections.import_page(database, table, text), form)
+    except (InvalidInput, Conflict) as refusal:
+        page = corrections.import_page(database, table, text if saving else None)
+        return _import(request, page, form, refusal.status, refusal.detail)
+
+
+def _import(
+    request: Request, page: dict[str, Any], form: Mapping[str, str] = corrections.EMPTY, status: int = 200,
+    refused: str | None = None,
+) -> Response:  # fmt: skip
+    back = corrections.page_of(page["table"]).rstrip("/")
+    headers = KEPT if request.method == "POST" else None
+    return answer(
+        request, "import.html", page, title=f"Import {page['table']}", status=status, headers=headers,
+        back=back, form=form, refused=refused,
+    )  # fmt: skip
+
+
+@router.page("/browse/changes/{number}")
+def change(request: Request, number: str) -> Response:
+    page = corrections.change_page(database_of(request), entry_number(number))
+    return answer(request, "change.html", page, title=f"Change {number}")
+
+
+@router.form("/browse/changes/{number}")
+def all_undone(request: Request, number: str, form: Form) -> Response:
+    """Undo all of a change."""
+    encoder, who = service_of(request).preparation.encoder, _named(request, form)
+    undo_together(database_of(request), entry_number(number), encoder=encoder, who=who)
+    return see(f"/browse/changes/{number}")
+
+
+def entry_number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise wrong_value("entry", "is no number", text[:80], detail="entry must be the number of a change")
+    return int(text)
 
 
 def _form(

@@ -1,4 +1,4 @@
-"""Runs: the list that goes on by itself, and one of them."""
+"""Runs: the list that goes on by itself, one of them, and the plan that they followed."""
 
 import datetime as dt
 from functools import partial
@@ -8,15 +8,16 @@ from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.security.auth_middleware import who_of
-from memory_service.api.service import database_of
+from memory_service.api.service import database_of, mode_limit_of
 from memory_service.errors import NotFound
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.choose import compare_page
+from memory_service.services.pages.plans import plan_page, rest_of_run
 from memory_service.services.pages.run_list import runs_page
 from memory_service.services.pages.runs import epochs_table, one_run_page
 from memory_service.services.runs.runs import mark_run
 from memory_service.web.charts import runs as draw
-from memory_service.web.site import Form, Pages, answer, query_of, see, wants_json
+from memory_service.web.site import Form, Pages, answer, query_of, see, url_of, wants_json
 
 STILL = "still"
 """In the query: the page is not to look again by itself."""
@@ -60,6 +61,19 @@ def compare(request: Request) -> Response:
     loss, memory = over("valid_loss", "Validation loss"), over("peak_reserved_gib", "Reserved, GiB")
     charts |= {"loss": loss, "memory": memory}
     return answer(request, "runs/compare.html", data, title="Compare runs", charts=charts)
+
+
+@router.page("/browse/plans/{plan_id}")
+def plan(request: Request, plan_id: str) -> Response:
+    """A plan that was given, with its runs."""
+    data = plan_page(database_of(request), plan_id, dt.datetime.now(dt.UTC), mode_limit_of(request))
+    return answer(request, "plan.html", data, title=f"Plan {plan_id[:40]}", url_of=url_of)
+
+
+@router.get("/browse/runs/{run_id}/rest")
+def rest(request: Request, run_id: str) -> Response:
+    """To the plan of the minutes that the run left."""
+    return see(f"/browse/plans/{rest_of_run(database_of(request), run_id)}")
 
 
 @router.page("/browse/runs/{run_id}")

@@ -38,6 +38,12 @@
     const source = document.getElementById(box.dataset.chart);
     if (!source) return;
     drawn.get(box)?.dispose();
+    if (!box.clientWidth) { // in a tab that is not shown: once it is
+      drawn.delete(box);
+      sizes.observe(box);
+      box.dataset.drawn = "later";
+      return;
+    }
     const option = painted(JSON.parse(source.textContent));
     // On the canvas: a tooltip of HTML would need style attributes, which the page's policy forbids.
     option.tooltip = {
@@ -54,7 +60,10 @@
   };
 
   const sizes = new ResizeObserver((entries) => {
-    for (const { target } of entries) drawn.get(target)?.resize();
+    for (const { target } of entries) {
+      if (drawn.has(target)) drawn.get(target).resize();
+      else if (target.clientWidth) draw(target);
+    }
   });
   const all = () => {
     if (!probe) {

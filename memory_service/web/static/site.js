@@ -27,6 +27,12 @@ document.addEventListener("toggle", ({ target }) => {
   if (shown && target.open) script(document.getElementById(shown.dataset.load));
 }, true);
 
+// A chosen file is read into the field beside it.
+document.addEventListener("change", async ({ target }) => {
+  const into = target.dataset.into && target.files[0] && document.getElementById(target.dataset.into);
+  if (into) into.value = await target.files[0].text();
+});
+
 document.addEventListener("formdata", (event) => {
   if (event.target.method !== "get") return;
   for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name);
@@ -38,7 +44,8 @@ document.addEventListener("click", ({ target }) => {
   const field = fact && document.querySelector(fact.getAttribute("href"));
   if (!field) return;
   for (let box = field.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
-  field.value ||= fact.dataset.fill;
+  if (fact.dataset.over !== undefined || !field.value) field.value = fact.dataset.fill;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
   if (field.name === "n_train") document.getElementById("f-size").value = ""; // the number says it
   field.focus();
 });
