@@ -38,8 +38,8 @@ TURNS, TURNS_OF_ONE_CALLER = 6, 3
 so that what it sends leaves others a turn, and a place among the writers of the database."""
 
 LONG = 12
-"""Requests that worked for so long that they handed their turn on; each has a thread beside `THREADS`. Before,
-two keys that had six schedules made let a third one wait for 92 s."""
+"""Requests that worked for so long that they handed their turn on; each has a thread beside `THREADS`.
+Before, two keys that had six schedules made let a third one wait for 92 s."""
 
 SWITCH_SECONDS = 0.001
 """After which a busy thread hands Python's lock on. With the usual 5 ms the event loop waits 40 ms for eight
