@@ -37,6 +37,10 @@ TURNS, TURNS_OF_ONE_CALLER = 6, 3
 """Of these threads as many answer requests; the other two are for events, keys and health. One key gets half,
 so that what it sends leaves others a turn, and a place among the writers of the database."""
 
+LONG = 12
+"""Requests that worked for so long that they handed their turn on; each has a thread beside `THREADS`.
+Before, two keys that had six schedules made let a third one wait for 92 s."""
+
 SWITCH_SECONDS = 0.001
 """After which a busy thread hands Python's lock on. With the usual 5 ms the event loop waits 40 ms for eight
 of them, again and again: beside four callers who send logs, p99 of another's events was 1.7 s against 0.8."""
@@ -50,7 +54,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         sys.setswitchinterval(SWITCH_SECONDS)
-        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        _threads_beside(0)
         service.preparation.start()
         service.keyring.start()
         if service.keeps_house:
@@ -88,7 +92,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.router.routes.append(by_mcp)
     app.state.routes = [*(route for router in routers for route in router.routes), by_mcp]
     describe(app)
-    app.add_middleware(WorkerTurns, turns=TURNS, of_one_caller=TURNS_OF_ONE_CALLER)
+    app.add_middleware(
+        WorkerTurns, turns=TURNS, of_one_caller=TURNS_OF_ONE_CALLER, long=LONG, on_long=_threads_beside
+    )
     app.add_middleware(CachedPlans, service=service, route=ask.router.routes[0])
     app.add_middleware(ReportedEvents, route=runs.reporting.routes[0])
     settings = service.settings
@@ -101,3 +107,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(Guessing)
     app.add_middleware(Boundary, metrics=service.metrics, shown=refusals.shown)
     return app
+
+
+def _threads_beside(number: int) -> None:
+    """So many threads more: the work of those without a turn waits in none of the others'."""
+    anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS + number

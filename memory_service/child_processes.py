@@ -11,8 +11,9 @@ import resource
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import takewhile
 from multiprocessing.connection import Connection
-from queue import Empty, LifoQueue
 from typing import Any, TypeVar
 
 from memory_service.errors import Unavailable
@@ -26,38 +27,84 @@ class TooCostly(Exception):
     """The work was ended: it took too long, or too much memory."""
 
 
+def _nobody() -> str | None:
+    return None
+
+
 class Workers:
     """Up to `processes` children; up to `waiting` calls wait for one, each for at most `seconds`. A call may
-    take `seconds` and a child `mib` of memory of its own (where the system can limit it)."""
+    take `seconds` and a child `mib` of memory of its own (where the system can limit it).
 
-    def __init__(self, about: str, *, processes: int, waiting: int, seconds: float, mib: int) -> None:
-        self.about, self.seconds, self.mib = about, seconds, mib
-        self._places = threading.BoundedSemaphore(processes + waiting)
-        self._children: LifoQueue[_Child | None] = LifoQueue()
-        for _ in range(processes):
-            self._children.put(None)
+    `caller` names who calls, None where nobody can tell. Each takes one child at a time and half of the
+    places to wait, so that one who fills both leaves the others a child and a place."""
+
+    def __init__(
+        self,
+        about: str,
+        *,
+        processes: int,
+        waiting: int,
+        seconds: float,
+        mib: int,
+        caller: Callable[[], str | None] = _nobody,
+    ) -> None:
+        self.about, self.seconds, self.mib, self.caller = about, seconds, mib, caller
+        self._most_waiting = waiting
+        self._changed = threading.Condition()
+        self._idle: list[_Child | None] = [None] * processes
+        self._working: list[str] = []
+        self._waiting: list[_Call] = []
 
     def run(self, function: Callable[..., Result], *args: Any, **named: Any) -> Result:
         """`function(...)`, with what it raises; both must be importable and picklable. Unavailable where too
         many wait; TooCostly where it was ended."""
-        if not self._places.acquire(blocking=False):
-            raise Unavailable(f"too many wait for {self.about}; ask again in a moment")
+        call = _Call(self.caller())
+        child = self._take(call)
         try:
-            try:
-                child = self._children.get(timeout=self.seconds)
-            except Empty:
-                raise Unavailable(f"{self.about} takes long for others; ask again in a moment") from None
-            try:
-                child = child if child is not None and child.alive() else _Child(self.mib, self.seconds)
-                result: Result = child.call(self.seconds, (function, args, named))
-            except TooCostly:
-                child = None
-                raise
-            finally:
-                self._children.put(child)
-            return result
+            child = child if child is not None and child.alive() else _Child(self.mib, self.seconds)
+            result: Result = child.call(self.seconds, (function, args, named))
+        except TooCostly:
+            child = None
+            raise
         finally:
-            self._places.release()
+            with self._changed:
+                self._idle.append(child)
+                if call.caller is not None:
+                    self._working.remove(call.caller)
+                self._changed.notify_all()
+        return result
+
+    def _take(self, call: "_Call") -> "_Child | None":
+        """An idle child, the last used first; None in the place of one that is yet to be made."""
+        with self._changed:
+            if not self._may_begin(call):
+                self._check_places(call)
+                self._waiting.append(call)
+                try:
+                    if not self._changed.wait_for(lambda: self._may_begin(call), self.seconds):
+                        raise Unavailable(f"{self.about} takes long for others; ask again in a moment")
+                finally:
+                    self._waiting.remove(call)
+            if call.caller is not None:
+                self._working.append(call.caller)
+            return self._idle.pop()
+
+    def _may_begin(self, call: "_Call") -> bool:
+        """Whether a child is there for it and nobody who came before may have that."""
+        if not self._idle or call.caller in self._working:
+            return False
+        before = takewhile(lambda each: each is not call, self._waiting)
+        return all(each.caller in self._working for each in before)
+
+    def _check_places(self, call: "_Call") -> None:
+        own = sum(each.caller == call.caller is not None for each in self._waiting)
+        if len(self._waiting) >= self._most_waiting or (own and 2 * own >= self._most_waiting):
+            raise Unavailable(f"too many wait for {self.about}; ask again in a moment")
+
+
+@dataclass(eq=False, slots=True)
+class _Call:
+    caller: str | None
 
 
 class _Child:

@@ -62,13 +62,46 @@ def test_who_comes_when_too_many_wait_is_told_so_at_once():
     workers.run(len, "")
     asleep = threading.Thread(target=lambda: workers.run(time.sleep, 3))
     asleep.start()
-    while workers._places.acquire(blocking=False):
-        workers._places.release()
+    while workers._idle:
         time.sleep(0.001)
     with pytest.raises(Unavailable, match="too many wait for a sum"):
         workers.run(len, "")
     asleep.join()
     assert workers.run(len, "ab") == 2
+
+
+def test_one_caller_who_fills_the_children_and_the_queue_leaves_others_one_of_each(tmp_path: Path):
+    """Its calls are done one at a time; those of others go between, and none is refused."""
+    of_thread = threading.local()
+    workers = Workers("a sum", processes=2, waiting=4, seconds=60.0, mib=512, caller=lambda: of_thread.name)
+    refused, done = list[str](), list[str]()
+
+    def call(name: str, after: Path) -> None:
+        of_thread.name = name
+        try:
+            workers.run(_wait_for, str(after))
+            done.append(name)
+        except Unavailable:
+            refused.append(name)
+
+    hostile = [threading.Thread(target=call, args=("hostile", tmp_path / "go")) for _ in range(6)]
+    for each in hostile:
+        each.start()
+    while len(refused) < 3:  # one works, two wait
+        time.sleep(0.001)
+    for _ in range(3):
+        call("other", tmp_path)
+    assert done == ["other"] * 3
+    (tmp_path / "go").touch()
+    for each in hostile:
+        each.join()
+    assert refused == ["hostile"] * 3
+    assert done == ["other"] * 3 + ["hostile"] * 3
+
+
+def _wait_for(path: str) -> None:
+    while not Path(path).exists():
+        time.sleep(0.01)
 
 
 def _refuse() -> None:

@@ -22,6 +22,9 @@ _EVENT_STREAM = b"text/event-stream"
 EVERYBODY = ""
 """The name of a caller over open loopback."""
 
+LONG_SECONDS = 0.3
+"""Of a usual answer's time the most; who takes longer makes nobody wait for a turn any more."""
+
 
 class FairShare:
     """ASGI middleware inside the authentication: requests and bytes in progress, of everybody and of each
@@ -126,57 +129,65 @@ class _Usage:
 
 class WorkerTurns:
     """ASGI middleware around the routes: how many requests are worked on at once, of everybody and of one
-    caller. A free turn goes to the waiting caller that holds fewest."""
+    caller. A free turn goes to the waiting caller that holds fewest.
 
-    def __init__(self, app: ASGIApp, turns: int, of_one_caller: int) -> None:
+    A request that has worked for `LONG_SECONDS` hands its turn on and goes on beside the others, up to
+    `long` of them at once: however long some work, nobody waits for their end. It still counts among those of
+    its caller.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        turns: int,
+        of_one_caller: int,
+        long: int = 0,
+        on_long: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """on_long: is told how many work beside the turns, whenever that changes."""
         self.app = app
         self.turns = turns
         self.of_one_caller = of_one_caller
+        self.long = long
+        self.on_long = on_long
         self.held: Counter[str] = Counter()
+        self.beside: Counter[str] = Counter()
         self.waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or is_reserved(scope):
             await self.app(scope, receive, send)
             return
-        caller, taken, holds = caller_of(scope), False, False
-
-        async def take() -> None:
-            nonlocal taken, holds
-            if not taken:
-                taken = True
-                await self._take(caller)
-                holds = True
-
-        def give_back() -> None:
-            nonlocal holds
-            if holds:
-                holds = False
-                self._give_back(caller)
+        turn = _Turn(self, caller_of(scope))
 
         async def until_body() -> Message:
             message = await receive()
             if message["type"] == "http.request" and not message.get("more_body"):
-                await take()
+                await turn.take()
             return message
 
         async def until_answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                give_back()
+                turn.give_back()
             await send(message)
 
         if not takes_body(scope):
-            await take()
+            await turn.take()
         try:
             await self.app(scope, until_body, until_answer)
         finally:
-            give_back()
+            turn.give_back()
 
-    def _most(self, caller: str) -> int:
-        return self.turns if caller == EVERYBODY else self.of_one_caller
+    def _may_take(self, caller: str) -> bool:
+        if self.held.total() >= self.turns:
+            return False
+        beside = 0 if caller == EVERYBODY else self.beside[caller]
+        most = self.turns if caller == EVERYBODY else self.of_one_caller
+        return self.held[caller] + beside < most
 
-    async def _take(self, caller: str) -> None:
-        if self.held.total() < self.turns and self.held[caller] < self._most(caller):
+    async def take(self, caller: str) -> None:
+        """Wait for a turn."""
+        if self._may_take(caller):
             self.held[caller] += 1
             return
         turn = asyncio.get_running_loop().create_future()
@@ -187,18 +198,27 @@ class WorkerTurns:
             if turn.cancelled():
                 self._forget(caller, turn)
             else:
-                self._give_back(caller)
+                self.give_back(caller, self.held)
             raise
 
-    def _give_back(self, caller: str) -> None:
-        self.held[caller] -= 1
-        if self.held[caller] <= 0:
-            del self.held[caller]
-        while self.held.total() < self.turns:
-            able = [each for each in self.waiting if self.held[each] < self._most(each)]
-            if not able:
-                return
-            chosen = min(able, key=self.held.__getitem__)
+    def go_beside(self, caller: str) -> bool:
+        """Hand a turn on and go on without; whether there is room for one more that does."""
+        if self.beside.total() >= self.long:
+            return False
+        self.beside[caller] += 1
+        self.on_long(self.beside.total())
+        self.give_back(caller, self.held)
+        return True
+
+    def give_back(self, caller: str, of: Counter[str]) -> None:
+        """End one of the caller's turns, or of those that work beside them."""
+        of[caller] -= 1
+        if of[caller] <= 0:
+            del of[caller]
+        if of is self.beside:
+            self.on_long(self.beside.total())
+        while able := [each for each in self.waiting if self._may_take(each)]:
+            chosen = min(able, key=lambda each: self.held[each] + self.beside[each])
             turns = self.waiting.pop(chosen)
             turn = turns.popleft()
             if turns:
@@ -208,9 +228,48 @@ class WorkerTurns:
                 turn.set_result(None)
 
     def _forget(self, caller: str, turn: asyncio.Future[None]) -> None:
-        self.waiting[caller].remove(turn)
-        if not self.waiting[caller]:
-            del self.waiting[caller]
+        turns = self.waiting.get(caller, deque[asyncio.Future[None]]())
+        if turn in turns:  # else somebody who gave one back found it cancelled
+            turns.remove(turn)
+            if not turns:
+                del self.waiting[caller]
+
+
+class _Turn:
+    """That of one request."""
+
+    __slots__ = ("caller", "counted", "taken", "timer", "turns")
+
+    def __init__(self, turns: WorkerTurns, caller: str) -> None:
+        self.turns = turns
+        self.caller = caller
+        self.taken = False
+        self.counted: Counter[str] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+
+    async def take(self) -> None:
+        if not self.taken:
+            self.taken = True
+            await self.turns.take(self.caller)
+            self.counted = self.turns.held
+            self._look_later()
+
+    def _look_later(self) -> None:
+        if self.turns.long:
+            self.timer = asyncio.get_running_loop().call_later(LONG_SECONDS, self._go_beside)
+
+    def _go_beside(self) -> None:
+        if self.turns.go_beside(self.caller):
+            self.counted = self.turns.beside
+        else:
+            self._look_later()
+
+    def give_back(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        if self.counted is not None:
+            counted, self.counted = self.counted, None
+            self.turns.give_back(self.caller, counted)
 
 
 def caller_of(scope: Scope) -> str:

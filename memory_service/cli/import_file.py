@@ -63,7 +63,7 @@ def import_rows(
 
 
 OUTCOMES = ("taken", "changed", "there", "refused")
-_SHOWN = ("number", "table", "key", "outcome")
+_SHOWN = ("line", "table", "key", "outcome")
 
 
 def _rows_of(file: Path, why: str | None, database: str | None) -> dict[str, Any]:

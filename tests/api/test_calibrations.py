@@ -19,6 +19,7 @@ from fastapi.testclient import TestClient
 from memory_service.api.routes import calibrations as routes
 from memory_service.app import create_app
 from memory_service.domain.calibration.probes import PRECISIONS, probes
+from memory_service.errors import Conflict
 from memory_service.services.access.keys import create_key
 from memory_service.services.devices import benchmark as benchmarks
 from memory_service.services.devices import calibrations
@@ -410,6 +411,27 @@ def test_what_one_reporter_measured_is_not_moved_by_another_who_contradicts(
     assert client.get(f"/calibrations/{first['id']}").json()["usable"]
     told("key bob", "third", "GPU-of-third", times)
     assert client.get(f"/calibrations/{contradicting['id']}").json()["usable"], "a third agrees"
+
+
+def test_another_key_takes_no_device_its_calibration_or_its_turn(client: TestClient) -> None:
+    database = client.app.state.service.database  # type: ignore[attr-defined]
+    mine, _ = calibrations.accept(database, posted("taken"), who="ada")
+    other = posted("taken", status="failed", why="none", sections={}, missing={})
+    other["fingerprint"] |= {"driver": "999.1"}
+    calibrations.accept(database, other, who="eve")
+    assert mine["usable"]
+    assert client.get(f"/calibrations/{mine['id']}").json()["stale"] == []
+    newer = posted("taken")
+    newer["fingerprint"] |= {"driver": "560.28"}
+    calibrations.accept(database, newer, who="ada")
+    assert client.get(f"/calibrations/{mine['id']}").json()["stale"] == ["driver was 550.54, is 560.28"]
+    stolen, _ = calibrations.accept(database, posted("taken", status="running"), who="eve")
+    assert calibrations.accept(database, posted("taken", status="running"), who="ada")[1]
+    with pytest.raises(Conflict, match="wait until it ends"):
+        calibrations.accept(database, posted("taken", status="running"), who="ada")
+    with pytest.raises(Conflict):
+        calibrations.accept(database, posted("taken", status="running"), who="eve")
+    assert client.get(f"/calibrations/{stolen['id']}").json()["status"] == "failed"
 
 
 def test_others_write_while_a_calibration_is_checked(client: TestClient, monkeypatch: pytest.MonkeyPatch):

@@ -67,3 +67,25 @@ def test_a_key_has_a_limit_of_its_own(limited: TestClient) -> None:
     assert limited.get(f"/plans/{of_others}").status_code == 200
     assert limited.get(f"/plans/{of_others}", headers=headers).status_code == 404
     assert limited.get(f"/plans/{plan['plan_id']}", headers=headers).status_code == 200
+
+
+def test_what_is_left_of_another_s_run_is_planned_within_the_reader_s_limit(limited: TestClient) -> None:
+    database = limited.app.state.service.database  # type: ignore[attr-defined]
+    blind, fresh = (
+        {"Authorization": f"Bearer {create_key(database, name, ['read', 'tell', *more])['key']}"}
+        for name, more in (("blind-reader", ["blind"]), ("reader", []))
+    )
+    plan = limited.post("/recommend", json=ASKED, headers=fresh).json()
+    begun = limited.post(
+        "/runs", json={"plan_id": plan["plan_id"], "competition": ASKED["competition"]}, headers=fresh
+    )
+    path = f"/runs/{begun.json()['run_id']}"
+    at = "2026-01-01T00:00:00Z"
+    event = {"seq": 0, "kind": "epoch", "at": at, "fold": 0, "epoch": 0, "seconds": 30.0, "metric": 0.5}
+    limited.post(f"{path}/events", json={"events": [event]}, headers=fresh)
+    told = limited.get(path, headers=fresh).json()["next_minutes"]
+    assert told["ask"], told
+    for address in (path, f"{path}/verdict"):
+        hidden = limited.get(address, headers=blind).json()["next_minutes"]
+        assert hidden["left"] == pytest.approx(told["left"], abs=0.1)
+        assert (hidden["buys"], hidden["ask"]) == ([], None)

@@ -35,7 +35,7 @@ from memory_service.errors import Forbidden, MemoryServiceError, Unauthorized
 from memory_service.services.access.keyring import Holder, Keyring
 from memory_service.services.access.keys import check_stated
 from memory_service.services.access.quotas import Quotas
-from memory_service.services.knowledge.asker import ASKER, GONE
+from memory_service.services.knowledge.asker import ASKER, GONE, LIMIT
 
 SESSION_COOKIE = "memory_service_session"
 CSRF_HEADER = b"x-csrf-token"
@@ -113,8 +113,9 @@ class Gate:
         if holder is not None:
             _leave(scope, holder, _NONE)
             _check(scope, holder, scopes)
-        limited = mode_limit(scope["state"]["scopes"], self.limit) != "open"
-        if scopes and limited and _shows_winners(scope["path"]):
+        limit = mode_limit(scope["state"]["scopes"], self.limit)
+        LIMIT.set(limit)
+        if scopes and limit != "open" and _shows_winners(scope["path"]):
             raise Forbidden("Mode is limited here: rows of past competitions and what won them are not shown")
         if holder is not None:
             if scope["method"] not in _READING and scopes and "read" not in scopes:

@@ -3,16 +3,18 @@ card, or a calibration that contradicts the sheet or itself, is kept, and teache
 reporter tells the same."""
 
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from math import exp, log
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from memory_service.domain.calibration.calibration import Calibration
 from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.observation import BaselinePrediction, Observation
+
+Row = TypeVar("Row")
 
 MOST_OF_CARD = 1.3
 """A batch whose traced memory is over so many times the card's cannot have run on it."""
@@ -154,6 +156,36 @@ def heard(
         tuple(o for o, lone in zip(every, by_one, strict=True) if not lone),
         tuple(o for o, lone in zip(every, by_one, strict=True) if lone),
     )
+
+
+def heard_rows(
+    rows: Iterable[Row],
+    asker: str | None,
+    *,
+    told_by: Callable[[Row], str],
+    case: Callable[[Row], Hashable],
+    agree: Callable[[Row, Row], bool],
+) -> list[Row]:
+    """The rows that count for whoever asks (None: for all), in their order: what no key told, its own, and
+    those with which another reporter's of the same case agrees."""
+    every = list(rows)
+    told: dict[Hashable, dict[str, deque[Row]]] = {}
+    for row in every if asker is not None else ():
+        told.setdefault(case(row), {}).setdefault(told_by(row), deque(maxlen=MOST_COMPARED)).append(row)
+
+    def counts(row: Row) -> bool:
+        who = told_by(row)
+        if asker is None or not is_key(who) or who == asker:
+            return True
+        others = (some for other, some in told[case(row)].items() if other not in (who, SEVERAL))
+        return who != SEVERAL and any(agree(row, other) for some in others for other in some)
+
+    return [row for row in every if counts(row)]
+
+
+def near_figures(one: float, other: float, ratio: float = SAME_BATCH) -> bool:
+    """Whether two figures over 0 agree within a ratio."""
+    return min(one, other) > 0.0 and _near(one, other, ratio)
 
 
 def calibrations_agree(one: Calibration, other: Calibration) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import ceil, inf
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,11 @@ from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.planner import closest_changes
 from memory_service.domain.planning.request import MOST_MINUTES, Question
 from memory_service.domain.planning.run_seconds import Seconds
+from memory_service.domain.prediction.trust import heard_rows, near_figures
 from memory_service.errors import InvalidInput, wrong_value
 from memory_service.schemas.choose import ChooseRequest, OfferRow
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.asker import still_wanted
+from memory_service.services.knowledge.asker import ASKER, still_wanted
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.request_text import RequestText, read_request_text
@@ -185,17 +187,24 @@ def _named(place: int, offer: Offer) -> Iterator[None]:
 
 
 def _start_ups(database: Database, revision: int) -> Mapping[str, list[float]]:
-    """Device, GPU model or "" (all) -> minutes that boxes took to start, as the latest runs told."""
+    """Device, GPU model or "" (all) -> minutes that boxes took to start, as the latest runs told of which
+    reports count for whoever asks."""
 
-    def read() -> dict[str, list[float]]:
-        found: dict[str, list[float]] = {}
+    def read() -> Sequence[Any]:
         with database.read() as transaction:
-            for device, gpu, minutes in runs.start_ups(transaction.session, MOST_START_UPS):
-                for name in {device, gpu, ""} if 0.0 <= minutes < 1440.0 else ():
-                    found.setdefault(name, []).append(minutes)
-        return found
+            told = runs.start_ups(transaction.session, MOST_START_UPS)
+        return [row for row in told if 0.0 <= row.minutes < 1440.0]
 
-    return database.caches.latest(_start_ups, revision, read)
+    told = heard_rows(
+        database.caches.latest(_start_ups, revision, read), ASKER.get(),
+        told_by=attrgetter("told_by"), case=attrgetter("gpu"),
+        agree=lambda one, other: near_figures(one.minutes, other.minutes),
+    )  # fmt: skip
+    found: dict[str, list[float]] = {}
+    for row in told:
+        for name in {row.device, row.gpu, ""}:
+            found.setdefault(name, []).append(row.minutes)
+    return found
 
 
 def _told_of(knowledge: Knowledge, offer: Offer, told: Mapping[str, list[float]]) -> tuple[list[float], str]:

@@ -209,6 +209,8 @@ def _begun(
     device, _ = devices.keep_device(
         transaction, name, sent.fingerprint, word=posted.word, host=posted.host, seen_at=began, who=who
     )
+    if not devices.told_by_another(transaction, "devices", name, who):
+        _end_those_of_others(transaction, name, who)
     if sent.status == "running":
         refuse_second(transaction, name, sent.fingerprint.uuid)
     row = add_row(
@@ -218,6 +220,14 @@ def _begun(
     )  # fmt: skip
     note(transaction, "calibrations", sent.id, "create", f"of {name}, made elsewhere", who=who)
     return row
+
+
+def _end_those_of_others(transaction: WriteTransaction, name: str, who: str | None) -> None:
+    """What another key says to run on a device stops nobody who told of the device first."""
+    for row in store.active(transaction.session):
+        if row.device == name and devices.told_by_another(transaction, "calibrations", row.id, who):
+            why = "the key that told of the device first measures it"
+            finish(transaction, row, "failed", why, row.heartbeat_at, None, who=SERVICE)
 
 
 def add_row(

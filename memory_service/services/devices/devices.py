@@ -201,8 +201,9 @@ def keep_device(
 
     `fingerprint` None: a device elsewhere, of which nothing is known yet. `seen_at`: when it was like this,
     None = now; an old result says nothing of what the device is today. `who`: for the audit. `looked_at`: it
-    was seen on this host, not told from elsewhere. Conflict when the name belongs to another piece of
-    hardware; InvalidInput when it means a GPU model, or the model is not known.
+    was seen on this host, not told from elsewhere. What another key tells of a device than the one that told
+    first changes nothing of it: who measured it would lose what was measured. Conflict when the name belongs
+    to another piece of hardware; InvalidInput when it means a GPU model, or the model is not known.
     """
     row = store.device(transaction.session, name, to_change=True)
     new = row is None
@@ -215,7 +216,9 @@ def keep_device(
             raise _another_device(name, row, fingerprint)
         sheet = gpu_model_of(transaction, fingerprint)
         row.gpu, row.kind, row.uuid = sheet.slug, fingerprint.kind, fingerprint.uuid
-        seen_at = seen_at or transaction.now
+        seen_at, known = seen_at or transaction.now, row.seen_at is not None
+        if known and not looked_at and told_by_another(transaction, "devices", name, who):
+            return row, new
         if row.seen_at is None or seen_at > row.seen_at - CLOCKS_APART:
             row.fingerprint, row.environment = fingerprint.as_dict(), environment_of(fingerprint)
             row.seen_at = max(seen_at, row.seen_at or seen_at)
@@ -226,6 +229,12 @@ def keep_device(
     elif row.fingerprint != before:
         note(transaction, "devices", name, "update", "seen anew", who=who)
     return row, new
+
+
+def told_by_another(transaction: ReadTransaction, table: str, row: str, who: str | None) -> bool:
+    """Whether another key than this one added a device or calibration. Without a key all is one's own."""
+    first = history.creators(transaction.session, table, [row]).get(row)
+    return who is not None and first not in (None, who, ANONYMOUS, SERVICE)
 
 
 def look_again(database: Database, identify: Callable[[str], Fingerprint], words: list[str]) -> list[str]:

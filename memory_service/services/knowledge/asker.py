@@ -1,13 +1,18 @@
-"""Who asks, which decides whose reports count, and whether they still wait for the answer."""
+"""Who asks, which decides whose reports count and how much memory, and whether they still wait for the
+answer."""
 
 from collections.abc import Callable
 from contextvars import ContextVar
 
+from memory_service.domain.common.vocabulary import Mode
 from memory_service.errors import Unavailable
 
 ASKER: ContextVar[str | None] = ContextVar("asker", default=None)
 """The reporter that the key of a request is (`domain.prediction.trust.reporter_of`); None without a key: on
 the server's own machine all that was told counts."""
+
+LIMIT: ContextVar[Mode] = ContextVar("limit", default="open")
+"""The most that the asker may use of memory of competitions, by the server's settings and the key."""
 
 GONE: ContextVar[Callable[[], bool] | None] = ContextVar("gone", default=None)
 """Whether the caller hung up; None where nobody can tell."""

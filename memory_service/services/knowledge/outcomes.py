@@ -4,6 +4,7 @@ rows of a table are shown with."""
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from sqlalchemy import select
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.planning.option import candidate_of
 from memory_service.domain.planning.policy import policy_of
+from memory_service.domain.prediction.trust import heard_rows
 from memory_service.domain.quality.conditioning import Surprise, points_of_metric, surprises_of
 from memory_service.domain.quality.quality_model import QualityModel, quality_kind
 from memory_service.domain.quality.ranking import Candidate
@@ -19,6 +21,7 @@ from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.services.database.transactions import ReadTransaction
 from memory_service.services.devices.calibrations import with_staleness
 from memory_service.services.devices.gpu_history import with_devices
+from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.tables.table_rows import on_the_wire
 from memory_service.store.queries import outcomes
 from memory_service.store.queries.rows import column
@@ -86,8 +89,13 @@ def outcomes_and_results(
     transaction: ReadTransaction, slug: str, table: str
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """`competition_outcomes`, its best run with how many runs of its model count (`agreeing`), and the points
-    of each model's best run (`domain.quality.conditioning`). table: kind of the data."""
+    of each model's best run (`domain.quality.conditioning`), by the runs that count for whoever asks. table:
+    kind of the data."""
     found = outcomes.latest(transaction.session, f"competition:{slug}", _CONSIDERED)
+    found = heard_rows(
+        found, ASKER.get(), told_by=attrgetter("told_by"), case=lambda row: row.outcome["model"],
+        agree=lambda one, other: _same_score(one.outcome, other.outcome),
+    )  # fmt: skip
     best = best_runs(found).items()
     points = {model: points_of_metric(run.value, run.direction, table) for model, run in best}
     short = _in_short(found)
@@ -208,6 +216,25 @@ def score_of(reported: Mapping[str, Any]) -> float | None:
 def _brief(row: Any) -> dict[str, Any]:
     reported = {name: row.outcome[name] for name in _REPORTED}
     return on_the_wire({"run_id": row.run_id, "ended_at": row.ended_at, **reported})
+
+
+SAME_SCORE = 0.05
+"""Scores of two reporters agree within so much of the larger one."""
+
+
+def heard_runs(rows: Sequence[Any], asker: str | None) -> Sequence[Any]:
+    """Of rows of `store.queries.outcomes.with_metric`, those whose metrics count for whoever asks."""
+    return heard_rows(
+        rows, asker, told_by=attrgetter("told_by"), case=attrgetter("competition", "model"),
+        agree=lambda one, other: _same_score(one.outcome, other.outcome),
+    )  # fmt: skip
+
+
+def _same_score(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    mine, theirs = score_of(one), score_of(other)
+    if mine is None or theirs is None:
+        return False
+    return abs(mine - theirs) <= SAME_SCORE * max(abs(mine), abs(theirs))
 
 
 def _median(reported: Sequence[Mapping[str, Any]], name: str) -> float | None:

@@ -19,13 +19,20 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.model_catalogue import CatalogueModel, resolve_model
 from memory_service.errors import InvalidInput, MemoryServiceError, wrong_value
 from memory_service.resources import NEEDS_TORCH, has_torch
+from memory_service.services.knowledge.asker import ASKER
 
 Made = TypeVar("Made")
 TraceClass = Literal["fp32", "amp"]
 ProfileKey = tuple[str, int, str, bool, bool, bool]
 
-TRACING = Workers("tracing a model", processes=1, waiting=1, seconds=90.0, mib=6_144)
-"""The slowest of timm's take 12 s of a core to themselves, and the libraries as long to be imported."""
+
+def _asker() -> str:
+    return ASKER.get() or ""
+
+
+TRACING = Workers("tracing a model", processes=2, waiting=4, seconds=90.0, mib=6_144, caller=_asker)
+"""The slowest of timm's take 12 s of a core to themselves, and the libraries as long to be imported. A caller
+has one trace at a time, and so have all without a key: the second process begins when somebody else asks."""
 
 SOURCE = "traced on the meta device by measure/trace.py"
 

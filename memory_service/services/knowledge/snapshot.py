@@ -49,7 +49,7 @@ from memory_service.services.knowledge.cards import MOST_NAMES, Cards, cards_of
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.evidence import evidence_rows
 from memory_service.services.knowledge.learned_corrections import Observed, observation_selection, observed
-from memory_service.services.knowledge.outcomes import MOST_RUNS, surprises
+from memory_service.services.knowledge.outcomes import MOST_RUNS, heard_runs, surprises
 from memory_service.services.knowledge.profile_library import ProfileLibrary
 from memory_service.services.knowledge.profiling import (
     may_be_built,
@@ -274,7 +274,10 @@ class _Read:
                     selection = observation_selection(cards, (), self.knowledge.priced)
                     selection = selection.renewed(teaching, by_one)
                 taught = cards.taught(selection)
-                self.views[view] = replace(self.knowledge, cards=taught, observations=teaching)
+                ended = heard_runs(self.knowledge.ended_runs, view)
+                self.views[view] = replace(
+                    self.knowledge, cards=taught, observations=teaching, ended_runs=ended
+                )
             return self.views[view]
 
 
@@ -344,7 +347,8 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
     knowledge = replace(knowledge, written_here=here, ended_runs=ended)
     _log_left_out(left_out, before.left_out)
     posted = {each.told_by for each in calibrated.calibrations} - {""}
-    told = frozenset({o.reporter for o in observations.all if is_key(o.reporter)} | posted)
+    scored = {row.told_by for row in ended if is_key(row.told_by)}
+    told = frozenset({o.reporter for o in observations.all if is_key(o.reporter)} | posted | scored)
     read = prints, rows, calibrated, observations, selection, knowledge, left_out, catalogue
     return _Read(*read, cards_for, told)
 

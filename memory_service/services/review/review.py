@@ -24,13 +24,14 @@ from memory_service.review.findings import SEVERITIES, in_order
 from memory_service.review.source.project import entries_of, project_files
 from memory_service.schemas.review import ReviewQuery
 from memory_service.schemas.validation_errors import checked
+from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.review.sizing import Sizing
 
 if TYPE_CHECKING:  # what sizes by a card is the server's; a review without one needs none of it
     from memory_service.services.database.transactions import Database
     from memory_service.services.knowledge.snapshot import Knowledge
 
-_REVIEWING = Workers("a review", processes=2, waiting=2, seconds=10.0, mib=1_024)
+_REVIEWING = Workers("a review", processes=2, waiting=4, seconds=10.0, mib=1_024, caller=ASKER.get)
 
 
 def review_script(

@@ -12,6 +12,7 @@ from memory_service.domain.planning.request import Done, Question
 from memory_service.domain.portfolio.run_sets import LEAST_GAIN
 from memory_service.errors import MemoryServiceError
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.asker import LIMIT
 from memory_service.services.planning.recommend import cached_plan, question_of, recommend
 
 FACTS = ("given", "plan_id", "status", "model", "best_metric", "total_minutes")
@@ -22,7 +23,8 @@ LEAST_MINUTES = 1.0
 
 
 def next_minutes(database: Database, page: Mapping[str, Any]) -> dict[str, Any] | None:
-    """None where the run has no budget or no minutes are known of it. Asking writes nothing.
+    """None where the run has no budget or no minutes are known of it. Asking writes nothing. A plan that
+    rests on more of memory than the asker may use is not known.
 
     left            minutes of the budget that are not used; used_percent: of the budget
     left_at_end     the same when this run ends as it goes on now
@@ -33,7 +35,8 @@ def next_minutes(database: Database, page: Mapping[str, Any]) -> dict[str, Any] 
     """
     budget, used = page["given"].get("minutes"), _used(page)
     plan_id = page["plan_id"]
-    plan = cached_plan(database, plan_id) if plan_id else None
+    limit = LIMIT.get()
+    plan = cached_plan(database, plan_id, limit) if plan_id else None
     budget = budget or (plan or {}).get("minutes")
     if not budget or used is None:
         return None
@@ -44,7 +47,7 @@ def next_minutes(database: Database, page: Mapping[str, Any]) -> dict[str, Any] 
     out |= {"left_at_end": round(later, 2), "buys": [], "ask": None}
     question = question_of(database, plan_id) if plan is not None else None
     if plan is not None and question is not None and plan["feasible"]:
-        _weigh(database, page, plan, question, at_end, out)
+        _weigh(database, page, plan, question.within(limit), at_end, out)
     return out | {"says": [each.as_dict() for each in _sentences(page, budget, out)]}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from memory_service.api import fair_share
 from memory_service.api.fair_share import WorkerTurns
 from memory_service.services.database.transactions import Database
 
@@ -109,6 +110,38 @@ def test_a_withheld_body_holds_no_turn_and_a_caller_who_leaves_gives_it_back():
         await asyncio.gather(silent, first, second, third, health, return_exceptions=True)
         assert not turns.held
         assert not turns.waiting
+
+    asyncio.run(walk())
+
+
+def test_those_that_work_long_hand_their_turns_on(monkeypatch: pytest.MonkeyPatch):
+    """Two callers fill all turns with work that does not end; a third is worked on all the same."""
+    monkeypatch.setattr(fair_share, "LONG_SECONDS", 0.05)
+
+    async def walk() -> None:
+        working, beside = Working(), list[int]()
+        turns = WorkerTurns(working, turns=2, of_one_caller=1, long=3, on_long=beside.append)
+        asked = [asyncio.create_task(turns(scope_of(key), body(b""), nothing)) for key in "aabb"]
+        await settled()
+        third = asyncio.create_task(turns(scope_of("c"), body(b""), nothing))
+        await settled()
+        assert [name[0] for name in working.running] == ["a", "b"]
+        await asyncio.sleep(0.2)
+        assert [name[0] for name in working.running] == ["a", "b", "c"], "not a second one of a or b"
+        assert beside == [1, 2, 3]
+        asked += [asyncio.create_task(turns(scope_of(key), body(b""), nothing)) for key in "def"]
+        await asyncio.sleep(0.2)
+        assert [name[0] for name in working.running[3:]] == ["d", "e"], "there is no room for more beside"
+        working.let_go[working.running[0]].set()
+        await asyncio.sleep(0.2)
+        assert working.running[5][0] == "a", "one of d and e made room; what was worked on of a has ended"
+        for task in (*asked, third):
+            task.cancel()
+        await asyncio.gather(*asked, third, return_exceptions=True)
+        assert not turns.held
+        assert not turns.beside
+        assert not turns.waiting
+        assert beside[-1] == 0
 
     asyncio.run(walk())
 

@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from memory_service.errors import InvalidInput, NotFound
+from memory_service.schemas.choose import ChooseRequest
+from memory_service.schemas.validation_errors import checked
+from memory_service.services.choice.choose import choose_offer
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.asker import ASKER
+from memory_service.services.knowledge.outcomes import outcomes_and_results
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs.observations import conclude
@@ -302,3 +306,58 @@ def test_a_person_confirms_a_run_by_restoring_it(shared: Database) -> None:
     with shared.read() as transaction:
         entries = history.of_row(transaction.session, "runs", page["id"])
     assert "confirmed: I saw it run" in str([entry.why for entry in entries])
+
+
+def test_metrics_that_one_key_alone_reports_move_nobody_else_s_models(shared: Database) -> None:
+    slugs = sorted(slug for slug, row in knowledge_of(shared).competitions.items()
+                   if row["task"] == "image-classification" and row["metric_direction"] == "max")  # fmt: skip
+
+    def ended(who: str, slug: str, model: str, metric: float) -> None:
+        body = case(gpu="a100", model=model, competition=slug)
+        begun, _ = begin_run(shared, body, who=who)
+        finish_run(shared, begun["run_id"], {"status": "completed", "test_metric": metric}, who=who)
+
+    def points(key: str | None) -> dict[str, float]:
+        with asking(key):
+            learned = knowledge_of(shared).quality_without(None).learned
+        return {model: one.points for (_, model), one in learned.items()}
+
+    def reached(key: str) -> dict[str, float]:
+        with asking(key), shared.read() as unit:
+            return outcomes_and_results(unit, slugs[1], "image")[1]
+
+    begin = points("victim")
+    for slug in slugs[1:6]:
+        ended("liar", slug, "resnet18", 0.999)
+        ended("liar", slug, "convnext_base", 0.4)
+    assert points("victim") == begin
+    assert reached("victim") == {}
+    assert len(reached("liar")) == 2
+    assert points("liar") != begin, "its own at once"
+    assert points(None) == points("liar"), "without a key all that was told counts"
+    ended("victim", slugs[1], "resnet18", 0.98)
+    ended("victim", slugs[1], "convnext_base", 0.9)
+    assert len(reached("victim")) == 2, "its own, and the liar's that agrees"
+    assert points("other") == begin, "of one model nothing follows; of the other they do not agree"
+
+
+def test_start_ups_that_one_key_alone_tells_close_no_box_for_others(shared: Database) -> None:
+    asked = {"task": "image", "n_train": 20_000, "deadline_minutes": 120}
+    asked["offers"] = [{"name": "box", "gpu": "p100", "price_per_hour": 1.0}]
+
+    def box(key: str | None) -> dict[str, Any]:
+        with asking(key):
+            return dict(choose_offer(shared, checked(ChooseRequest, asked))["offers"][0])
+
+    def started(who: str, minutes: float) -> None:
+        begun, _ = begin_run(shared, case(gpu="p100", host={"start_up_minutes": minutes}), who=who)
+        finish_run(shared, begun["run_id"], {"status": "completed"}, who=who)
+
+    before = box("victim")
+    for _ in range(6):
+        started("liar", 600)
+    assert box("victim") == before
+    assert not box("liar")["fits"]
+    assert not box(None)["fits"]
+    started("second", 500)
+    assert not box("victim")["fits"], "two keys agree"
