@@ -21,8 +21,8 @@ def import_rows(
         Path,
         typer.Argument(
             metavar="FILE | wandb|mlflow|trackio PATH...",
-            help="CSV or JSON lines: an edited `export` of any table, or facts. Or a tracker, then its folders "
-            "or databases.",
+            help="CSV or JSON lines: an edited `export` of any table, or facts. Or a tracker, then its "
+            "folders or databases.",
         ),
     ],
     paths: Annotated[list[Path] | None, typer.Argument(hidden=True)] = None,

@@ -166,7 +166,7 @@ def _small(paths: tuple[Path | str, ...]) -> np.ndarray:
 def near_copies(paths: Sequence[Path | str], others: Sequence[Path | str]) -> np.ndarray | None:
     """A number for each of `paths`: those of one picture and its near copies (other colours, cut or saved
     anew) have the same. Near are pictures whose gradients differ four times less than those of the tenth
-    nearest one. None where there are hardly any, or where all pictures are alike. `others` are read with them.
+    nearest one. None where there are hardly any, or where all pictures are alike. `others` are read, too.
     """
     if not 2 * NEIGHBOURS < len(paths) <= MOST_COMPARED:
         return None

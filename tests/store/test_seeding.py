@@ -16,6 +16,7 @@ from memory_service.errors import InvalidInput, NotFound
 from memory_service.services.competitions import register as competitions
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
+from memory_service.services.editorial.curation import add_row
 from memory_service.services.editorial.seed_files import FILES
 from memory_service.services.operations import database as databases
 from memory_service.services.tables import table_rows as catalogue
@@ -255,7 +256,7 @@ def test_readiness_seeds_again_only_when_files_changed(
     assert databases.ensure_ready(database, encoder=encoder, seeds=folder).seeded is not None
     assert databases.ensure_ready(database, encoder=encoder, seeds=folder).seeded is None
     assert asked == ["loaded"], "loading an encoder takes seconds"
-    competitions.add_competition(database, competition("new"), encoder=None, who="ada")
+    add_row(database, "competitions", competition("new"), encoder=lambda: None, who="ada")
     databases.ensure_ready(database, encoder=encoder, seeds=folder)
     with database.read() as unit:
         assert set(passages.encoders(unit.session)) == {"hash"}
@@ -268,7 +269,7 @@ def test_what_a_competition_leaves_out_is_read_from_its_text_and_said(database: 
     )
     for name in ("task", "metric", "metric_family", "metric_direction", "n_classes"):
         values.pop(name, None)
-    added = competitions.add_competition(database, values, encoder=None, who="ada")
+    added = add_row(database, "competitions", values, encoder=lambda: None, who="ada")
     read = {
         "task": "image-classification",
         "modality": "image",
@@ -278,7 +279,6 @@ def test_what_a_competition_leaves_out_is_read_from_its_text_and_said(database: 
         "n_classes": 120,
     }
     assert {name: added[name] for name in added["inferred"]} == read
-    said = competitions.add_competition(
-        database, {**values, "slug": "said", "metric": "F1", "n_classes": 7}, encoder=None, who="ada"
-    )
+    other = {**values, "slug": "said", "metric": "F1", "n_classes": 7}
+    said = add_row(database, "competitions", other, encoder=lambda: None, who="ada")
     assert (said["metric"], said["metric_direction"], said["n_classes"]) == ("F1", None, 7)
