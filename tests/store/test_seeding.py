@@ -13,7 +13,6 @@ import pytest
 
 from memory_service import resources
 from memory_service.errors import InvalidInput, NotFound
-from memory_service.services.competitions import register as competitions
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
 from memory_service.services.editorial.curation import add_row
