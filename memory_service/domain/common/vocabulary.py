@@ -31,6 +31,9 @@ TASKS = (
     "graph-classification", "graph-regression",
 )  # fmt: skip
 
+FROM_RANDOM_WEIGHTS = ("tabular", "time-series", "recommendation")
+"""Modalities whose models are trained from random weights anyway."""
+
 FORECASTS = ("time-series-regression",)
 """Tasks whose rows may be series that go on."""
 

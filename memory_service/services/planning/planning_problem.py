@@ -7,7 +7,12 @@ from typing import Any
 
 from memory_service.domain.calibration.registered_device import cores_beside
 from memory_service.domain.common.sentences import Sentence, sentence
-from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of, size_of
+from memory_service.domain.common.vocabulary import (
+    FROM_RANDOM_WEIGHTS,
+    SIZE_TYPICAL_N_TRAIN,
+    modality_of,
+    size_of,
+)
 from memory_service.domain.cost.decoders.packing import check_packing
 from memory_service.domain.cost.multi_gpu import cards_of, check_link, check_sharding
 from memory_service.domain.cost.rates import with_cores
@@ -170,7 +175,7 @@ def _checked_pins(
     most = max(card.memory_gib for card in cards)
     if question.vram_gib is not None and question.vram_gib > 1.1 * most:
         warnings.append(sentence("vram-over-card", asked=question.vram_gib, card=cards[0].name, own=most))
-    if question.weights == "none" and modality_of(task) not in _NO_WEIGHTS:
+    if question.weights == "none" and modality_of(task) not in FROM_RANDOM_WEIGHTS:
         small = " The script trains small networks and kernel methods in place of the model that is priced."
         warnings.append(sentence("no-weights", small=small if task in FROM_RANDOM else ""))
     return replace(question, model=model.name if model else None), warnings
@@ -209,10 +214,6 @@ def _recalled(
         "results": reached,
     }
     return recalled, memory.warnings
-
-
-_NO_WEIGHTS = ("tabular", "time-series", "recommendation")
-"""Modalities whose models are trained from random weights anyway."""
 
 
 def _n_gpus(question: Question) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.optimizers import optimizer_or_adam
 from memory_service.domain.common.sentences import Sentence, sentence
-from memory_service.domain.common.vocabulary import modality_of
+from memory_service.domain.common.vocabulary import FROM_RANDOM_WEIGHTS, modality_of
 from memory_service.domain.cost.boosted_trees import CARD_BYTES
 from memory_service.domain.cost.in_context import context_laws
 from memory_service.domain.cost.multi_gpu import exchange_seconds_of, exchanged_params
@@ -320,6 +320,10 @@ def why_not(all_sets: CandidateSets, unsupported: list[str]) -> Sentence:
     if needed == inf:
         if (passed := model_limit(all_sets)) is not None:
             return sentence("model-limit", model=passed[0].model.name, limit=passed[1])
+        left = {option.model.name for each in all_sets.sets for option in each.table.options}
+        bare = problem.question.weights == "none" and problem.model is None
+        if bare and modality_of(problem.task) not in FROM_RANDOM_WEIGHTS:
+            return sentence("few-without-weights", task=problem.task, models=", ".join(sorted(left)[:3]))
         share = host_share(problem, (option for s in all_sets.sets for option in s.table.options))
         data = {"n_train": problem.n_train, "n_features": problem.n_features}
         if share is not None and share < 1.0:
