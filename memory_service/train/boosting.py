@@ -118,7 +118,11 @@ def boost(
     def one(target: np.ndarray, most: int, reserve: float, place: int) -> tuple[Any, Any, int, bool]:
         nonlocal gains
         how = objective(problem, place) | settings
-        learned, held = ((table.iloc[r], target[r], None) for r in (fit.train_rows, fit.valid_rows))
+        weights = problem.weights
+        learned, held = (
+            (table.iloc[r], target[r], None if weights is None else weights[r])
+            for r in (fit.train_rows, fit.valid_rows)
+        )
         judged = held if len(fit.valid_rows) else None
         asked = len(test) + len(fit.valid_rows)
         model, best, whole = grow(how, learned, judged, most, fit.clock, reserve, patience, asked)

@@ -34,6 +34,7 @@ class Plan(SimpleNamespace):
     RANK, WORLD = 0, 1  # this process among those of several cards
     SERVER, BASELINE, __file__ = None, "", None
     ANSWER, FORM, SCORE, K, LOGS, ABSOLUTE = "labels", "", "", 0, "", False  # see `answers`
+    WEIGHTED = False  # the metric weighs rows by a column
     LEVELS = (0.5,)  # quantiles, one for each value that is predicted
     GRADES = (0, 1)  # what a grade may be, by the training rows
 

@@ -206,8 +206,8 @@ class Loop:
         if len(rows) > MOST_JUDGED:
             drawn = np.random.default_rng(len(rows)).choice(len(rows), MOST_JUDGED, replace=False)
             rows, predictions = rows[drawn], predictions[drawn]
-        if plan.best_thresholds:
-            return -float(self.problem.losses(rows, predictions).mean())  # a score of cuts is noisy
+        if plan.best_thresholds or self.problem.weights is not None:  # a score of cuts is noisy
+            return -float(self.problem.losses(rows, predictions).mean())
         return self.problem.score(self.problem.targets[rows], predictions)
 
     def members(self, folds: list[int]) -> list[str]:
@@ -404,6 +404,7 @@ def problem_of(data: Data) -> Problem:
         cache=state.out_dir,
         levels=list(plan.LEVELS) if loss == "quantile" else [],
         beside=data.beside,
+        weights=data.weights,
     )
 
 

@@ -28,6 +28,7 @@ class Problem:
     cache                 a folder where a member keeps what is dear to make
     levels                of each output the quantile, where the loss is that of quantiles
     beside                of files: a DataFrame of further columns, of all rows and then of the test rows
+    weights               one value a row, 1 in the mean, by which the metric counts it
     """
 
     kind: Literal["classes", "labels", "values"]
@@ -47,14 +48,19 @@ class Problem:
     cache: Path | None = None
     levels: list[float] = field(default_factory=list)
     beside: Any = None
+    weights: np.ndarray | None = None
 
     @property
     def width(self) -> int:
         return len(self.outputs)
 
     def losses(self, rows: np.ndarray, predictions: np.ndarray) -> np.ndarray:
-        """What a fit minimises, of each of these rows: log loss, absolute or squared errors, the deviance of
-        counts or the loss of quantiles."""
+        """What a fit minimises, of each of these rows, times its weight: log loss, absolute or squared
+        errors, the deviance of counts or the loss of quantiles."""
+        found = self._losses(rows, predictions)
+        return found if self.weights is None else found * self.weights[rows]
+
+    def _losses(self, rows: np.ndarray, predictions: np.ndarray) -> np.ndarray:
         truth = self.targets[rows]
         if self.kind == "classes":
             return np.asarray(-np.log(predictions[np.arange(len(truth)), truth].clip(1e-7)))

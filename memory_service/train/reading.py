@@ -37,6 +37,7 @@ class Data:
     strata: np.ndarray | None = None  # numbers a row, where targets are no classes: splits share them alike
     thresholds: list = field(default_factory=list)  # of each fold that is averaged, where classes are cut
     columns: dict[str, str] = field(default_factory=dict)  # of a table: column -> number, code, date ...
+    weights: np.ndarray | None = None  # of each row, where the metric weighs rows by a column
     beside: pd.DataFrame | None = None  # of files: further columns of all rows, then of the test rows
 
     def __post_init__(self) -> None:
@@ -54,6 +55,8 @@ class Data:
 
 
 MISSING = ["", "#N/A", "<NA>", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan"]  # not None
+
+WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
 
 WARNED: set[Path | str] = set()
 FILES: dict[tuple[Path, str], dict[str, Path]] = {}  # of `media_files`
@@ -351,8 +354,21 @@ def table_data(train: pd.DataFrame, test, sample, **more) -> Data:
     more.setdefault("test_ids", (sample if test is None else test).iloc[:, 0].tolist())
     if "groups" not in more:
         more |= {"groups": groups_of(train), "times": times_of(train), "test_times": times_of(test)}
+    more.setdefault("weights", weights_of(train))
     name = str(train.columns[0] if sample is None else sample.columns[0])
     return Data(**({"id_column": name, "ids": train.iloc[:, 0].tolist(), "sample": sample} | more))
+
+
+def weights_of(train: pd.DataFrame) -> np.ndarray | None:
+    """The column of weights, 1 in the mean, where the metric weighs rows."""
+    named = [name for name in train.columns if re.fullmatch(WEIGHTS, str(name), re.IGNORECASE)]
+    if not plan.WEIGHTED or not named:
+        return None
+    weights = as_numbers(train[named[0]]).fillna(0.0).to_numpy()
+    if weights.min() < 0 or weights.sum() <= 0:
+        return None
+    print(f"NOTE: rows count by their {named[0]}", flush=True)
+    return np.asarray(weights / weights.mean())
 
 
 def without_missing(train: pd.DataFrame, known: pd.Series, columns: list[str]) -> pd.DataFrame:

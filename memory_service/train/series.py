@@ -378,6 +378,8 @@ class BoostedLags(Forecaster):
             def turned(rows: np.ndarray, made: Any, column: np.ndarray) -> Any:
                 table, base, ratios = made
                 weight = (base if problem.loss == "absolute" else base**2) if ratios else None
+                if problem.weights is not None:
+                    weight = problem.weights[rows] * (1.0 if weight is None else weight)
                 return table, column[rows] / base if ratios else column[rows] - base, weight
 
             learned = turned(rows, side(rows, origins), columns[:, place])

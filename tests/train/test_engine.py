@@ -354,3 +354,22 @@ def test_members_of_a_mean_are_moved_to_the_quantile(
     assert train(values(), member)[0] < 0.5
     (told,) = submitted()
     assert told == pytest.approx(1.0 + 1.6, abs=0.25)
+
+
+def test_rows_count_by_their_weights_where_the_metric_weighs_them(
+    prepared: Prepare, train: Callable[..., list[float]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One member is good for the few rows that count, the other for the many that do not."""
+    plan = prepared(METRIC="weighted MAE", FOLDS=2, WEIGHTED=True, ABSOLUTE=True)
+    heavy = np.arange(ROWS) % 6 == 0
+    table = pd.DataFrame({"id": range(ROWS), "Weight": np.where(heavy, 100.0, 1.0)})
+    data = values(weights=reading.weights_of(table))
+    assert data.weights is not None
+    assert data.weights.mean() == pytest.approx(1.0)
+    few = Member("few", error=lambda rows: np.where(heavy[rows], 0.01, 0.5), test=1.0)
+    many = Member("many", error=lambda rows: np.where(heavy[rows], 0.6, 0.05), test=2.0)
+    train(data, few, many)
+    assert submitted() == [1.0]
+    assert "count by their Weight" in capsys.readouterr().out
+    plan.WEIGHTED = False
+    assert reading.weights_of(table) is None

@@ -176,6 +176,7 @@ def judged_by(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         "judges_classes": form in ("classes", "cut", "grades"),
         "logs": "" if form != "logs" else "log" if measure.function == "rmse_logs" else "log1p",
         "absolute": absolute,
+        "weighted": answer == "values" and "weighted" in name.lower().split(),
         "k": measure.k,
         "one_cut": measure.function.endswith(("_micro", "_samples")),
         "two_sided": measure.function in ("f1_macro", "f_beta_macro"),
