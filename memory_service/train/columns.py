@@ -122,8 +122,35 @@ def see_split(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) ->
             print(f"NOTE: the test rows are later by {name}: later rows validate", flush=True)
             return
     if groups := new_groups(train, test, kinds):
-        plan.SPLIT, plan.GROUP_BY = "group", groups[0]
-        print(f"NOTE: the test set has other values of {groups[0]}: whole groups validate", flush=True)
+        plan.SPLIT, plan.GROUP_BY = "group", min(groups, key=lambda name: train[name].nunique())
+        print(f"NOTE: the test set has other values of {plan.GROUP_BY}: whole groups validate", flush=True)
+
+
+def groups_without_test_rows(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -> list[str]:
+    """Columns that are no inputs as they stand: the groups of the split, or by time the moments, where the
+    test set has others; and all others of which it has no value. Where one of these holds whole groups of the
+    split, as a school holds pupils, it is that by which is split."""
+    if plan.SPLIT == "time":
+        later = kinds.get(plan.GROUP_BY) == "code"
+        return (
+            [plan.GROUP_BY]
+            if later and not test[plan.GROUP_BY].isin(train[plan.GROUP_BY]).mean() > 0.5
+            else []
+        )
+    if "group" not in plan.SPLIT:
+        return []
+    group, fresh = group_column(train), new_groups(train, test, kinds)
+    others = group in kinds and not test[group].isin(train[group]).mean() > 0.5
+    if others:
+        for name in sorted(fresh, key=lambda each: train[each].nunique()):
+            if name != group and train.groupby(group)[name].nunique().mean() <= 1.1:
+                print(
+                    f"NOTE: the test set has other values of {name}, too, each of whole {group}s", flush=True
+                )
+                plan.GROUP_BY = name
+                break
+    found = [name for name in fresh if kinds[name] != "text"]
+    return [*found, group] if others and group is not None and group not in found else found
 
 
 def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | None) -> Data:
@@ -143,10 +170,7 @@ def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | 
     given = [name for name in train.columns[1:] if name in test.columns and name not in columns]
     kinds = {name: column_kind(train[name]) for name in given}
     see_split(train, test, kinds)
-    group = group_column(train) if "group" in plan.SPLIT else None
-    if plan.SPLIT == "time" and kinds.get(plan.GROUP_BY) == "code":
-        group = plan.GROUP_BY  # later ones are new, too
-    if group in given and not test[group].isin(train[group]).mean() > 0.5:
+    for group in groups_without_test_rows(train, test, kinds):
         numbers = as_numbers(pd.concat([train[group], test[group]]))
         if numbers.isna().any():
             names = sorted({*train[group].dropna().astype(str), *test[group].dropna().astype(str)})

@@ -222,3 +222,21 @@ def test_one_class_alone_still_gives_a_submission_by_balanced_accuracy() -> None
     from memory_service.train.answers import cut_classes
 
     assert cut_classes(np.ones((3, 1)), []).tolist() == [0, 0, 0]
+
+
+def test_new_groups_of_new_groups_are_what_is_split_by(
+    prepared: Prepare, tmp_path: Path, capsys: Any
+) -> None:
+    """Pupils of schools: the test set has other schools, so whole schools validate; no pupil is an input."""
+    plan = prepared(SPLIT="group", GROUP_BY="pupil")
+    pupil = [n // 2 for n in range(ROWS)]
+    table = {"id": range(ROWS), "pupil": pupil, "school": [f"s{each // 6}" for each in pupil]}
+    table |= {"x": [n % 7 / 7 for n in range(ROWS)]}
+    asked = {"id": [1, 2], "pupil": [901, 902], "school": ["new", "other"], "x": [0.5, 0.7]}
+    lay(tmp_path / "data", table | {"y": table["x"]}, asked)
+    data = read()
+    assert plan.GROUP_BY == "school"
+    assert data.groups is not None
+    assert len(set(data.groups)) == 10
+    assert data.columns == {"pupil": "group", "school": "group", "x": "number"}
+    assert "each of whole pupils" in capsys.readouterr().out

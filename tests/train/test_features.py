@@ -88,8 +88,8 @@ def test_inputs_of_networks_are_finite_and_not_far_from_zero() -> None:
 def test_each_kind_of_column_can_be_tried_another_way() -> None:
     found = choices(problem(np.zeros((120, 1))), Choice(), {"size": 2.0, "place": 1.0})
     assert [name for name, _ in found] == [
-        "neighbouring rows", "mean targets", "codes as categories", "dates as days", "parts of dates",
-        "counts of categories", "ratios of the strongest numbers",
+        "neighbouring rows", "mean targets", "codes as categories", "mean targets of codes", "dates as days",
+        "parts of dates", "counts of categories", "ratios of the strongest numbers",
     ]  # fmt: skip
     assert found[-1][1] == {"ratios": (("size", "place"),)}
 
