@@ -236,8 +236,8 @@ def value_table(data: Data, predictions: np.ndarray) -> pd.DataFrame:
         predictions = np.exp(predictions)
     elif plan.FORM == "grades":
         predictions = plan.classes_of(predictions, thresholds_of(data))
-    elif (data.targets >= 0).all():  # amounts and counts: some metrics refuse what is below
-        predictions = predictions.clip(min=0)
+    elif plan.SCORE not in ("spearman", "pearson") and plan.SPLIT != "time" and (data.targets >= 0).all():
+        predictions = predictions.clip(min=0)  # amounts and counts: some metrics refuse what is below
     columns = data.target_columns if data.sample is None else list(data.sample.columns[1:])
     table = pd.DataFrame(predictions, columns=columns)
     table.insert(0, data.id_column, data.test_ids)

@@ -41,12 +41,9 @@ def column_kind(column: pd.Series) -> str:
     slips = int(known.size - (known.astype(str) == "None").sum())
     if pd.api.types.is_numeric_dtype(column) or numbers.notna().sum() > 0.9 * slips > 0:
         whole = numbers.dropna()
-        if (
-            IDS.search(str(column.name).strip())
-            and 20 < whole.nunique() <= len(whole) / 2
-            and (whole % 1 == 0).all()
-        ):
-            return "category"
+        named = IDS.search(str(column.name).strip()) and 2 < whole.nunique() <= len(whole) / 2
+        if named and (whole % 1 == 0).all():
+            return "code"
         if dense(whole) and not LATER.search(str(column.name)):
             return "code"
         few = 2 < whole.nunique() <= min(MOST_CODES, max(20, len(whole) // 10))
@@ -75,7 +72,10 @@ def typed(column: pd.Series, kind: str) -> pd.Series:
         return as_numbers(column)
     if kind == "date":
         return as_days(column)
-    return column.astype(object).where(column.isna(), column.astype(str)).astype(object)
+    texts = column.astype(str)
+    if pd.api.types.is_numeric_dtype(column):  # 5 and 5.0: one missing value makes whole numbers fractions
+        texts = texts.str.replace(r"\.0$", "", regex=True)
+    return column.astype(object).where(column.isna(), texts).astype(object)
 
 
 def predicts_values(train: pd.DataFrame, targets: list[str]) -> bool:
@@ -95,7 +95,8 @@ def new_groups(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
         values, known = train[name].nunique(), test[name].dropna().astype(object).unique()
         several = values >= 5 and len(train) >= 2 * values and len(known)
         if kind == "number":  # measurements are not whole; of a few test rows each may have a new one
-            several = several and len(known) >= 10 and bool((as_numbers(train[name]).dropna() % 1 == 0).all())
+            several = several and len(known) >= 10 and not LATER.search(str(name))
+            several = several and bool((as_numbers(train[name]).dropna() % 1 == 0).all())
         elif kind == "date":
             continue
         if several and pd.Series(known).isin(train[name].astype(object).unique()).mean() < 0.05:
@@ -113,9 +114,9 @@ def see_split(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) ->
     for name, kind in sorted(kinds.items(), key=lambda each: each[1] != "date"):
         if kind == "date":
             later = as_days(test[name]).min() > as_days(train[name]).quantile(0.999)
-        else:  # years, rounds, weeks: several rows a number
-            several = kind == "code" and LATER.search(str(name)) and "group" not in plan.SPLIT
-            several = several and 5 <= train[name].nunique() <= len(train) / 5
+        else:  # years, rounds, weeks, seconds
+            several = kind in ("code", "number") and LATER.search(str(name)) and "group" not in plan.SPLIT
+            several = several and train[name].nunique() >= 5
             later = several and as_numbers(test[name]).min() > as_numbers(train[name]).max()
         if later:
             plan.SPLIT, plan.GROUP_BY = "time", name

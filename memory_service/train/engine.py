@@ -41,6 +41,7 @@ MOST_JUDGED = 20_000  # rows that judge a blend, drawn at random
 LOSSES = 15  # further members in a row that gain nothing: then the run ends
 LEAST_COUNT = 0.02  # of the mean count, that is expected at least
 LEFT_SHARE = 0.6  # of the time that the members leave, for one that was too dear before
+READ_SHARE = 0.2  # of the minutes, for reading files to see which are alike
 TRIAL_SHARE = 0.15  # of the minutes, for choosing features
 
 
@@ -160,6 +161,7 @@ class Loop:
             "test": found.test,
             "memo": np.array(repr(found.memo)),
             "done": found.complete,
+            "split": zlib.crc32(np.asarray(self.rows(fold)[1], np.int64).tobytes()),
         }
         save_result(self.file(member, fold), {**facts, "test_set": self.data.test_set})
 
@@ -170,6 +172,7 @@ class Loop:
             known is None
             or int(known["test_set"]) != self.data.test_set
             or len(known["valid"]) != len(valid_rows)
+            or int(known.get("split", -1)) != zlib.crc32(np.asarray(valid_rows, np.int64).tobytes())
         ):
             return None
         memo = ast.literal_eval(str(known["memo"]))
@@ -531,6 +534,8 @@ def copies_of(problem: Problem) -> np.ndarray | None:
     for member in plan.file_members:
         if member.alike is None or not member.applies(problem):
             continue
+        if member.price(problem) > READ_SHARE * state.seconds_left():  # it reads all files
+            return None
         try:
             groups: np.ndarray | None = member.alike(problem.inputs, problem.test_inputs)
         except Exception as error:

@@ -17,12 +17,15 @@ from memory_service.train.reading import (
     naming_columns,
     read_answers,
     table_data,
+    target_columns,
 )
 
 
 def read_files(train: pd.DataFrame, test, sample) -> Data:
     """The data of pictures or sounds, `inputs` are paths; where groups are to be matched, whole groups
     validate."""
+    given = {*target_columns(train, test, sample), *naming_columns(train), train.columns[0]}
+    given |= {group_column(train)}
     train, columns, targets, outputs = read_answers(train, test, sample)
     asked, more = (sample if test is None else test), dict[str, Any]()
     if plan.ANSWER == "matches":
@@ -32,9 +35,9 @@ def read_files(train: pd.DataFrame, test, sample) -> Data:
             told = f"the sample shows no ids of test images, but {', '.join(sorted(shown)[:5])}"
             raise ValueError(f"{told}: for groups of train.csv plan image-classification")
     more |= {"inputs": files_of("train", train), "test_inputs": files_of("test", asked)}
-    known = {*columns, *naming_columns(train), group_column(train), train.columns[0]}
-    if others := [name for name in train.columns if name in asked.columns and name not in known]:
-        more["beside"] = pd.concat([train[others], asked[others]], ignore_index=True)
+    others = [name for name in train.columns if test is not None and name in test.columns]
+    if others := [name for name in others if name not in given]:
+        more["beside"] = pd.concat([train[others], test[others]], ignore_index=True)
     return table_data(train, test, sample, target_columns=columns, targets=targets, outputs=outputs, **more)
 
 

@@ -97,9 +97,10 @@ def score_map_at_k(targets: np.ndarray, predictions: np.ndarray) -> float:
 
 
 def score_top_k(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """The share of rows whose class is among the K likeliest."""
+    """The share of rows of which a class is among the K likeliest."""
     order = (-predictions).argsort(axis=1)[:, : plan.K]
-    return float((order == targets[:, None]).any(axis=1).mean())
+    hits = np.take_along_axis(targets, order, axis=1) > 0 if targets.ndim == 2 else order == targets[:, None]
+    return float(hits.any(axis=1).mean())
 
 
 def score_f1(targets: np.ndarray, classes: np.ndarray) -> float:

@@ -193,7 +193,9 @@ def near_copies(paths: Sequence[Path | str], others: Sequence[Path | str]) -> np
 
 
 def _read_gradients(problem: Problem, _rows: np.ndarray) -> list[np.ndarray]:
-    return _features(_small((*problem.inputs, *problem.test_inputs)))
+    found = _features(_small((*problem.inputs, *problem.test_inputs)))
+    _small.cache_clear()  # pictures take more room than their features
+    return found
 
 
 def _small_pictures(problem: Problem, rows: np.ndarray) -> tuple[np.ndarray, Augmentation, list[Any]]:

@@ -86,15 +86,20 @@ def with_answers(train: pd.DataFrame, test, sample) -> pd.DataFrame:
     first, asked = train.columns[0], [] if sample is None else list(sample.columns[1:])
     if not asked or test is None or set(asked) & set(train.columns) or set(train.columns) - set(test.columns):
         return train
+    found: dict[str, pd.DataFrame] = {}
     for path in sorted(plan.DATA_DIR.glob("*.csv")):
-        columns = pd.read_csv(path, nrows=0, encoding_errors="replace").columns
-        if path.stem == "sample_submission" or columns[0] != first or not {*asked} <= {*columns}:
+        if not path.is_file() or re.search("submission|sample|baseline|predict|test|oof", path.stem.lower()):
             continue
-        answers = read_table(path.name)
-        if answers is not None and train[first].isin(answers[first]).mean() > 0.5:
-            print(f"NOTE: {', '.join(asked[:5])}: read from {path.name}", flush=True)
-            return train.merge(answers[[first, *asked]].drop_duplicates(first), on=first, how="inner")
-    return train
+        with suppress(Exception):  # it is no table
+            columns = pd.read_csv(path, nrows=0, encoding_errors="replace").columns
+            if columns[0] == first and {*asked} <= {*columns}:
+                found[path.name] = read_table(path.name).drop_duplicates(first)  # type: ignore[union-attr]
+    named = {name: train[first].isin(answers[first]).mean() for name, answers in found.items()}
+    best = max(named, key=lambda name: named[name], default="")
+    if not best or named[best] <= 0.5:
+        return train
+    print(f"NOTE: {', '.join(asked[:5])}: read from {best}", flush=True)
+    return train.merge(found[best][[first, *asked]], on=first, how="inner")
 
 
 def read_table(name: str) -> pd.DataFrame | None:
@@ -326,16 +331,28 @@ def read_values(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[s
 
 
 def levels_of(outputs: list, several: bool) -> list[float]:
-    """The quantile of each: that of the plan, else of several the one that the name says (q0.1, p90), else
-    evenly spread ones; of one the median."""
-    said = [re.search(r"0?[._]\d+|\d+", str(name)) for name in outputs] if several else []
-    found = [float(each[0].replace("_", ".")) if each else 0.0 for each in said]
-    found = [each / 100 if each >= 1 else each for each in found]
-    if found and 0 < min(found) < max(found) < 1:
-        return found
+    """The quantile of each: of several the one that its name ends with (q0.1, p90, q_05, p97.5, q025), else
+    that of the plan, else evenly spread ones; of one that of the plan, else the median."""
+    if several:
+        found = [level_in(str(name)) for name in outputs]
+        if all(0 < level < 1 for level in found) and len(set(found)) == len(found):
+            print(f"NOTE: the quantiles are {', '.join(f'{level:g}' for level in found)}", flush=True)
+            return found
     if plan.K or not several:
         return [plan.K / 1000 if plan.K else 0.5] * len(outputs)
     return [(place + 1) / (len(outputs) + 1) for place in range(len(outputs))]
+
+
+def level_in(name: str) -> float:
+    """The share that the last number of a name tells, as a fraction, in percent or, of three digits,
+    in thousandths; 0 where there is none."""
+    found = re.search(r"(?:(?<!\d)0[._]\d+|\d+(?:\.\d+)?)$", re.sub(r"[^\d]+$", "", name))
+    if found is None:
+        return 0.0
+    text = found[0].replace("_", ".")
+    if "." in text:
+        return float(text) if float(text) < 1 else float(text) / 100
+    return float(text) / (1000 if len(text) >= 3 else 100)
 
 
 def read_answers(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[str], np.ndarray, list]:

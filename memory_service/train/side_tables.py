@@ -1,7 +1,8 @@
 """Tables beside train.csv and test.csv, such as customers.csv or history.csv: what they say of a row's keys.
 
 A table with one row a key is joined as it is; of several rows a key there are counts, means, ranges and
-shares. Of dated rows only those that are earlier than the row's own date count, where some are later.
+shares. Where rows of the table are later than a row of train.csv that has their key, earlier ones alone
+count. A column to predict is taken from no table, and tables called train... or test... are left out.
 """
 
 from __future__ import annotations
@@ -11,22 +12,24 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from memory_service.train.budget import plan
+from memory_service.train.budget import plan, state
 from memory_service.train.reading import as_days, as_numbers, is_dates, read_table
 
 MOST_BYTES = 500_000_000
+MOST_TABLE_ROWS = 1_000_000  # the latest ones of a larger table are read
 MOST_COLUMNS = 40  # of a table, that are summarised
 FEW_VALUES = 12  # of a category, of which each has its share
 RANGES = ("min", "max", "std", "last")
 MOST_KEYS = 2  # by each of which the rows of a table are summarised
-LEAST_KNOWN = 0.3  # of the rows, that have a row in the table
-NOT_DATA = ("train", "test", "sample_submission", "submission", "oof", "test_predictions")
+LEAST_MATCHED = 0.3  # of the rows, that have a row in the table
+JOIN_SHARE = 0.1  # of the minutes: then no further table is joined
+NO_TABLES = ("train", "test", "sample", "submission", "oof")  # how files begin that are none
 
 
 def side_files(folder: Path) -> list[Path]:
     """Each further CSV of the folder that is not too large."""
-    files = [path for path in sorted(folder.glob("*.csv")) if path.stem not in NOT_DATA]
-    files = [path for path in files if not path.stem.lower().startswith(("sample", "submission"))]
+    files = [path for path in sorted(folder.glob("*.csv")) if path.is_file()]
+    files = [path for path in files if not path.stem.lower().startswith(NO_TABLES)]
     return [path for path in files if path.stat().st_size <= MOST_BYTES]
 
 
@@ -34,63 +37,87 @@ def join_side_tables(
     train: pd.DataFrame, test: pd.DataFrame, targets: list[str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The tables with further columns, named "table: column". A table that has a column of another one that
-    was joined is joined by it: items.csv, and by its category categories.csv."""
-    read = {path.stem: read_table(path.name) for path in side_files(plan.DATA_DIR)}
-    left = {name: table for name, table in read.items() if table is not None and len(table)}
+    was joined is joined by it: items.csv, and by its category categories.csv. One that cannot be read or
+    joined costs nothing but itself."""
+    left: dict[str, pd.DataFrame] = {}
+    for path in side_files(plan.DATA_DIR):
+        try:
+            table = read_table(path.name)
+            if table is not None and len(table):
+                left[path.stem] = table.drop(columns=[name for name in targets if name in table.columns])
+        except Exception as error:
+            print(f"NOTE: {path.name} cannot be read: {error!r:.200}", flush=True)
     joined = True
     while left and joined:
         joined = False
         for name, table in list(left.items()):
-            if (found := columns_by_key(train, test, name, table, targets)) is None:
+            if state.elapsed() > JOIN_SHARE * 60 * state.minutes:
+                break
+            try:
+                found = columns_by_key(train, test, name, table)
+            except Exception as error:
+                found = None
+                del left[name]
+                print(f"NOTE: {name}.csv cannot be joined: {error!r:.200}", flush=True)
+            if found is None:
                 continue
             told, columns = found
+            columns = columns[[each for each in columns.columns if each not in train.columns]]
             train = pd.concat([train, columns.iloc[: len(train)].set_axis(train.index)], axis=1)
             test = pd.concat([test, columns.iloc[len(train) :].set_axis(test.index)], axis=1)
             print(f"NOTE: {name}.csv is joined by {told}: {columns.shape[1]} columns", flush=True)
             del left[name]
             joined = True
     for name in left:
-        print(
-            f"NOTE: {name}.csv is not read: no column of it names rows of train.csv and test.csv", flush=True
-        )
+        print(f"NOTE: {name}.csv is not read: no column names rows of both tables, or no time", flush=True)
     return train, test
 
 
 def columns_by_key(
-    train: pd.DataFrame, test: pd.DataFrame, name: str, table: pd.DataFrame, targets: list[str]
+    train: pd.DataFrame, test: pd.DataFrame, name: str, table: pd.DataFrame
 ) -> tuple[str, pd.DataFrame] | None:
     """(the key, columns of all rows of both tables); None where no column names rows of both."""
-    both = pd.concat([train, test], ignore_index=True)
-    names = {str(column).partition(": ")[2] or str(column): column for column in both.columns}
-    shared = {
-        column: names[column] for column in table.columns
-        if column in names and names[column] in train.columns and names[column] in test.columns
-        and column not in targets
-    }  # fmt: skip
-    shared = {mine: own for mine, own in shared.items() if both[own].nunique() > 1}
+    shared = shared_columns(train, test, table)
+    both = pd.concat([train[[*shared.values()]], test[[*shared.values()]]], ignore_index=True)
     others = sorted(shared, key=lambda each: -table[each].nunique())
-    found: list[tuple[bool, list[str]]] = []
+    found: list[tuple[bool, list[str], np.ndarray, np.ndarray]] = []
     for key in [*([list(shared)] if len(shared) > 1 else []), *([column] for column in others)]:
-        once = not table.duplicated(key).any()
+        rows, asked = codes_of(table, both, {column: shared[column] for column in key})
+        known = rows[rows >= 0]
+        once = len(np.unique(known)) == len(known)
         if not once and (len(key) != 1 or is_dates(table[key[0]]) or not names_rows(table[key[0]])):
             continue
-        there = key_of(both, [shared[each] for each in key]).isin(set(key_of(table, key)))
-        in_train, in_test = there.iloc[: len(train)].mean(), there.iloc[len(train) :].mean()
-        if in_test >= max(LEAST_KNOWN, in_train / 2):
-            found.append((once, key))
+        there = np.isin(asked, known) & (asked >= 0)
+        in_train, in_test = there[: len(train)].mean(), there[len(train) :].mean()
+        if in_test >= max(LEAST_MATCHED, in_train / 2):
+            found.append((once, key, rows, asked))
+    if len({column for _, key, *_ in found for column in key}) > 1:  # a table's own id names no row of ours
+        found = [each for each in found if shared[each[1][0]] != train.columns[0] or len(each[1]) > 1]
     found = [each for each in found if each[0]][:1] or found[:MOST_KEYS]
     parts = []
-    for once, key in found:
-        asked = key_of(both, [shared[each] for each in key])
+    for once, key, rows, asked in found:
+        left = table.drop(columns=key)
         if once:
-            columns = [each for each in table.columns if each not in key]
-            part = table.set_index(key_of(table, key))[columns].reindex(asked).add_prefix(f"{name}: ")
+            part = left[rows >= 0].set_index(rows[rows >= 0]).reindex(asked).add_prefix(f"{name}: ")
         else:
             before = f"{name}: " if len(found) == 1 else f"{name} of {key[0]}: "
-            part = summaries(table, key[0], asked, both).add_prefix(before)
+            part = summaries(left, rows, asked, moments_of(train, test), len(train)).add_prefix(before)
         parts.append(part.reset_index(drop=True))
     joined = pd.concat(parts, axis=1) if parts else pd.DataFrame()
-    return (", ".join(" and ".join(key) for _, key in found), joined) if joined.shape[1] else None
+    return (", ".join(" and ".join(key) for _, key, *_ in found), joined) if joined.shape[1] else None
+
+
+def shared_columns(train: pd.DataFrame, test: pd.DataFrame, table: pd.DataFrame) -> dict[str, str]:
+    """Column of the table -> that of train.csv and test.csv which may hold the same names; their own columns
+    before joined ones. Ids that both tables have name other rows in each."""
+    first, own = train.columns[0], [name for name in train.columns if name in test.columns]
+    if first in own and train[first].isin(test[first]).any():
+        own.remove(first)
+    names = {str(name): name for name in own}
+    for name in own:
+        names.setdefault(str(name).partition(": ")[2], name)
+    shared = {column: names[str(column)] for column in table.columns if str(column) in names}
+    return {mine: name for mine, name in shared.items() if train[name].nunique() > 1}
 
 
 def names_rows(column: pd.Series) -> bool:
@@ -100,23 +127,51 @@ def names_rows(column: pd.Series) -> bool:
     return bool(whole and column.nunique() >= 5)
 
 
-def key_of(table: pd.DataFrame, columns: list[str]) -> pd.Series:
-    """One text a row: numbers are the same with and without .0."""
-    parts = [
-        table[column].astype(object).astype(str).str.replace(r"\.0$", "", regex=True) for column in columns
-    ]
-    found = parts[0]
-    for part in parts[1:]:
-        found = found + "\0" + part
-    return found
+def codes_of(
+    table: pd.DataFrame, both: pd.DataFrame, columns: dict[str, str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """A number for each row of the table, and for each row that asks: the same where these columns of both
+    are the same, as numbers, dates or else as texts; -1 where one is missing."""
+    total = np.zeros(len(table) + len(both), dtype=np.int64)
+    for mine, own in columns.items():
+        column = pd.concat([table[mine], both[own]], ignore_index=True)
+        numbers = as_numbers(column)
+        if numbers.notna().sum() == column.notna().sum():  # 0001, 1 and 1.0
+            column = numbers
+        elif is_dates(table[mine]) and is_dates(both[own]):
+            column = as_days(column)
+        else:
+            column = column.where(column.isna(), column.astype(str).str.strip())
+        codes = pd.factorize(column)[0].astype(np.int64)
+        total = np.where((total < 0) | (codes < 0), -1, total * (codes.max() + 2) + codes)
+    return total[: len(table)], total[len(table) :]
 
 
-def summaries(table: pd.DataFrame, key: str, asked: pd.Series, both: pd.DataFrame) -> pd.DataFrame:
-    """What the rows of each key say together; only of earlier rows where rows of the table are later than
-    those that ask, by the first column of dates of both."""
-    rows, groups = table.drop(columns=key), key_of(table, [key])
-    dates = [name for name in rows.columns if is_dates(rows[name])]
-    own = [name for name in both.columns if is_dates(both[name])]
+def moments_of(train: pd.DataFrame, test: pd.DataFrame) -> pd.Series | None:
+    """Days since 1970 of all rows, by the first column of dates of both tables."""
+    for name in train.columns:
+        if name in test.columns and is_dates(train[name]):
+            return as_days(pd.concat([train[name], test[name]], ignore_index=True))
+    return None
+
+
+def summaries(
+    rows: pd.DataFrame, codes: np.ndarray, asked: np.ndarray, then: pd.Series | None, known: int
+) -> pd.DataFrame:
+    """What the rows of each key say together; only of earlier rows where one is later than a row of train.csv
+    that has its key.
+
+    codes, asked   the key of each row of the table, and of each row that asks
+    then           days of the rows that ask; the first `known` of them are those of train.csv
+    """
+    dates = [name for name in rows.columns[:MOST_COLUMNS] if is_dates(rows[name])]
+    when = as_days(rows[dates[0]]) if dates and then is not None else None
+    if len(rows) > MOST_TABLE_ROWS:
+        order = np.arange(len(rows)) if when is None else np.argsort(when.to_numpy(), kind="stable")
+        latest = np.sort(order[-MOST_TABLE_ROWS:])
+        rows, codes = rows.iloc[latest].reset_index(drop=True), codes[latest]
+        when = None if when is None else when.iloc[latest].reset_index(drop=True)
+        print(f"NOTE: the latest {MOST_TABLE_ROWS} rows of it are read", flush=True)
     parts: dict[str, pd.Series] = {}
     for name in rows.columns[:MOST_COLUMNS]:
         column = rows[name]
@@ -125,55 +180,76 @@ def summaries(table: pd.DataFrame, key: str, asked: pd.Series, both: pd.DataFram
         elif as_numbers(column).notna().sum() > 0.9 * column.notna().sum() > 0:
             parts[name] = as_numbers(column)
         elif 1 < column.nunique() <= FEW_VALUES:
-            parts |= {
-                f"{name} {value}": (column == value).astype(float) for value in column.dropna().unique()
-            }
-    numbers = pd.DataFrame(parts, index=rows.index)
-    if dates and own:
-        when, then = as_days(rows[dates[0]]), as_days(both[own[0]])
-        last = when.groupby(groups).max()
-        if (asked.map(last) > then).mean() > 0.05:
-            return before(numbers.drop(columns=dates), groups, when, asked, then)
-    grouped = numbers.groupby(groups)
-    found = {"rows": groups.value_counts()}
-    for name in numbers:
-        found[f"{name} mean"] = grouped[name].mean()
-        if name in rows.columns:
-            found |= {
-                f"{name} {what}": getattr(grouped[name], what)() for what in ("min", "max", "std", "last")
-            }
-            if name not in dates:
-                found[f"{name} sum"] = grouped[name].sum()
-    for name in rows.columns:
+            values = column.dropna().unique()
+            parts |= {f"{name} {value}": (column == value).astype(float) for value in values}
+    numbers = pd.DataFrame(parts, index=rows.index)[codes >= 0]
+    keys, codes_known = codes[codes >= 0], codes >= 0
+    if when is not None and then is not None:
+        last = when[codes_known].groupby(keys).max().reindex(asked[:known]).to_numpy()
+        if (last > then.iloc[:known].to_numpy()).any():
+            moments = when[codes_known]
+            until = lagged(then, moments, known)
+            return before(numbers.drop(columns=dates), keys, moments, asked, then, until)
+    grouped = numbers.groupby(keys)
+    found = {"rows": pd.Series(keys).value_counts()}
+    found |= {f"{name} mean": column for name, column in grouped.mean().items()}
+    whole = [name for name in numbers if name in rows.columns]
+    for what in RANGES:
+        found |= {f"{name} {what}": column for name, column in getattr(grouped[whole], what)().items()}
+    amounts = [name for name in whole if name not in dates]
+    found |= {f"{name} sum": column for name, column in grouped[amounts].sum().items()} if amounts else {}
+    for name in rows.columns[:MOST_COLUMNS]:
         if name not in parts and rows[name].nunique() > FEW_VALUES:
-            found[f"different {name}"] = rows[name].groupby(groups).nunique()
+            found[f"different {name}"] = rows[name][codes_known].groupby(keys).nunique()
     summary = pd.DataFrame(found).reindex(asked)
     summary["rows"] = summary["rows"].fillna(0)
-    if dates and own:
-        for name in dates:
+    for name in dates:
+        if then is not None:
             summary[f"days since {name}"] = then.to_numpy() - summary[f"{name} max"].to_numpy()
-            summary = summary.drop(
-                columns=[f"{name} {what}" for what in ("mean", "min", "max", "std", "last")]
-            )
+        summary = summary.drop(columns=[f"{name} {what}" for what in ("mean", *RANGES)])
     return summary
 
 
+def lagged(then: pd.Series, when: pd.Series, known: int) -> pd.Series:
+    """The moments until which rows of the table are known: where test rows lie behind its end and the last
+    row of train.csv, those of train.csv look back as far as these must, each as far as one drawn of them."""
+    behind = (
+        (then.iloc[known:] - max(when.max(), then.iloc[:known].max())).dropna().clip(lower=0.0).to_numpy()
+    )
+    if not len(behind) or not behind.any():
+        return then
+    drawn = np.random.default_rng(len(then)).choice(behind, known)
+    until = then - np.concatenate([drawn, np.zeros(len(then) - known)])
+    return until.where(until == then, until + 1e-6)  # what happened at that moment is known
+
+
 def before(
-    numbers: pd.DataFrame, groups: pd.Series, when: pd.Series, asked: pd.Series, then: pd.Series
+    numbers: pd.DataFrame,
+    keys: np.ndarray,
+    when: pd.Series,
+    asked: np.ndarray,
+    then: pd.Series,
+    until: pd.Series,
 ) -> pd.DataFrame:
-    """Of the rows of a key that are earlier than the one that asks: how many, their means, the last one."""
-    known = when.notna()
-    order = when[known].sort_values(kind="stable").index
-    grouped, counts = numbers.loc[order].groupby(groups.loc[order]), numbers.loc[order].notna()
-    told = {"rows": grouped.cumcount() + 1.0, "when": when.loc[order]}
+    """Of the rows of a key that are earlier than `until` of the one that asks: how many, their means, the
+    last one, and how long before `then` that was."""
+    dated = when.notna().to_numpy()
+    order = np.flatnonzero(dated)[np.argsort(when.to_numpy()[dated], kind="stable")]
+    codes, ordered = keys[order], numbers.iloc[order]
+    grouped = ordered.groupby(codes)
+    told: dict[str, object] = {"rows": grouped.cumcount().to_numpy() + 1.0, "when": when.to_numpy()[order]}
+    sums, counts = ordered.fillna(0).groupby(codes).cumsum(), ordered.notna().groupby(codes).cumsum()
+    last = grouped.ffill()
     for name in numbers:
-        amount = counts[name].groupby(groups.loc[order]).cumsum()
-        told[f"{name} mean"] = numbers[name].loc[order].fillna(0).groupby(groups.loc[order]).cumsum() / amount
-        told[f"{name} last"] = grouped[name].ffill()
-    left = pd.DataFrame({"key": asked.to_numpy(), "then": then.to_numpy()}).dropna().sort_values("then")
-    right = pd.DataFrame(told).assign(key=groups.loc[order], then=when.loc[order])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            told[f"{name} mean"] = sums[name].to_numpy(float) / counts[name].to_numpy(float)
+        told[f"{name} last"] = last[name].to_numpy()
+    right = pd.DataFrame(told).assign(key=codes, then=when.to_numpy()[order])
+    left = pd.DataFrame({"key": asked, "then": until.to_numpy()}).dropna()
+    left = left[left["key"] >= 0].sort_values("then", kind="stable")
     found = pd.merge_asof(left, right, on="then", by="key", allow_exact_matches=False).set_index(left.index)
-    found["since the last"] = found["then"] - found["when"]
-    found = found.drop(columns=["key", "then", "when"]).reindex(range(len(asked)))
+    found = found.reindex(range(len(asked)))
+    found["since the last"] = then.to_numpy() - found["when"].to_numpy()
+    found = found.drop(columns=["key", "then", "when"])
     found["rows"] = found["rows"].fillna(0.0)
-    return found.replace([np.inf, -np.inf], np.nan)
+    return found

@@ -171,7 +171,7 @@ def _shape(rate: int, wave: np.ndarray, whole: int) -> np.ndarray:
         crossed = np.mean(np.sign(part[1:]) != np.sign(part[:-1]))
         found += [np.log(centre + 20), np.log(spread + 20), np.log(flat), crossed, *np.log(below + 20)]
         found.append(np.log(hertz[spectrum.argmax()] + 20))
-    return np.asarray(found + pitch_of(rate, wave), np.float32)
+    return np.nan_to_num(np.asarray(found + pitch_of(rate, wave), np.float32))
 
 
 def pitch_of(rate: int, wave: np.ndarray, lowest: float = 40.0, highest: float = 4500.0) -> list[float]:
@@ -199,7 +199,8 @@ def pitch_of(rate: int, wave: np.ndarray, lowest: float = 40.0, highest: float =
         lag = float(strong[0]) if len(strong) else float(lags[np.argmax(near)])
         low, mid, high = (like[int(lag) + step] for step in (-1, 0, 1))
         bend = low - 2 * mid + high
-        lag += 0.5 * (low - high) / bend if abs(bend) > 1e-9 else 0.0
+        if mid >= max(low, high) and bend < -1e-9:  # a parabola through a peak
+            lag += float(np.clip(0.5 * (low - high) / bend, -0.5, 0.5))
         octaves.append(np.log2(rate / lag / 440))
         strengths.append(float(mid))
         hertz = np.geomspace(lowest, min(highest, rate / 2.2), 300)

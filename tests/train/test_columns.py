@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from memory_service.services.planning import plan_script
 from memory_service.train import columns, engine, folds, reading, runtime
 from memory_service.train.columns import column_kind, read_frames, typed
 from memory_service.train.features import Choice, choices, features_of
@@ -47,9 +49,9 @@ def test_a_column_is_of_the_kind_that_its_values_show(values: Any, kind: str) ->
     assert column_kind(pd.Series(list(values) * (30 if len(values) < 10 else 1))) == kind
 
 
-def test_whole_numbers_of_an_id_that_repeats_are_names() -> None:
+def test_whole_numbers_of_an_id_that_repeats_may_be_names() -> None:
     values = [7 * (n % 1_200) for n in range(3_000)]
-    assert column_kind(pd.Series(values, name="movie_id")) == "category"
+    assert column_kind(pd.Series(values, name="movie_id")) == "code"
     assert column_kind(pd.Series(values, name="humid")) == "number"
     assert column_kind(pd.Series(range(3_000), name="movie_id")) == "number"
 
@@ -60,6 +62,12 @@ def test_many_whole_numbers_that_leave_none_out_may_be_names() -> None:
     assert column_kind(pd.Series(numbers, name="day")) == "number"
     amounts = [round(1.005**n) for n in numbers]
     assert column_kind(pd.Series(amounts, name="price")) == "number"
+
+
+def test_a_category_of_numbers_is_the_same_where_one_is_missing() -> None:
+    whole, gaps = pd.Series([5, 6, 7]), pd.Series([5, None, 7])
+    assert typed(whole, "category").tolist() == ["5", "6", "7"]
+    assert typed(gaps, "category").dropna().tolist() == ["5", "7"]
 
 
 def test_infinity_and_words_among_numbers_are_missing() -> None:
@@ -230,8 +238,8 @@ def test_new_groups_of_new_groups_are_what_is_split_by(
     """Pupils of schools: the test set has other schools, so whole schools validate; no pupil is an input."""
     plan = prepared(SPLIT="group", GROUP_BY="pupil")
     pupil = [n // 2 for n in range(ROWS)]
-    table = {"id": range(ROWS), "pupil": pupil, "school": [f"s{each // 6}" for each in pupil]}
-    table |= {"x": [n % 7 / 7 for n in range(ROWS)]}
+    school, x = [f"s{each // 6}" for each in pupil], [n % 7 / 7 for n in range(ROWS)]
+    table = {"id": range(ROWS), "pupil": pupil, "school": school, "x": x}
     asked = {"id": [1, 2], "pupil": [901, 902], "school": ["new", "other"], "x": [0.5, 0.7]}
     lay(tmp_path / "data", table | {"y": table["x"]}, asked)
     data = read()
@@ -240,3 +248,47 @@ def test_new_groups_of_new_groups_are_what_is_split_by(
     assert len(set(data.groups)) == 10
     assert data.columns == {"pupil": "group", "school": "group", "x": "number"}
     assert "each of whole pupils" in capsys.readouterr().out
+
+
+def test_large_numbers_that_all_come_later_are_a_time_too(prepared: Prepare, tmp_path: Path) -> None:
+    plan = prepared(SPLIT="random")
+    rows = 4_000
+    moments = [1_700_000_000 + 3600 * (n // 3) for n in range(rows)]
+    table = {"id": range(rows), "timestamp": moments, "x": [n % 7 / 7 for n in range(rows)]}
+    later = [1_800_000_000 + 3600 * n for n in range(20)]
+    lay(tmp_path / "data", table | {"y": table["x"]}, {"id": range(20), "timestamp": later, "x": [0.5] * 20})
+    data = read()
+    assert (plan.SPLIT, plan.GROUP_BY) == ("time", "timestamp")
+    assert data.times is not None
+
+
+@pytest.mark.parametrize(
+    ("names", "levels"),
+    [
+        (["quantile_0.1", "quantile_0.9"], [0.1, 0.9]),
+        (["q_0.05", "q_0.95"], [0.05, 0.95]),
+        (["p2.5", "p97.5"], [0.025, 0.975]),
+        (["p_5", "p_50", "p_95"], [0.05, 0.5, 0.95]),
+        (["q025", "q975"], [0.025, 0.975]),
+        (["sales2024_p10", "sales2024_p90"], [0.1, 0.9]),
+        (["low", "middle", "high"], [0.25, 0.5, 0.75]),
+    ],
+)
+def test_a_column_for_each_quantile_names_it(
+    prepared: Prepare, names: list[str], levels: list[float]
+) -> None:
+    prepared(K=0)
+    assert reading.levels_of(names, several=True) == levels
+
+
+def test_names_of_modules_that_may_share_a_file_are_their_own() -> None:
+    """A script of one file has them all in one place: of two definitions of a name the last would count."""
+    for words in (("columns", "engine"), ("columns", "engine", "inputs", "pictures", "sounds")):
+        defined: dict[str, str] = {}
+        for module in plan_script.with_imports(("answers", "runtime", *words)):
+            for node in ast.parse(Path(reading.__file__).with_name(f"{module}.py").read_text()).body:
+                targets = node.targets if isinstance(node, ast.Assign) else [node]
+                found = [getattr(one, "id", None) or getattr(one, "name", None) for one in targets]
+                found += [one.id for t in targets if isinstance(t, ast.Tuple) for one in t.elts]  # type: ignore[attr-defined]
+                for name in filter(None, found):
+                    assert defined.setdefault(name, module) == module or name in ("log", "plan"), name

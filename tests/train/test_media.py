@@ -310,3 +310,10 @@ def test_near_copies_of_pictures_stay_together(tmp_path: Path):
     assert [groups[n] == groups[n + 1] for n in range(0, 100, 4)] == [True] * 25
     assert len(set(groups)) == 75
     assert pictures.near_copies([path for n, path in enumerate(paths) if n % 4 != 1], []) is None
+
+
+@pytest.mark.parametrize(
+    "wave", [np.sin(np.arange(8000) / 8000 * 50 * np.pi), np.ones(5), np.cumsum(np.ones(8000))]
+)
+def test_a_sound_without_a_tone_has_a_pitch_all_the_same(wave: np.ndarray):
+    assert np.isfinite(sounds.pitch_of(8_000, wave.astype(np.float32))).all()

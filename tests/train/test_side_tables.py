@@ -99,3 +99,87 @@ def test_targets_may_lie_in_a_table_of_their_own(shop: Path) -> None:
     data = read()
     assert data.targets[:, 0].tolist() == pytest.approx(train["spent"].tolist())
     assert data.target_columns == ["spent"]
+
+
+def test_targets_are_taken_from_no_table(shop: Path) -> None:
+    """Neither as they are nor as means of a key, and a table called train_... is none."""
+    train = pd.read_csv(shop / "train.csv")
+    lay(
+        shop,
+        scores=train[["customer", "spent"]].assign(mark=1.5 * np.arange(40)),
+        train_folds=train.assign(fold=1),
+        answers={"id": np.arange(60), "spent": np.arange(60) / 7},
+    )
+    names = [*read().columns]
+    assert "scores: mark mean" in names
+    assert not [name for name in names if "spent" in name or "fold" in name or "answers" in name]
+
+
+def test_a_row_sees_no_later_row_however_few_rows_have_some(shop: Path) -> None:
+    days = ["2023-12-31"] * 20 + ["2024-01-05", "2024-03-05"]
+    lay(
+        shop, returns={"customer": [*range(500, 520), 500, 501], "day": days, "cost": [1.0] * 20 + [9.0, 9.0]}
+    )
+    found = both(read())
+    assert found["returns: rows"][[0, 20, 40]].tolist() == [1.0, 2.0, 2.0]
+    assert found["returns: cost last"][[0, 20, 40]].tolist() == [1.0, 9.0, 9.0]
+
+
+def test_what_is_known_of_training_rows_is_as_old_as_that_of_test_rows(shop: Path) -> None:
+    """The table ends with the training rows: the test rows' last entry is 1 to 20 days old."""
+    days = pd.date_range("2023-11-01", "2024-02-09")
+    visits = pd.MultiIndex.from_product([np.arange(20) + 500, days], names=["customer", "day"]).to_frame()
+    lay(shop, visits=visits.assign(steps=1.5, day=visits["day"].astype(str)))
+    found = both(read())["visits: since the last"]
+    assert found[40:].tolist() == [1.0 + n for n in range(20)]
+    assert 5 < found[:40].mean() < 16
+
+
+def test_keys_are_the_same_with_zeros_and_fractions_and_none_is_none(shop: Path) -> None:
+    train = pd.read_csv(shop / "train.csv")
+    train.loc[0, "customer"] = np.nan
+    train.to_csv(shop / "train.csv", index=False)
+    names = [f"{n:05d}" for n in range(500, 520)]
+    lay(shop, customers={"customer": [*names, None], "age": [*(n + 0.5 for n in range(20)), 999.0]})
+    found = both(read())["customers: age"]
+    assert np.isnan(found[0])
+    assert found[1:].tolist() == [row % 20 + 0.5 for row in range(1, 60)]
+
+
+def test_a_tables_own_id_names_no_row(shop: Path) -> None:
+    lay(
+        shop,
+        calls={"id": np.arange(60), "customer": 519 - np.arange(60) % 20, "minutes": np.arange(60) * 1.0},
+    )
+    columns = both(read())
+    assert columns["calls: rows"].tolist() == [3.0] * 60
+    assert "calls: minutes" not in columns
+
+
+def test_train_s_own_column_goes_before_a_joined_one(shop: Path) -> None:
+    for name in ("train", "test"):
+        table = pd.read_csv(shop / f"{name}.csv")
+        table.assign(town=["a", "b"] * (len(table) // 2)).to_csv(shop / f"{name}.csv", index=False)
+    lay(
+        shop,
+        customers={"customer": np.arange(20) + 500, "town": ["b", "a"] * 10, "age": np.arange(20) * 1.5},
+        towns={"town": ["a", "b"], "people": [10.5, 20.5]},
+    )
+    assert both(read())["towns: people"].tolist() == [10.5, 20.5] * 30
+
+
+def test_a_file_that_is_no_table_costs_nothing(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (shop / "empty.csv").write_text("")
+    (shop / "quote.csv").write_text('customer,note\n500,"never closed\n')
+    (shop / "folder.csv").mkdir()
+    lay(shop, twice={"customer": ["500", "500.0"], "x": [1.5, 2.5]})
+    assert read().columns["customer"]
+    assert "empty.csv cannot be read" in capsys.readouterr().out
+
+
+def test_old_submissions_are_no_answers(shop: Path) -> None:
+    train = pd.read_csv(shop / "train.csv")
+    few = pd.DataFrame({"id": np.arange(30), "spent": 7.5})
+    lay(shop, train=train.drop(columns="spent"), baseline=few, labels=train[["id", "spent"]], old=few,
+        sample_submission={"id": np.arange(40, 60), "spent": [0.0] * 20})  # fmt: skip
+    assert read().targets[:, 0].tolist() == pytest.approx(train["spent"].tolist())
