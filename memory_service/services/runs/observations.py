@@ -31,7 +31,7 @@ from memory_service.errors import NotFound
 from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.knowledge.learned_corrections import observed_profile, with_doubt
-from memory_service.services.knowledge.snapshot import knowledge_at_hand, knowledge_of
+from memory_service.services.knowledge.snapshot import knowledge_at_hand, knowledge_with_traces
 from memory_service.services.runs.outcome_evidence import forget, metric_direction, remember
 from memory_service.services.runs.summaries import events_in
 from memory_service.services.tables.audit import ANONYMOUS, note
@@ -215,7 +215,7 @@ def _judge(database: Database, run: Run) -> Callable[[Observation], Observation]
         return lambda one: one
     known = knowledge_at_hand(database)
     if observed_profile(known.priced, Observation.from_dict(case)) is None:  # traced since
-        known = knowledge_of(database)
+        known = knowledge_with_traces(database)
     return lambda one: with_doubt(known.cards, known.priced, one, run.n_train)
 
 
