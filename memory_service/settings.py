@@ -47,6 +47,13 @@ class Settings(BaseSettings):
     port: Annotated[int, Field(ge=0, le=65_535)] = Field(
         8000, description="Port to listen on; 0 chooses a free one."
     )
+    public_url: Annotated[str, Field(pattern=r"^(https?://[^\s/?#@\"'\\]+/?)?$", max_length=300)] = Field(
+        "",
+        description=(
+            "Address that scripts and commands name: set it behind a proxy, in a container or for a name. "
+            "Empty: this machine's own, as asked."
+        ),
+    )
     embedding_model: str = Field(
         "",
         max_length=4_096,

@@ -8,6 +8,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.error_handlers import NotAcceptable
+from memory_service.api.service import server_of
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.services.planning.plan_script import blend_script, plan_script
 
@@ -50,7 +51,7 @@ def plan_answer(request: Request, body: bytes, form: str, single: bool | None = 
         return body
     plan = orjson.loads(body)
     if form == _SCRIPT:
-        return plan_script(plan, str(request.base_url).rstrip("/"), single=bool(single)).encode()
+        return plan_script(plan, server_of(request), single=bool(single)).encode()
     return (blend_script if form == _BLEND else plan_markdown)(plan).encode()
 
 

@@ -9,6 +9,7 @@ from fastapi import Request
 
 from memory_service.api.idempotency import IdempotentAnswers
 from memory_service.api.metrics import Metrics
+from memory_service.api.security.loopback import server_url
 from memory_service.domain.common.api_keys import mode_limit
 from memory_service.domain.common.vocabulary import Mode
 from memory_service.services.access.keyring import Keyring
@@ -50,6 +51,11 @@ def service_of(request: Request) -> Service:
     """The service of the application that the request came to."""
     service: Service = request.app.state.service
     return service
+
+
+def server_of(request: Request) -> str:
+    """The server's address in scripts and commands, without a slash at the end."""
+    return server_url(request.scope, service_of(request).settings)
 
 
 def mode_limit_of(request: Request) -> Mode:

@@ -86,7 +86,7 @@ def build_server(service: Service) -> Server[Any]:
             near = unknown_name("tool", params.name, tuple(TOOLS))
             raise MCPError(wire.INVALID_PARAMS, near.detail)
         try:
-            caller = caller_of(context)
+            caller = caller_of(context, service.settings)
             caller.check(tool.name, tool.scope)
             arguments = dict(params.arguments or {})
             check_texts(arguments)
@@ -117,7 +117,7 @@ def build_server(service: Service) -> Server[Any]:
         context: _Context, params: wire.ReadResourceRequestParams
     ) -> wire.ReadResourceResult:
         try:
-            caller_of(context).check("resources", "read")
+            caller_of(context, service.settings).check("resources", "read")
             await knowledge_soon(service)
             return await resources.read(service, str(params.uri))
         except MemoryServiceError as error:

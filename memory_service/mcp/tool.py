@@ -10,6 +10,7 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from mcp_types import Tool as ListedTool
 from pydantic import BaseModel
 
+from memory_service.api.security.loopback import server_url
 from memory_service.api.service import Service
 from memory_service.api.time_and_load_limits import HUNG_UP
 from memory_service.domain.common.api_keys import allows, mode_limit
@@ -19,6 +20,7 @@ from memory_service.error_document import problem_of
 from memory_service.errors import Forbidden, MemoryServiceError, Unavailable, wrong_value
 from memory_service.mcp.schemas import takes, unquoted
 from memory_service.services.knowledge.asker import ASKER, GONE, still_wanted
+from memory_service.settings import Settings
 
 Scope = Literal["read", "tell", "edit"]
 
@@ -72,7 +74,7 @@ class Caller:
         return mode_limit(self.scopes or (), service.settings.mode_limit)
 
 
-def caller_of(context: ServerRequestContext[Any, Any]) -> Caller:
+def caller_of(context: ServerRequestContext[Any, Any], settings: Settings) -> Caller:
     """Over HTTP from `api.security.auth_middleware`; over stdio without a key."""
     if context.request is None:
         return Caller()
@@ -80,7 +82,7 @@ def caller_of(context: ServerRequestContext[Any, Any]) -> Caller:
     name = context.request.scope["state"].get("key_name")
     ASKER.set(None if name is None else reporter_of(name, None))
     GONE.set(context.request.scope.get(HUNG_UP))
-    state, address = context.request.scope["state"], str(context.request.base_url).rstrip("/")
+    state, address = context.request.scope["state"], server_url(context.request.scope, settings)
     return Caller(state.get("key_name"), state.get("scopes"), state.get("key_id"), address)
 
 

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from memory_service.api.answers import json_answer
 from memory_service.api.request_body import parse_query_string, raw_body
 from memory_service.api.security.auth_middleware import form_is_signed
-from memory_service.api.service import database_of
+from memory_service.api.service import database_of, server_of
 from memory_service.client.config import DEFAULT_SERVER
 from memory_service.errors import InvalidInput, wrong_value
 from memory_service.schemas.fields import MOST_CHARACTERS
@@ -139,7 +139,7 @@ def answer(
     instead of the request's own)."""
     if wants_json(request):
         return compressed(request, json_answer(data, status))
-    server = str(request.base_url).rstrip("/")
+    server = server_of(request)
     at_server = "" if server == DEFAULT_SERVER else f" --server {server}"
     shown = {"here": here_of(request), "reader": reader_of(request), "at_server": at_server, **view}
     html = rendered(template, data=data, title=title, **shown)

@@ -14,7 +14,7 @@ from memory_service.api.describe import created, files, refusals
 from memory_service.api.request_body import StrictRoute
 from memory_service.api.routes.rows import add_from, list_answer, split_signature, table_query
 from memory_service.api.security.auth_middleware import needs, signed, who_of
-from memory_service.api.service import database_of, service_of
+from memory_service.api.service import database_of, server_of, service_of
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.answers.devices import CardPage, Registered, RegisteredDevice
 from memory_service.schemas.answers.rows import ALONE, CHANGED, PAGES, History
@@ -78,7 +78,7 @@ def add_registration(router: APIRouter) -> None:
         if body.device is not None and body.calibrate is not False:
             needs(request, "admin", "measure a device of the server's host")
         calibrating = service.calibrating if service.settings.calibrate else None
-        server, who = str(request.base_url), who_of(request)
+        server, who = server_of(request), who_of(request)
         shown, new = register_device(
             database_of(request), body.explicit(), calibrating=calibrating, server=server, who=who
         )

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from memory_service.errors import Forbidden
+from memory_service.settings import Settings
 
 Reach = Literal["loopback", "outside"]
 
@@ -58,6 +59,23 @@ def odd_host(scope: Mapping[str, Any]) -> Forbidden | None:
     return Forbidden(f"The Host header {b', '.join(hosts).decode('latin-1')[:200]!r} is no name of a host")
 
 
+def server_url(scope: Mapping[str, Any], settings: Settings) -> str:
+    """The address that scripts and commands name: as set, else as the `Host` says where that is this
+    machine's own name or address, else that of the socket. A caller cannot lead others to another server."""
+    if settings.public_url:
+        return settings.public_url.rstrip("/")
+    scheme, (host, port) = scope.get("scheme", "http"), scope.get("server") or (settings.host, settings.port)
+    asked = next((value for name, value in scope["headers"] if name == b"host"), b"")
+    name = _without_port(asked.decode("latin-1")).lower()
+    if is_loopback(name) or name.strip("[]") in (str(host).lower(), settings.host.lower()):
+        return f"{scheme}://{asked.decode('latin-1')}"
+    named = f"[{host}]" if ":" in str(host) else host
+    return f"{scheme}://{named}" if port in (None, _USUAL_PORTS.get(scheme)) else f"{scheme}://{named}:{port}"
+
+
+_USUAL_PORTS = {"http": 80, "https": 443}
+
+
 @lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Whether a host or address, with brackets or not, is this machine's own."""
@@ -74,11 +92,14 @@ def is_loopback(host: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _names_loopback(host: bytes) -> bool:
-    name = host.decode("latin-1")
+    return is_loopback(_without_port(host.decode("latin-1")))
+
+
+def _without_port(name: str) -> str:
     if not name.endswith("]"):  # an IPv6 address without a port
         before, colon, port = name.rpartition(":")
         name = before if colon and port.isdigit() else name
-    return is_loopback(name)
+    return name
 
 
 @lru_cache(maxsize=1_024)

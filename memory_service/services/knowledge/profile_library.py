@@ -28,12 +28,15 @@ class ProfileLibrary:
                     one architecture cost the same, so they share it
     checkpointed    the same with gradient checkpointing, where it was traced
     sizes           architecture -> the input sizes that were profiled, ascending
+    traces          as traced for runs, (…, with checkpointing): looked up exactly, where nothing above is
+                    known; no option and no other size is priced by them
     """
 
     def __init__(self, profiles: Iterable[Profile]) -> None:
         self.profiles: dict[ProfileKey, Profile] = {}
         self.checkpointed: dict[ProfileKey, Profile] = {}
         self.sizes: dict[str, list[int]] = {}
+        self.traces: dict[tuple[str, int, str, bool], Profile] = {}
         for profile in profiles:
             self.add(profile)
         self._stored = frozenset((*self.profiles, *self.checkpointed))
@@ -47,7 +50,7 @@ class ProfileLibrary:
         """The same but for what was added since of these architectures."""
         new = ProfileLibrary(())
         new._stored, new._bounds = self._stored, self._bounds
-        new._lock, new._interpolated = self._lock, self._interpolated
+        new._lock, new._interpolated, new.traces = self._lock, self._interpolated, self.traces
         for old, now in ((self.profiles, new.profiles), (self.checkpointed, new.checkpointed)):
             now.update((k, v) for k, v in old.items() if k in self._stored or k[0] not in architectures)
         kept = {name for name, *_ in (*new.profiles, *new.checkpointed)}
@@ -64,12 +67,18 @@ class ProfileLibrary:
             sizes.append(profile.input_size)
             sizes.sort()
 
+    def add_trace(self, profile: Profile) -> None:
+        name = architecture_of(profile.model, profile.library)
+        key = (name, profile.input_size, profile.precision, profile.checkpointing)
+        self.traces[key] = replace(profile, model=name)
+
     def sizes_of(self, model: CatalogueModel) -> Sequence[int]:
         """The input sizes that were profiled for the model's architecture, ascending; empty for none."""
         return self.sizes.get(model.architecture, ())
 
     def between(self, name: str, size: int, kind: str, *, checkpointing: bool = False) -> Profile | None:
-        """The profile of an architecture: known, or between two known sizes; None where there is neither."""
+        """The profile of an architecture: known, or between two known sizes, or traced for a run; None where
+        there is none of these."""
         stored = self.checkpointed if checkpointing else self.profiles
         exact = stored.get((name, size, kind))
         if exact is not None:
@@ -77,7 +86,7 @@ class ProfileLibrary:
         sizes = [s for s in self.sizes.get(name, ()) if (name, s, kind) in stored]
         lower, upper = [s for s in sizes if s < size], [s for s in sizes if s > size]
         if not lower or not upper:
-            return None
+            return self.traces.get((name, size, kind, checkpointing))
         return interpolate_profile(stored[name, max(lower), kind], stored[name, min(upper), kind], size)
 
     def plain(self, model: CatalogueModel, size: int, kind: str) -> Profile | None:

@@ -7,6 +7,7 @@ profiles and everything but the cards as they are.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import logging
 import threading
@@ -61,7 +62,7 @@ from memory_service.services.tables.usable_rows import readable, usable
 from memory_service.store.queries import calibrations as device_store
 from memory_service.store.queries import outcomes
 from memory_service.store.queries.fingerprints import devices_fingerprint, fingerprints
-from memory_service.store.queries.rows import all_rows, damaged, written_here
+from memory_service.store.queries.rows import TRACED_FOR_A_RUN, all_rows, damaged, traced_since, written_here
 
 Row = Mapping[str, Any]
 
@@ -287,6 +288,25 @@ def _stored_prints(transaction: ReadTransaction) -> dict[str, Hashable]:
     return {**prints, "devices": devices_fingerprint(transaction.session)}
 
 
+def _traced_since(
+    transaction: ReadTransaction, before: Mapping[str, Any], now: Mapping[str, Any]
+) -> list[dict[str, Any]] | None:
+    """The profiles traced for runs between two fingerprints; None where the catalogue's changed, too."""
+    (number, _, latest), (more, *_) = before.get("profiles", (0, 0, "None")), now["profiles"]
+    if latest == "None":
+        return None
+    found = traced_since(transaction.session, dt.datetime.fromisoformat(latest))
+    return found if found is not None and len(found) == more - number else None
+
+
+def _take(priced: PricedCatalogue, traced: Iterable[Row]) -> tuple[str, ...]:
+    """Those that cannot be used, as `usable` names them."""
+    profiles, left_out = usable("profiles", traced)
+    for profile in profiles:
+        priced.library.add_trace(profile)
+    return left_out
+
+
 def _nothing() -> _Read:
     """What was read before anything was."""
     cards, priced = Cards({}), PricedCatalogue({}, ProfileLibrary(()))
@@ -300,20 +320,30 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
     on_one_thread()
     prints = {**_stored_prints(transaction), "tallies": outcomes.fingerprint(transaction.session)}
     same = {name for name, value in prints.items() if before.prints.get(name) == value}
-    known, left_out, catalogue = before.knowledge, dict(before.left_out), dict(before.catalogue)
+    left_out = dict(before.left_out)
+    if "profiles" not in same and (traced := _traced_since(transaction, before.prints, prints)) is not None:
+        left_out["profiles"] += _take(before.knowledge.priced, traced)
+        same.add("profiles")
+    known, catalogue = before.knowledge, dict(before.catalogue)
     rows = dict(before.rows)
     for name in set(LIGHT_TABLES) - same:
         stored = all_rows(transaction.session, name)
         rows[name], left_out[name] = tuple(readable(stored)), usable(name, stored)[1]
     priced = known.priced
     if not same.issuperset(CATALOGUE):
+        traces: list[Row] = []
         for name in set(CATALOGUE) - same:  # most of the time is that of the profiles, which nobody edits
-            catalogue[name], left_out[name] = usable(name, all_rows(transaction.session, name))
+            stored = all_rows(transaction.session, name)
+            traces += [row for row in stored if row["source"] == TRACED_FOR_A_RUN]
+            catalogue[name], left_out[name] = usable(
+                name, [row for row in stored if row["source"] != TRACED_FOR_A_RUN]
+            )
         models = {model.name: model for model in catalogue["models"]}
         if "profiles" in same:
             priced = known.priced.with_models(models)
         else:
             priced = PricedCatalogue(models, ProfileLibrary(catalogue["profiles"]))
+            left_out["profiles"] += _take(priced, traces)
     calibrated, cards_for = before.calibrated, before.cards_for
     if not same.issuperset(("gpus", "devices")):
         built, left_out["gpus"] = usable("gpus", all_rows(transaction.session, "gpus"))
@@ -423,7 +453,18 @@ class _Latest:
     def _only_runs_ended(database: Database, before: _Read) -> bool:
         """Whoever registered a device or corrected a row finds it in the next answer."""
         with database.read() as transaction:
-            return _stored_prints(transaction).items() <= before.prints.items()
+            now = _stored_prints(transaction)
+            other = {name for name, value in now.items() if before.prints.get(name) != value}
+            return not other or (
+                other == {"profiles"} and _traced_since(transaction, before.prints, now) is not None
+            )
+
+    def read_traces(self, database: Database) -> None:
+        with database.read() as transaction:
+            read = self._read
+            traced = read and _traced_since(transaction, read.prints, _stored_prints(transaction))
+        if read is not None and traced:
+            _take(read.knowledge.priced, traced)
 
 
 def knowledge_of(database: Database) -> Knowledge:
@@ -434,6 +475,13 @@ def knowledge_of(database: Database) -> Knowledge:
 def knowledge_at_hand(database: Database) -> Knowledge:
     """The snapshot of whatever revision was read last, for what hardly ever changes: sheets and profiles."""
     return database.caches.of(_Latest).at_hand or knowledge_of(database)
+
+
+def knowledge_with_traces(database: Database) -> Knowledge:
+    """The snapshot with what was traced since for runs that began in other processes."""
+    known = knowledge_of(database)
+    database.caches.of(_Latest).read_traces(database)
+    return known
 
 
 def asker_view(database: Database) -> str | None:

@@ -149,10 +149,11 @@ def _found(
             return shipped
         kin = architecture_of(name, row.library)
         sizes = [s for s in library.sizes.get(kin, ()) if (kin, s, kind) in library.profiles]
+        known = library.traces.get((kin, size, kind, False))
         if size in sizes or can_take(row, size, sizes):
             known = library.between(kin, size, kind)
-            if known is not None:
-                return known
+        if known is not None:
+            return known
     return _traced(knowledge, name, size, kind, row, budget, saving)
 
 

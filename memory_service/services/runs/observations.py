@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from time import monotonic, sleep, thread_time
 from typing import Any
 
 from sqlalchemy import null
@@ -31,7 +32,7 @@ from memory_service.errors import NotFound
 from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.knowledge.learned_corrections import observed_profile, with_doubt
-from memory_service.services.knowledge.snapshot import knowledge_at_hand, knowledge_of
+from memory_service.services.knowledge.snapshot import knowledge_at_hand, knowledge_with_traces
 from memory_service.services.runs.outcome_evidence import forget, metric_direction, remember
 from memory_service.services.runs.summaries import events_in
 from memory_service.services.tables.audit import ANONYMOUS, note
@@ -45,6 +46,11 @@ _AT_ONCE = 50
 MOST_READ = 100_000
 """Events that a conclusion reads, some 80 MB: of a run with more the latest ones, and as many of the latest
 epochs, folds and notes."""
+
+LONG_SECONDS, RESTS = 0.5, 20.0
+"""A conclusion of so much processor time is drawn again after so many times as long, however often late
+events come: it takes a twentieth of a core."""
+_LOOKS_SECONDS = 0.2
 
 LATE_RATIO, LATE_SECONDS = 1.5, 5.0
 """Epochs that took so much longer than the run itself were reported afterwards."""
@@ -80,48 +86,73 @@ def _latest_events(transaction: ReadTransaction, run_id: str) -> Iterable[tuple[
 
 
 class _Late:
-    """Runs to be concluded again; working: whether a thread of this process does so."""
+    """Runs to be concluded again; working: whether a thread of this process does so.
+
+    resting   run -> when it may be concluded again, after a conclusion that took long
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.working = False
         self.waiting: dict[str, None] = {}
+        self.resting: dict[str, float] = {}
 
-    def next(self) -> str | None:
-        """The next one; None, and the end of the work, where there is none."""
+    def next(self) -> tuple[str | None, float]:
+        """(the next one, 0), or (None, seconds until one may be); (None, 0), and the end of the work, where
+        none waits."""
         with self.lock:
-            run_id = next(iter(self.waiting), None)
-            self.working = run_id is not None
-            if run_id is not None:
-                del self.waiting[run_id]
-        return run_id
+            now = monotonic()
+            self.resting = {run_id: until for run_id, until in self.resting.items() if until > now}
+            found = next((run_id for run_id in self.waiting if run_id not in self.resting), None)
+            if found is not None:
+                del self.waiting[found]
+                return found, 0.0
+            self.working = bool(self.waiting)
+            return None, min((self.resting[run_id] - now for run_id in self.waiting), default=0.0)
+
+    def conclude(self, database: Database, run_id: str) -> None:
+        began = thread_time()
+        try:
+            conclude(database, run_id)
+        finally:
+            if (took := thread_time() - began) >= LONG_SECONDS:
+                with self.lock:
+                    self.resting[run_id] = monotonic() + RESTS * took
 
 
 def conclude_again(database: Database, run_id: str) -> None:
-    """Conclude a run to which events were added after its end. Where another is being concluded again, this
-    one waits for its turn behind the answer: one thread of a process reads such runs, however many events
-    come late to however many."""
+    """Conclude a run to which events were added after its end. Where another is being concluded again, or
+    this one took long a moment ago, it waits for its turn behind the answer: one thread of a process reads
+    such runs, however many events come late to however many."""
     late = database.caches.of(_Late)
     with late.lock:
         late.waiting[run_id] = None
         if late.working:
             return
         late.working = True
-        del late.waiting[run_id]
+    ready, _ = late.next()
     try:
-        conclude(database, run_id)
+        if ready is not None:
+            late.conclude(database, ready)
     finally:
-        if (following := late.next()) is not None:
-            threading.Thread(target=_conclude_waiting, args=(database, late, following), daemon=True).start()
+        with late.lock:
+            late.working = bool(late.waiting)
+            if late.working:
+                threading.Thread(target=_conclude_waiting, args=(database, late), daemon=True).start()
 
 
-def _conclude_waiting(database: Database, late: _Late, run_id: str | None) -> None:
-    while run_id is not None:
+def _conclude_waiting(database: Database, late: _Late) -> None:
+    while True:
+        run_id, seconds = late.next()
+        if run_id is None and seconds <= 0.0:
+            return
+        if run_id is None:
+            sleep(min(seconds, _LOOKS_SECONDS))
+            continue
         try:
-            conclude(database, run_id)
+            late.conclude(database, run_id)
         except Exception:  # noqa: BLE001 - the others wait for their turn
             _log.exception("run %s cannot be concluded again", run_id)
-        run_id = late.next()
 
 
 def conclude(database: Database, run_id: str, run: Run | None = None) -> None:
@@ -215,7 +246,7 @@ def _judge(database: Database, run: Run) -> Callable[[Observation], Observation]
         return lambda one: one
     known = knowledge_at_hand(database)
     if observed_profile(known.priced, Observation.from_dict(case)) is None:  # traced since
-        known = knowledge_of(database)
+        known = knowledge_with_traces(database)
     return lambda one: with_doubt(known.cards, known.priced, one, run.n_train)
 
 

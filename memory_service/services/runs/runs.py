@@ -38,7 +38,7 @@ from memory_service.services.runs.summaries import begin_summary, note_teller
 from memory_service.services.runs.telemetry import RUNNING, known_run_key
 from memory_service.services.runs.verdicts import or_nothing, watched_page
 from memory_service.services.tables.audit import note
-from memory_service.services.tables.table_rows import keep_profiles, on_the_wire
+from memory_service.services.tables.table_rows import keep_trace, on_the_wire
 from memory_service.store.engine import is_readable
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
@@ -100,12 +100,14 @@ def begin_run(
 
 
 def _keep_profile(database: Database, knowledge: Knowledge, case: RunCase) -> None:
-    """What was traced for a run is kept: whatever process learns from the run must know what ran."""
+    """What was traced for a run is kept: whatever process learns from the run must know what ran. Nobody
+    else's answer rests on it (`ProfileLibrary.traces`), so that the revision stays."""
     of = case.observation()
     if of is None or case.profile is None or observed_profile(knowledge.priced, of) is not None:
         return
-    with database.write() as transaction:
-        keep_profiles(transaction, [case.profile], source="traced for a run")
+    with database.write_untracked() as transaction:
+        keep_trace(transaction, case.profile)
+    knowledge.priced.library.add_trace(case.profile)
 
 
 def finish_run(

@@ -298,6 +298,12 @@ def keep_profiles(transaction: WriteTransaction, profiles: Iterable[Profile], *,
     return len(stored)
 
 
+def keep_trace(transaction: WriteTransaction, profile: Profile) -> None:
+    """Store what was traced for a run, once."""
+    if rows.find(transaction.session, "profiles", values_of_rows.profile_id(profile)) is None:
+        keep_profiles(transaction, [profile], source=rows.TRACED_FOR_A_RUN)
+
+
 def _correctable(table: str) -> str:
     if table not in CORRECTABLE:
         raise unknown_name("table", table, CORRECTABLE)

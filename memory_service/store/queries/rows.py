@@ -44,6 +44,9 @@ LISTED: Mapping[str, type[Base]] = {
 }
 """What can be paged, filtered and exported: the tables of knowledge, and what the service itself records."""
 
+TRACED_FOR_A_RUN = "traced for a run"
+"""The source of such profiles, which are no part of the catalogue."""
+
 BOOKKEEPING = ("version", "origin", "corrected", "seed_digest", "created_at", "updated_at")
 
 
@@ -115,6 +118,14 @@ def profiles_of(session: ReadSession, model: str) -> list[Mapping[str, Any]]:
     """Its profiles of autocast, without checkpointing."""
     query = select(Profile.profile).where(Profile.model == model, Profile.precision == "amp")
     return list(session.scalars(query.where(Profile.checkpointing.is_(False))))
+
+
+def traced_since(session: ReadSession, moment: dt.datetime) -> list[dict[str, Any]] | None:
+    """The profiles stored after a moment, where all of them were traced for runs; None otherwise."""
+    names = [name for name in columns(Profile) if name not in BOOKKEEPING]
+    query = select(*(column(Profile, name) for name in names)).where(Profile.updated_at > moment)
+    found = [dict(zip(names, row, strict=True)) for row in session.execute(query)]
+    return found if all(row["source"] == TRACED_FOR_A_RUN for row in found) else None
 
 
 def keys(session: ReadSession, table: str) -> list[str]:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from fastapi import Request
 from starlette.responses import Response
 
-from memory_service.api.service import database_of, mode_limit_of
+from memory_service.api.service import database_of, mode_limit_of, server_of
 from memory_service.domain.common.vocabulary import MODES
 from memory_service.domain.planning.explanation.plan_text import plan_markdown, plan_view
 from memory_service.services.knowledge.snapshot import knowledge_of
@@ -33,7 +33,7 @@ def ask(request: Request) -> Response:
     plan = data["plan"]
     data["followed"] = runs_of_plan(database, plan["plan_id"]) if plan else []
     status = data.pop("status", 200)
-    url = f"{str(request.base_url).rstrip('/')}/recommend"
+    url = f"{server_of(request)}/recommend"
     short = len(query.get("description", "")) <= MOST_PLAIN
     ask_for = f"'{url}?{urlencode(query, safe='/,:@')}'" if short else f"--json @question.json '{url}'"
     return answer(
@@ -91,7 +91,7 @@ def _filled(form: Mapping[str, str]) -> dict[str, str]:
 @router.get("/browse/script.py")
 def script(request: Request) -> Response:
     """The plan's training script as `train.py`: a link cannot send the Accept header of /recommend."""
-    server = str(request.base_url).rstrip("/")
+    server = server_of(request)
     text = ask_script(database_of(request), _within_limit(request, query_of(request)), server)
     return Response(text, headers={**HEADERS, **_AS_FILE}, media_type="text/x-python")
 

@@ -7,7 +7,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.security.auth_middleware import who_of
-from memory_service.api.service import database_of, service_of
+from memory_service.api.service import database_of, server_of, service_of
 from memory_service.errors import Conflict, InvalidInput
 from memory_service.schemas.calibrations import RegisterDeviceForm
 from memory_service.schemas.validation_errors import checked
@@ -35,7 +35,7 @@ def register(request: Request, form: Form) -> Response:
         body = {"name": fields.get("device", ""), **fields, "calibrate": True}
         query = checked(RegisterDeviceForm, body).explicit()
         calibrating = service.calibrating if service.settings.calibrate else None
-        server, who = str(request.base_url), who_of(request)
+        server, who = server_of(request), who_of(request)
         registered, _ = register_device(
             database_of(request), query, calibrating=calibrating, server=server, who=who
         )
@@ -49,7 +49,7 @@ def register(request: Request, form: Form) -> Response:
 def _list(request: Request, view: dict[str, Any], status: int = 200) -> Response:
     data = devices_page(database_of(request), query_of(request) if request.method == "GET" else {})
     allowed = service_of(request).settings.calibrate
-    headers, server = KEPT if request.method == "POST" else None, str(request.base_url).rstrip("/")
+    headers, server = KEPT if request.method == "POST" else None, server_of(request)
     return answer(
         request, "devices/list.html", data, title="Devices", status=status, headers=headers,
         may_calibrate=allowed, server=server, **{"form": {}, "refused": None, **view},
@@ -66,7 +66,7 @@ def device(request: Request, name: str) -> Response:
         }
         for each in data["registered"]
     }
-    server = str(request.base_url).rstrip("/")
+    server = server_of(request)
     title = data["device"] or data["name"]
     return answer(request, "devices/one.html", data, title=title, charts=charts, server=server)
 

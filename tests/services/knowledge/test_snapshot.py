@@ -14,15 +14,18 @@ from memory_service.errors import InvalidInput
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices.calibrations import get_calibration
 from memory_service.services.knowledge import cost_cache, snapshot
+from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.prediction.predict import predict
+from memory_service.services.runs.runs import begin_run, finish_run
 from memory_service.services.tables import table_rows as catalogue
 from memory_service.services.tables.audit import note
 from memory_service.store.session import bump_revision
 from tests.answers import warnings_of
 from tests.conftest import Servers
 from tests.registered import A100, CPU, calibrate, register
+from tests.telling import at, case, epochs, take_events
 
 
 @pytest.fixture
@@ -281,3 +284,34 @@ def test_sizing_is_found_by_the_name_without_the_tag_of_the_weights(seeded_datab
         tagged = catalogue.list_rows(unit, "sizing", {"model": plain[0]["model"]}, None, 500, None).items
     assert {row["model"].split(".")[0] for row in plain} == {"resnet50"}
     assert {row["id"] for row in tagged} <= {row["id"] for row in plain}
+
+
+def test_what_is_traced_for_a_run_teaches_and_leaves_the_catalogue_as_it_is(
+    embedded: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = knowledge_of(embedded)
+    base = known.profiles["resnet50", 224, "amp"]
+
+    def traced(name: str, *, input_size: int, checkpointing: bool, **_: Any) -> Any:
+        return replace(base, model=name, input_size=input_size, checkpointing=checkpointing)
+
+    tracer = "memory_service.services.prediction.requested_profile.profile_in_child_process"
+    monkeypatch.setattr(tracer, traced)
+    before, revision = dict(known.profiles), embedded.knowledge_revision()
+    with Database(embedded.engine.url.render_as_string(hide_password=False)) as other:
+        knowledge_of(other)
+        begun, _ = begin_run(embedded, case(image_size=1408))
+        assert embedded.knowledge_revision() == revision
+        assert knowledge_of(embedded) is known
+        take_events(other, begun["run_id"], {"events": epochs(0.4)})
+        finish_run(other, begun["run_id"], {"status": "completed", "at": at(600)})
+        for each in (embedded, other):
+            now = knowledge_of(each)
+            assert now.revision > revision
+            (one,) = (o for o in now.observations if o.input_size == 1408 and o.part == "step")
+            assert observed_profile(now.priced, one) is not None
+        assert knowledge_of(embedded).priced is known.priced
+    with Database(embedded.engine.url.render_as_string(hide_password=False)) as later:
+        assert dict(knowledge_of(later).profiles) == before
+        monkeypatch.setattr(tracer, None)  # nothing is traced again
+        assert predict(later, {"model": "resnet50", "gpu": "a100", "image_size": 1408})["step_seconds"]
