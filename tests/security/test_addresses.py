@@ -35,8 +35,9 @@ def test_a_foreign_host_is_never_the_server(
 
 def test_commands_name_no_foreign_host(house: House) -> None:
     body = {"name": "box-of-a-stranger", "calibrate": True}
-    asked = {"key": house.keys["edit"], "body": body, "headers": {"host": "evil.example.com"}}
-    answer = house.ask("POST", "/gpus", **asked)
+    answer = house.ask(
+        "POST", "/gpus", key=house.keys["edit"], body=body, headers={"host": "evil.example.com"}
+    )
     assert answer.status == 201
     assert "evil.example.com" not in answer.text
     assert "http://192.0.2.1:8000" in answer.text
