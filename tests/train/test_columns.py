@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from memory_service.services.planning import plan_script
 from memory_service.train import columns, engine, folds, reading, runtime
 from memory_service.train.columns import column_kind, read_frames, typed
 from memory_service.train.features import Choice, choices, features_of
@@ -279,16 +277,3 @@ def test_a_column_for_each_quantile_names_it(
 ) -> None:
     prepared(K=0)
     assert reading.levels_of(names, several=True) == levels
-
-
-def test_names_of_modules_that_may_share_a_file_are_their_own() -> None:
-    """A script of one file has them all in one place: of two definitions of a name the last would count."""
-    for words in (("columns", "engine"), ("columns", "engine", "inputs", "pictures", "sounds")):
-        defined: dict[str, str] = {}
-        for module in plan_script.with_imports(("answers", "runtime", *words)):
-            for node in ast.parse(Path(reading.__file__).with_name(f"{module}.py").read_text()).body:
-                targets = node.targets if isinstance(node, ast.Assign) else [node]
-                found = [getattr(one, "id", None) or getattr(one, "name", None) for one in targets]
-                found += [one.id for t in targets if isinstance(t, ast.Tuple) for one in t.elts]  # type: ignore[attr-defined]
-                for name in filter(None, found):
-                    assert defined.setdefault(name, module) == module or name in ("log", "plan"), name
