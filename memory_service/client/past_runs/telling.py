@@ -35,8 +35,8 @@ def tell_all(
             continue
         run = alone(one.key, partial(reported, one, stated, now))
         if isinstance(run, str | Unread):
-            why = run if isinstance(run, str) else run.why
-            lines.append(_line(one.key, None, "refused", why, []))
+            reason = run if isinstance(run, str) else run.why
+            lines.append(_line(one.key, None, "refused", reason, []))
             continue
         unknown.update(run.unknown)
         notes = list(run.notes)

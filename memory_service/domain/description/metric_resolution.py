@@ -295,7 +295,8 @@ _UNDER = re.compile(
 )
 _OVER = re.compile(
     rf"\bover(?:[- ]?(?:estim|predict|forecast)\w*)?\b|\bnegative\b|\bearly\b|\bbelow\b"
-    rf"|\by\s*<=?\s*{_GUESS}\b|\b{_GUESS}\s*[-−]\s*y\b|\btoo high\b|\b(?:lower|smaller)\b|\botherwise\b|\belse\b",
+    rf"|\by\s*<=?\s*{_GUESS}\b|\b{_GUESS}\s*[-−]\s*y\b|\btoo high\b|\b(?:lower|smaller)\b|\botherwise\b"
+    r"|\belse\b",
     re.IGNORECASE,
 )
 _TURNED = re.compile(
