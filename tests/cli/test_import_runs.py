@@ -21,6 +21,8 @@ from typer.testing import CliRunner, Result
 
 from memory_service.cli.common.remote import get
 from memory_service.cli.import_file import register
+from memory_service.client.past_runs import READERS, PastRun, Unread
+from memory_service.client.past_runs.reported import reported
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.runs.runs import run_page
@@ -322,3 +324,81 @@ def test_past_runs_go_to_a_server_too(server: str, tmp_path: Path) -> None:
 def test_an_unknown_tracker_is_refused_with_the_known_ones(seeded_sqlite: Database, tmp_path: Path) -> None:
     done, _ = imported(seeded_sqlite, "wandbb", tmp_path)
     assert "wandb" in str(done.exception)
+
+
+def past_run(**told: Any) -> PastRun:
+    began, config = told.pop("began", BEGAN), SETTINGS | told
+    return PastRun("wandb", "p/a", "one", config, (), began, began, "completed")
+
+
+@pytest.mark.parametrize("said", [float("inf"), float("nan"), "1e400", 10**400, [[224], [224]], "{[1]: 2}"])
+def test_a_setting_that_no_run_can_have_says_nothing(said: Any) -> None:
+    run = reported(past_run(batch_size=said, lr=said, img_size=said), {}, BEGAN)
+    assert not isinstance(run, str)
+    assert not run.begin.keys() & {"learning_rate", "image_size", "batch_size"}
+    assert run.begin["epochs"] == 4
+
+
+@pytest.mark.parametrize("began", [1e18, -5.0, float("inf"), float("nan"), None])
+def test_a_start_that_no_calendar_has_tells_no_time(began: float | None) -> None:
+    assert reported(past_run(began=began), {}, BEGAN) == "it tells no time"
+
+
+def found(tracker: str, path: Path) -> tuple[list[PastRun], list[Unread]]:
+    some = list(READERS[tracker](path))
+    return [one for one in some if isinstance(one, PastRun)], [one for one in some if isinstance(one, Unread)]
+
+
+def executed(file: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(file)) as made:
+        for statement in statements:
+            made.execute(statement)
+        made.commit()
+
+
+def test_figures_of_one_moment_and_settings_that_are_none_are_read(tmp_path: Path) -> None:
+    place = trackio_folder(tmp_path)
+    same = (
+        "INSERT INTO metrics (run_id, timestamp, run_name, step, metrics) SELECT run_id, timestamp, run_name"
+    )
+    executed(
+        place / "bats.db",
+        f"{same}, step, '{{\"train/loss\": 0.5}}' FROM metrics WHERE step = 1",
+        "INSERT INTO configs VALUES (2,'null','two','null','2026-09-21T14:13:21+00:00')",
+    )
+    (one, two), refused = found("trackio", place)
+    assert ([row.step for row in one.rows], two.config, refused) == ([0, 1, 1, 2, 3], {}, [])
+
+
+def test_a_damaged_run_costs_itself_alone(tmp_path: Path) -> None:
+    place = trackio_folder(tmp_path)
+    executed(
+        place / "bats.db",
+        "INSERT INTO configs VALUES (2,'list','two','[1]','2026-09-21T14:13:21+00:00')",
+        "INSERT INTO metrics (run_id, timestamp, run_name, metrics) VALUES ('when',7,'three','{}')",
+    )
+    runs, refused = found("trackio", place)
+    assert [one.key for one in runs] == ["bats/dcfe"]
+    assert [one.where for one in refused] == ["bats/list", "bats/when"]
+    file = mlflow_database(tmp_path)
+    executed(
+        file,
+        "INSERT INTO runs VALUES ('c','three','FINISHED',1,2,'active')",
+        "INSERT INTO metrics VALUES ('loss',NULL,1,'c',0,0)",
+    )
+    runs, refused = found("mlflow", file)
+    assert (len(runs), {one.where for one in refused}) == (1, {"b", "c"})
+    records = wandb_records()
+    wandb_file(tmp_path / "good", records)
+    wandb_file(tmp_path / "text", [part(17, number(1, 7)), *records[1:]])
+    wandb_file(tmp_path / "moment", [*records, part(7, number(2, 7))])
+    runs, refused = found("wandb", tmp_path)
+    assert (len(runs), len(refused)) == (1, 2)
+    assert all("TypeError" in one.why for one in refused)
+
+
+def test_an_empty_line_of_figures_is_passed_over(tmp_path: Path) -> None:
+    folder = mlflow_folder(tmp_path)
+    text(next(folder.rglob("metrics")) / "val" / "loss", "\n  \n", "a")
+    runs, refused = found("mlflow", folder)
+    assert (len(runs[0].rows), refused) == (4, [])

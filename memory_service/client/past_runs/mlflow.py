@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from memory_service.client.past_runs.past_run import (
     PastRun,
     Row,
     Unread,
+    alone,
     literal,
     reader,
 )
@@ -33,11 +35,11 @@ def read(path: Path) -> Found:
     """Runs that were deleted are passed over."""
     try:
         if path.is_dir():
-            runs = [file.parent for file in sorted(path.rglob("meta.yaml")) if "run_id:" in _text(file)]
+            runs = [file.parent for file in sorted(path.rglob("meta.yaml")) if _is_run(file)]
             if not runs:
                 yield Unread(str(path), "no run of MLflow's file store lies there")
             for folder in runs:
-                yield _of_folder(folder)
+                yield alone(str(folder), partial(_of_folder, folder))
         else:
             yield from _of_database(path)
     except (OSError, ValueError) as error:
@@ -45,19 +47,15 @@ def read(path: Path) -> Found:
 
 
 def _of_folder(folder: Path) -> PastRun | Unread:
-    try:
-        meta = _flat(_text(folder / "meta.yaml"))
-        params, tags = (_texts(folder / name) for name in ("params", "tags"))
-        metrics: list[Metric] = []
-        for file in _files(folder / "metrics"):
-            name = file.relative_to(folder / "metrics").as_posix()
-            for line in _text(file).splitlines():
-                at, value, *step = line.split()
-                metrics.append((name, float(value), float(at), int(step[0]) if step else 0))
-        status = _STATUSES[int(meta["status"])]
-        return _run(meta, status, params, tags, metrics)
-    except (OSError, ValueError, KeyError, IndexError) as error:
-        return Unread(str(folder), f"is damaged: {type(error).__name__} {error}")
+    meta = _flat(_text(folder / "meta.yaml"))
+    params, tags = (_texts(folder / name) for name in ("params", "tags"))
+    metrics: list[Metric] = []
+    for file in _files(folder / "metrics"):
+        name = file.relative_to(folder / "metrics").as_posix()
+        for line in filter(str.strip, _text(file).splitlines()):
+            at, value, *step = line.split()
+            metrics.append((name, float(value), float(at), int(step[0]) if step else 0))
+    return _run(meta, _STATUSES[int(meta["status"])], params, tags, metrics)
 
 
 def _of_database(path: Path) -> Found:
@@ -68,10 +66,9 @@ def _of_database(path: Path) -> Found:
         "SELECT run_uuid, key, value FROM tags",
         "SELECT run_uuid, key, value, timestamp, step, is_nan FROM metrics",
     )
-    told: dict[str, list[Metric]] = defaultdict(list)
+    told: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for one in metrics:
-        value = math.nan if one["is_nan"] else float(one["value"])
-        told[one["run_uuid"]].append((one["key"], value, float(one["timestamp"]), int(one["step"])))
+        told[one["run_uuid"]].append(one)
     words: dict[str, dict[str, dict[str, str]]] = {"params": defaultdict(dict), "tags": defaultdict(dict)}
     for name, some in (("params", params), ("tags", tags)):
         for one in some:
@@ -79,7 +76,13 @@ def _of_database(path: Path) -> Found:
     for run in runs:
         key = str(run["run_uuid"])
         meta = run | {"run_id": key, "run_name": run.get("name")}
-        yield _run(meta, str(run["status"]), words["params"][key], words["tags"][key], told[key])
+        status, logged = str(run["status"]), map(_metric, told[key])
+        yield alone(key, partial(_run, meta, status, words["params"][key], words["tags"][key], logged))
+
+
+def _metric(row: Mapping[str, Any]) -> Metric:
+    value = math.nan if row["is_nan"] else float(row["value"])
+    return row["key"], value, float(row["timestamp"]), int(row["step"])
 
 
 def _run(
@@ -118,6 +121,10 @@ def _flat(text: str) -> dict[str, str]:
     """The plain values of a YAML file that has one a line."""
     pairs = (line.partition(":") for line in text.splitlines() if line[:1].isalpha())
     return {name: value.strip().strip("'\"") for name, _, value in pairs}
+
+
+def _is_run(file: Path) -> bool:
+    return file.is_file() and "run_id:" in _text(file)
 
 
 def _texts(folder: Path) -> dict[str, str]:

@@ -1,11 +1,13 @@
 """A run as a tracker recorded it, and the readers of trackers."""
 
 import ast
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
+Made = TypeVar("Made")
 Ended = Literal["completed", "stopped", "crashed", "out_of_memory"]
 
 
@@ -69,11 +71,24 @@ def reader(tracker: str) -> Callable[[Callable[[Path], Found]], Callable[[Path],
     return register
 
 
+_DAMAGES = (
+    OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, struct.error
+)  # fmt: skip
+
+
+def alone(where: str, read: Callable[[], Made], what: str = "is damaged") -> Made | Unread:
+    """What is read or made of one run, or why it cannot be: a damaged run costs itself alone."""
+    try:
+        return read()
+    except _DAMAGES as error:
+        return Unread(where, f"{what}: {type(error).__name__} {error}")
+
+
 def literal(text: str) -> Any:
     """The number, truth value, list or text that a tracker stored as text."""
     try:
         return ast.literal_eval(text) if len(text) <= MOST_LITERAL else text
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return text
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
+from sys import float_info
 from typing import Any
 
 from memory_service.client.fields import cleaned
@@ -107,10 +108,11 @@ def reported(past: PastRun, stated: Mapping[str, Any], now: float) -> ReportedRu
     unknown: list[str] = []
     notes = list(past.notes)
     facts = _facts(past.config, unknown, notes)
-    moments = [row.at for row in past.rows]
-    began = past.began if past.began is not None else min(moments, default=None)
-    ended = past.ended if past.ended is not None else max(moments, default=None)
-    if began is None or ended is None:
+    trained_at = [row.at for row in past.rows]
+    moments = [*trained_at, *(row.at for row in past.system)]
+    began = past.began if past.began is not None else min(trained_at, default=None)
+    ended = past.ended if past.ended is not None else max(trained_at, default=None)
+    if began is None or ended is None or not all(map(_is_moment, [began, ended, *moments])):
         return "it tells no time"
     trained, validated, fold = (facts.pop(name, None) for name in ("trained", "validated", "fold"))
     batch = (facts.get("batch_size") or 0) * facts.get("grad_accumulation", 1)
@@ -200,12 +202,12 @@ def _taken(field: str, value: Any) -> Any:
     if isinstance(value, str):
         value = literal(value) if field in _WHOLE or field == "learning_rate" else value.strip()
     if field in _WHOLE:
-        if isinstance(value, list | tuple) and field == "image_size" and len(set(value[-2:])) == 1:
-            value = value[-1]
-        is_whole = isinstance(value, int | float) and not isinstance(value, bool) and value == int(value)
+        if isinstance(value, list | tuple) and field == "image_size" and value:
+            value = value[-1] if all(each == value[-1] for each in value[-2:]) else None
+        is_whole = _is_finite(value) and (isinstance(value, int) or value.is_integer())
         return int(value) if is_whole and value >= (0 if field in ("num_workers", "fold") else 1) else None
     if field == "learning_rate":
-        return float(value) if isinstance(value, int | float) and value > 0 else None
+        return float(value) if _is_finite(value) and value > 0 else None
     if field == "precision":
         mixed = _MIXED.fullmatch(str(value))
         return {"16": "fp16", "32": "fp32"}.get(str(value), str(value)) if mixed is None else (
@@ -267,7 +269,7 @@ def _told(
         fields = {"fold": fold, "epoch": one.number, **scores_of(text, timed=False)}
         last = before.get(one.number)
         logged = next((v for n, v in one.values.items() if _plain([n]) in _EPOCH_SECONDS), None)
-        seconds = logged if _is_number(logged) else None if last is None else one.at - last.at
+        seconds = logged if _is_finite(logged) else None if last is None else one.at - last.at
         if seconds and seconds > 0:
             fields["seconds"] = round(float(seconds), 6)
         steps = [_steps(each.values) for each in (last, one) if each is not None]
@@ -282,6 +284,15 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def _is_finite(value: Any) -> bool:
+    return _is_number(value) and -float_info.max <= value <= float_info.max
+
+
+def _is_moment(at: float) -> bool:
+    """Whether a calendar has it: of the years 1970 to 9999."""
+    return 0 <= at < 253_402_300_799
+
+
 def _last(name: str) -> str:
     return re.split(r"[./]", name)[-1].lower()
 
@@ -292,7 +303,7 @@ def _epoch_of(values: Mapping[str, Any]) -> float | None:
 
 
 def _steps(values: Mapping[str, Any]) -> Any:
-    return next((v for n, v in values.items() if _last(n) == _STEPS and _is_number(v)), None)
+    return next((v for n, v in values.items() if _last(n) == _STEPS and _is_finite(v)), None)
 
 
 def _scores(pair: tuple[str, Any]) -> Mapping[str, Any]:
@@ -320,7 +331,7 @@ def _samples(rows: Sequence[Row], unknown: list[str]) -> list[_Sample]:
         for name, value in row.values.items():
             place = _ON_GPU.fullmatch(name)
             what = None if place is None else _MACHINE.get(place[3])
-            if place is None or what is None or not _is_number(value):
+            if place is None or what is None or not _is_finite(value):
                 unknown.append(f"reading {name}")
                 continue
             cards[place[2]] += 1

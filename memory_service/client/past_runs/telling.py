@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from memory_service.client.doors import Door
 from memory_service.client.facts import CUSTOM
-from memory_service.client.past_runs.past_run import PastRun, Unread
+from memory_service.client.past_runs.past_run import PastRun, Unread, alone
 from memory_service.client.past_runs.reported import ReportedRun, reported
 from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServiceError
 
@@ -32,9 +33,10 @@ def tell_all(
         if isinstance(one, Unread):
             lines.append(_line(one.where, None, "refused", one.why, []))
             continue
-        run = reported(one, stated, now)
-        if isinstance(run, str):
-            lines.append(_line(one.key, None, "refused", run, []))
+        run = alone(one.key, partial(reported, one, stated, now))
+        if isinstance(run, str | Unread):
+            reason = run if isinstance(run, str) else run.why
+            lines.append(_line(one.key, None, "refused", reason, []))
             continue
         unknown.update(run.unknown)
         notes = list(run.notes)

@@ -6,11 +6,15 @@ It does not record how a run ended: a run that logged all epochs of its settings
 import datetime as dt
 import json
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memory_service.client.past_runs.past_run import Found, PastRun, Row, Unread, reader
+from memory_service.client.past_runs.past_run import Found, PastRun, Row, Unread, alone, reader
 from memory_service.client.past_runs.sqlite_file import query
+
+Logged = dict[str, Any]
+"""A row of the database."""
 
 
 @reader("trackio")
@@ -33,27 +37,39 @@ def _of_database(file: Path) -> Found:
         "SELECT * FROM metrics ORDER BY id",
         "SELECT * FROM system_metrics ORDER BY id",
     )
-    rows: dict[str, dict[str, list[Row]]] = {"metrics": defaultdict(list), "system": defaultdict(list)}
-    for name, some in (("metrics", metrics), ("system", system)):
-        for one in some:
-            row = Row(_moment(one["timestamp"]), one.get("step"), json.loads(one["metrics"]))
-            rows[name][_key(one)].append(row)
     settings = {_key(one): one for one in configs}
-    for key in dict.fromkeys([*settings, *rows["metrics"]]):
-        told = settings.get(key, {})
-        config: dict[str, Any] = json.loads(told["config"]) if told else {}
-        logged = sorted(rows["metrics"][key])
-        created = config.get("_Created") or told.get("created_at")
-        began = _moment(created) if created else None
-        config = {name: value for name, value in config.items() if not name.startswith("_")}
-        name = str(told.get("run_name", key))
-        yield PastRun(
-            "trackio", f"{file.stem}/{key}", name, config, tuple(logged), began,
-            logged[-1].at if logged else None, None, tuple(sorted(rows["system"][key])),
-        )  # fmt: skip
+    told, read = _by_run(metrics), _by_run(system)
+    for key in dict.fromkeys([*settings, *told]):
+        name = f"{file.stem}/{key}"
+        yield alone(name, partial(_run, name, key, settings.get(key, {}), told[key], read[key]))
 
 
-def _key(row: dict[str, Any]) -> str:
+def _by_run(rows: list[Logged]) -> dict[str, list[Logged]]:
+    found: dict[str, list[Logged]] = defaultdict(list)
+    for one in rows:
+        found[_key(one)].append(one)
+    return found
+
+
+def _run(name: str, key: str, told: Logged, metrics: list[Logged], system: list[Logged]) -> PastRun:
+    config: dict[str, Any] = json.loads(told.get("config") or "null") or {}
+    rows = _rows(metrics)
+    created = config.get("_Created") or told.get("created_at")
+    began = _moment(created) if created else None
+    config = {name: value for name, value in config.items() if not name.startswith("_")}
+    return PastRun(
+        "trackio", name, str(told.get("run_name", key)), config, rows, began, rows[-1].at if rows else None,
+        None, _rows(system),
+    )  # fmt: skip
+
+
+def _rows(logged: list[Logged]) -> tuple[Row, ...]:
+    """In time; of one moment by their steps."""
+    rows = [Row(_moment(one["timestamp"]), one.get("step"), json.loads(one["metrics"])) for one in logged]
+    return tuple(sorted(rows, key=lambda row: (row.at, row.step or 0)))
+
+
+def _key(row: Logged) -> str:
     """The run's id, of older databases its name."""
     return str(row.get("run_id") or row["run_name"])
 

@@ -9,10 +9,11 @@ import struct
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memory_service.client.past_runs.past_run import Ended, Found, PastRun, Row, Unread, reader
+from memory_service.client.past_runs.past_run import Ended, Found, PastRun, Row, Unread, alone, reader
 from memory_service.domain.logs.context import Context
 from memory_service.domain.logs.trainer_formats import trouble
 
@@ -32,10 +33,7 @@ def read(path: Path) -> Found:
     if not files:
         yield Unread(str(path), "no file *.wandb lies there")
     for file in files:
-        try:
-            yield _run(file)
-        except (OSError, ValueError, IndexError, struct.error) as error:
-            yield Unread(str(file), f"is no file of W&B: {type(error).__name__} {error}")
+        yield alone(str(file), partial(_run, file), "is no file of W&B")
 
 
 def _run(file: Path) -> PastRun | Unread:
@@ -89,7 +87,7 @@ def _how(records: Mapping[int, list[Message]]) -> Ended | None:
 def _machine(file: Path, records: Mapping[int, list[Message]]) -> dict[str, Any]:
     """By the records of the environment, and the file that runs with a server have beside."""
     facts: dict[str, Any] = {}
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, AttributeError):
         written = json.loads((file.parent / "files" / "wandb-metadata.json").read_text(encoding="utf-8"))
         names = {"hostname": "host", "cpu_count": "cpu_count_logical", "gpu": "gpu", "gpu_count": "gpu_count"}
         facts = {name: written[theirs] for name, theirs in names.items() if written.get(theirs)}

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 from memory_service.domain.description.metrics import METRIC_PHRASES, METRICS, Metric, metric_named, spell_out
@@ -61,6 +62,13 @@ class Measure:
 
 _KNOWN = {metric.name: metric for metric in METRICS}
 _OTHER = "weighted|modified|partial|custom"
+_TOP_K = (
+    r"\btop (?!1\b)\d+ (?:(?:class\w+|categor\w+|mean) )?"
+    r"(?:accuracy|guess|predict|class|label|candidate|answer)"
+    r"|accuracy (?:at|top) (?![01]\b)\d+\b(?! percent)"
+    r"|among (?:the )?(?!1\b)\d+ (?:most likely|most probable|likeliest)"
+)
+_LOGS = r"\blogarithms?\b|\blog(?:10|1p|2)\b|(?<!\ba )\blog of\b"
 _OTHER_AUC = "weighted|partial|micro|modified|generali"
 _OTHER_F = r"probabilistic|\bpf1|f ?2\b|f ?0 ?5|beta|at iou|\bevent|\bspan|bounding|object"
 _OTHER_F_BETA = r"probabilistic|weighted|threshold|\bevent|\bspan|entit|object|jaccard"
@@ -86,10 +94,8 @@ MEASURES: tuple[Measure, ...] = (
         "balanced accuracy", "accuracy", "balanced_accuracy", "Balanced_acc", "cut",
         wants="per class|class average|average of classes",
     ),
-    _labels("accuracy", "accuracy", "accuracy", "Acc", "classes", unless=r"weighted|top (?!1\b)|top k|token"),
-    _labels(
-        "top-k accuracy", "accuracy", "top_k", "Top_k", "ranked", wants=r"top (?!1\b)\d", unless="weighted"
-    ),
+    _labels("accuracy", "accuracy", "accuracy", "Acc", "classes", unless=rf"weighted|top k|token|{_TOP_K}"),
+    _labels("top-k accuracy", "accuracy", "top_k", "Top_k", "ranked", wants=_TOP_K, unless="weighted"),
     _labels("entity F1", "entity F1", "f1_entities", "Entity_F1", "classes", unless=r"token|weighted|macro"),
     _labels("balanced accuracy", "balanced accuracy", "balanced_accuracy", "Balanced_acc", "cut"),
     _labels("top-1 error", "top-k error", "error", "Error", "classes", unless=r"weighted|top (?!1\b)|top k"),
@@ -144,10 +150,13 @@ MEASURES: tuple[Measure, ...] = (
         "median absolute error", "MAE", "median_error", "MedAE", "values", wants="median absolute",
         unless="percent|weighted|scaled",
     ),
-    _values("WAPE", "WAPE", "wape", "WAPE", "values"),
+    _values(
+        "WAPE", "WAPE", "wape", "WAPE", "values",
+        unless=r"modified|partial|custom|weighted\b(?! (?:mean )?absolute percentage)",
+    ),
     _values(
         "quantile loss of logarithms", "quantile loss", "quantile", "Pinball_log", "logs",
-        wants=r"logarithm|\blog", unless="crps|ranked|interval|scaled",
+        wants=_LOGS, unless="crps|ranked|interval|scaled",
     ),
     _values(
         "quantile loss", "quantile loss", "quantile", "Pinball", "values",
@@ -238,18 +247,26 @@ def _of_several(text: str) -> bool:
 
 
 def _at_k(measure: Measure, text: str) -> Measure | None:
-    found = re.search(r"(?:@|\bat|\btop)[\s-]?(\d{1,3})\b", text)
+    found = re.search(r"(?:@|\bat|\btop|\bamong the|\bamong)[\s-]?(\d{1,3})\b(?!\s?%)", text, re.IGNORECASE)
     if found is None or not 1 <= int(found[1]) <= MOST_K:
         return None
     name = f"top-{found[1]} accuracy" if measure.function == "top_k" else f"MAP@{found[1]}"
     return replace(measure, name=name, k=int(found[1]))
 
 
-_QUANTILE = re.compile(
-    r"(?<![\d.])0?\.(\d{1,3})(?!\d)|\b(\d{1,2})(?:st|nd|rd|th)?[ -]?percent(?:ile| quantile)?\b"
+_PART = r"0?\.\d{1,3}(?!\d)"
+_RANK = r"\d{1,2}(?:\.\d+)?(?:st|nd|rd|th)?"
+_AND = r"(?:\s*,\s*(?:and\s+)?|\s+(?:and|or)\s+)"
+_LEVELS = re.compile(
+    r"(?:(?:quantile|percentile|pinball|tau|alpha|[τα])s?|\b[pq])[\s=:(]*"
+    r"(?:\b(?:loss|score|error|levels?|of|logarithms?|at|the|is|are|with|for|over)\b[\s=:(]*){0,6}"
+    rf"(?<![\d.])((?>{_PART}(?:{_AND}{_PART})*))(?=\s*(?:$|[.,;:)]|quantile|of log|at the))"
+    rf"|(?<![\d.])((?>{_PART}(?:{_AND}{_PART})*))[- ]*quantile"
+    rf"|(?<![\d.])((?>{_RANK}(?:{_AND}{_RANK})*))[- ]?(?:%|percent)?[- ]?(?:percentile|quantile|ile\b)"
     r"|\b[pq](\d{2})\b",
     re.IGNORECASE,
 )
+"""Levels as shares behind or before the word for them, or as percents."""
 
 
 def _at_quantile(measure: Measure, text: str) -> Measure:
@@ -261,10 +278,55 @@ def _at_quantile(measure: Measure, text: str) -> Measure:
 
 
 def _quantiles(text: str) -> set[float]:
-    return {float(f"0.{part}") if part else float(a or b) / 100 for part, a, b in _QUANTILE.findall(text)}
+    return {
+        round(float(each) / (1 if place < 2 else 100), 6)
+        for groups in _LEVELS.findall(text)
+        for place, some in enumerate(groups)
+        for each in re.findall(r"\d*\.?\d+", some)
+    }
 
 
-_SHARE = re.compile(r"(?<![\d.])-?0?\.\d+")
+_SHARE = re.compile(r"(?<![\d.])-?(0?\.\d+)")
+_GUESS = r"(?:p|pred\w*|forecast\w*|estimat\w*)"
+_UNDER = re.compile(
+    rf"\bunder\w*|\bpositive\b|\blate\b|\babove\b|\by\s*>=?\s*{_GUESS}\b|\by\s*[-−]\s*{_GUESS}\b|\btoo low\b"
+    r"|\b(?:higher|greater|larger)\b",
+    re.IGNORECASE,
+)
+_OVER = re.compile(
+    rf"\bover(?:[- ]?(?:estim|predict|forecast)\w*)?\b|\bnegative\b|\bearly\b|\bbelow\b"
+    rf"|\by\s*<=?\s*{_GUESS}\b|\b{_GUESS}\s*[-−]\s*y\b|\btoo high\b|\b(?:lower|smaller)\b|\botherwise\b"
+    r"|\belse\b",
+    re.IGNORECASE,
+)
+_TURNED = re.compile(
+    rf"\b{_GUESS}\b\)?\s*(?:is\s|are\s|lies?\s)?(?:[-−><]|above|below|higher|lower|late|early)"
+    rf"|(?:late|early)\s{_GUESS}",
+    re.IGNORECASE,
+)
+"""What an error means is then told of the prediction: which side the share is of is not certain."""
+
+
+def _by_costs(text: str) -> set[float]:
+    """The shares told for errors where the true value is the higher, of two that sum to 1 and are told for
+    both sides."""
+    found = set()
+    for sentence in re.split(r"(?<=[.!?;])\s+", text):
+        shares = list(_SHARE.finditer(sentence))
+        for one, other in pairwise(shares):
+            if abs(float(one[1]) + float(other[1]) - 1) > 1e-9:
+                continue
+            between = sentence[one.end() : other.start()]
+            pairs = ((between, sentence[other.end() :]), (sentence[: one.start()], between))
+            sides = {tuple(map(_side, pair)) for pair in pairs}
+            if ((1, -1) in sides) != ((-1, 1) in sides) and not _TURNED.search(sentence):
+                found.add(float((one if (1, -1) in sides else other)[1]))
+    return found
+
+
+def _side(words: str) -> int:
+    """1: where the true value is higher than the predicted, -1: where it is lower, 0: not told."""
+    return bool(_UNDER.search(words)) - bool(_OVER.search(words))
 
 
 def quantile_words(description: str) -> str:
@@ -276,12 +338,22 @@ def quantile_words(description: str) -> str:
         for line in re.split(r"\n\s*\n", description)
         if re.search(r"pinball|quantile", line, re.IGNORECASE)
     ]
-    text = " ".join(lines)
-    shares = [abs(float(each)) for each in _SHARE.findall(text)]
-    pairs = [one for n, one in enumerate(shares) for other in shares[n + 1 :] if abs(one + other - 1) < 1e-9]
-    said = pairs[:1] if len({*shares}) == 2 else [*_quantiles(text)]
-    level = f" at the {said[0]:g} quantile" if len(said) == 1 else ""
-    return level + (" of logarithms" if re.search(r"\blog(?:10|1p|2)?\b|logarithm", text) else "")
+    named = [
+        sentence
+        for line in lines
+        for sentence in re.split(r"(?<=[.!?])\s+", line)
+        if re.search(r"pinball|quantile|\btau\b|\balpha\b|[τα]", sentence, re.IGNORECASE)
+    ]
+    said = {level for one in named for level in _quantiles(one)} or {
+        level for one in lines for level in _by_costs(one)
+    }
+    level = f" at the {max(said):g} quantile" if len(said) == 1 else ""
+    return level + (" of logarithms" if _LOG_OF.search(" ".join(lines)) else "")
+
+
+_LOG_OF = re.compile(
+    r"\blog(?:10|1p|2)?\(|\blog(?:10|1p)\b|(?<!\ba )\blog of\b|\blogarithms?\b", re.IGNORECASE
+)
 
 
 _BETA = re.compile(r"\bf[ _-]?\{?(0[ .]?5|[2-9])\b|\bbeta\s?(?:=|:|of|is)?\s?(0[ .]5|[2-9])\b", re.IGNORECASE)
