@@ -11,7 +11,9 @@ from typing import Any
 from sqlalchemy import JSON, URL, Connection, DateTime, Engine, String, Text, make_url
 from sqlalchemy import Dialect as SqlDialect
 from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator
 
 from memory_service.errors import FieldError, InvalidInput
@@ -21,7 +23,7 @@ from memory_service.store.sqlite import Sqlite, VectorBytes
 
 __all__ = [
     "EMBEDDING_DIMENSIONS", "SEARCH_OBJECTS", "Damaged", "Dialect", "Embedding", "Json", "JsonObject", "Name",
-    "Prose", "UtcDateTime", "Vector32", "for_url", "of", "out_of_space", "parse_url",
+    "Prose", "ReadableJson", "UtcDateTime", "Vector32", "for_url", "of", "out_of_space", "parse_url",
 ]  # fmt: skip
 
 SEARCH_OBJECTS = re.compile(r"passages_words.*|ix_passages_(words|embedding)_search|words")
@@ -50,6 +52,25 @@ class JsonObject(TypeDecorator[dict[str, Any]]):
 
     def process_result_value(self, value: Any, dialect: SqlDialect) -> dict[str, Any] | None:  # noqa: ARG002
         return value if value is None or isinstance(value, dict) else Damaged()
+
+
+class ReadableJson(FunctionElement[Any]):
+    """The JSON of a column, to be looked into by the database; null where a damaged file has no JSON."""
+
+    type = JSON()
+    name = "readable_json"
+    inherit_cache = True
+
+
+@compiles(ReadableJson)
+def _as_it_is(element: ReadableJson, compiler: Any, **how: Any) -> str:
+    return str(compiler.process(element.clauses, **how))
+
+
+@compiles(ReadableJson, "sqlite")
+def _if_valid(element: ReadableJson, compiler: Any, **how: Any) -> str:
+    column = compiler.process(element.clauses, **how)
+    return f"CASE WHEN json_valid({column}) THEN {column} END"
 
 
 Embedding = VectorBytes().with_variant(PgVector(), "postgresql")

@@ -27,7 +27,14 @@ ADVICE: dict[str, type | tuple[type, ...]] = {
 
 NOTHING_TO_SAY = {
     **dict.fromkeys(
-        ("speech-recognition", "visual-question-answering", "graph-classification", "graph-regression"), KINDS
+        (
+            "speech-recognition",
+            "visual-question-answering",
+            "graph-classification",
+            "graph-regression",
+            "audio-regression",
+        ),
+        KINDS,
     ),
     "question-answering": {"augmentation"},
     "tabular-classification": {"augmentation", "loss"},

@@ -214,7 +214,7 @@ def _taken(field: str, value: Any) -> Any:
             f"{mixed[1] or 'fp'}{mixed[2]}"
         )  # fmt: skip
     if field == "optimizer" and isinstance(value, str):
-        return re.sub(r"_(?:torch|hf|apex)(?:_\w+)?$", "", value)
+        return re.split(r"_(?:torch|hf|apex)(?=_|$)", value, maxsplit=1)[0]
     return value if isinstance(value, str) and value and not value.isdigit() else None
 
 

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    JSON,
     ColumnElement,
     and_,
     case,
@@ -14,10 +13,10 @@ from sqlalchemy import (
     insert,
     select,
     text,
-    type_coerce,
     update,
 )
 
+from memory_service.store.dialects import ReadableJson
 from memory_service.store.session import ReadSession, WriteSession, bulk, locked_if
 from memory_service.store.statements import Statements
 from memory_service.store.tables.knowledge import Competition
@@ -76,7 +75,7 @@ def change(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> Non
 def told_by() -> ColumnElement[str]:
     """Who told of a run (`domain.prediction.trust.reporter_of`), "" where no key did, or a person confirmed
     it."""
-    predicted, watch = type_coerce(Run.prediction, JSON), type_coerce(Run.watch, JSON)
+    predicted, watch = ReadableJson(Run.prediction), ReadableJson(Run.watch)
     confirmed = predicted[("case", "confirmed")].as_boolean().is_(True)
     stated = predicted[("case", "reporter")].as_string(), watch["reporter"].as_string()
     return case((confirmed, ""), else_=func.coalesce(*stated, "")).label("told_by")
@@ -85,7 +84,7 @@ def told_by() -> ColumnElement[str]:
 def start_ups(session: ReadSession, limit: int) -> Sequence[Any]:
     """The latest runs that told how long their box took to start: rows (device, gpu, minutes, told_by).
     Excluded ones say nothing."""
-    minutes = type_coerce(Run.given, JSON)[("host", "start_up_minutes")].as_float().label("minutes")
+    minutes = ReadableJson(Run.given)[("host", "start_up_minutes")].as_float().label("minutes")
     query = select(Run.device, Run.gpu, minutes, told_by())
     query = query.where(minutes.is_not(None), Run.exclusion.is_(None))
     return session.execute(query.order_by(Run.started_at.desc(), Run.id).limit(limit)).all()
