@@ -56,7 +56,7 @@ class Data:
 
 MISSING = ["", "#N/A", "<NA>", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan"]  # not None
 
-WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
+ROW_WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
 
 WARNED: set[Path | str] = set()
 FILES: dict[tuple[Path, str], dict[str, Path]] = {}  # of `media_files`
@@ -378,7 +378,7 @@ def table_data(train: pd.DataFrame, test, sample, **more) -> Data:
 
 def weights_of(train: pd.DataFrame) -> np.ndarray | None:
     """The column of weights, 1 in the mean, where the metric weighs rows."""
-    named = [name for name in train.columns if re.fullmatch(WEIGHTS, str(name), re.IGNORECASE)]
+    named = [name for name in train.columns if re.fullmatch(ROW_WEIGHTS, str(name), re.IGNORECASE)]
     if not plan.WEIGHTED or not named:
         return None
     weights = as_numbers(train[named[0]]).fillna(0.0).to_numpy()

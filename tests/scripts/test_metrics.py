@@ -103,7 +103,7 @@ def test_a_metric_of_chances_gets_them_in_a_column_of_whole_numbers(workshop: Wo
     log, rows = ran(trial_of(workshop, name, "ROC AUC", two_classes))
     chances = [float(row[1]) for row in rows]
     assert all(0 <= one <= 1 for one in chances)
-    assert len(set(chances)) > 2, log
+    assert any(one % 1 for one in chances), log
 
 
 def test_a_metric_of_ranks_gets_the_likeliest_classes_in_their_order(workshop: Workshop) -> None:

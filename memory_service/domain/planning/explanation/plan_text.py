@@ -9,6 +9,7 @@ from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.recipe.recipe_text import WAYS, lesson_lines, recipe_lines, split_setting
 
 MOST_TOKENS, MOST_WITHOUT_RECIPE = 700, 500
+NEXT_TOKENS = 34  # of what an agent is told to do next, which stands behind a plan's text
 
 CHARACTERS_PER_TOKEN = 2.75
 """Word pieces of MiniLM's tokenizer take 2.7 to 3.1 characters of such texts, of names and figures fewest."""
@@ -129,7 +130,7 @@ def plan_markdown(answer: Mapping[str, Any]) -> str:
     if recipe:
         lines.append(f"How similar ones were won ({recipe['basis']}):")
     text = "\n".join(lines)
-    most = MOST_TOKENS if recipe else MOST_WITHOUT_RECIPE
+    most = (MOST_TOKENS if recipe else MOST_WITHOUT_RECIPE) - NEXT_TOKENS
     for line in (*view.recipe, *map(one_line, answer.get("rationale", ())[:3])):
         if rough_tokens(f"{text}\n- {line}\n") <= most:
             text += f"\n- {line}"
