@@ -132,15 +132,11 @@ def groups_without_test_rows(train: pd.DataFrame, test: pd.DataFrame, kinds: dic
     test set has others; and all others of which it has no value. Where one of these holds whole groups of the
     split, as a school holds pupils, it is that by which is split."""
     if plan.SPLIT == "time":
-        later = kinds.get(plan.GROUP_BY) == "code"
-        return (
-            [plan.GROUP_BY]
-            if later and not test[plan.GROUP_BY].isin(train[plan.GROUP_BY]).mean() > 0.5
-            else []
-        )
-    if "group" not in plan.SPLIT:
+        group, fresh = plan.GROUP_BY if kinds.get(plan.GROUP_BY) == "code" else None, list[str]()
+    elif "group" in plan.SPLIT:
+        group, fresh = group_column(train), new_groups(train, test, kinds)
+    else:
         return []
-    group, fresh = group_column(train), new_groups(train, test, kinds)
     others = group in kinds and not test[group].isin(train[group]).mean() > 0.5
     if others:
         for name in sorted(fresh, key=lambda each: train[each].nunique()):
@@ -166,7 +162,7 @@ def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | 
     if plan.FORM == "grades" and not values and a_column and as_numbers(train[target[0]]).notna().all():
         learn_grades_as_values()
     train, columns, targets, outputs = read_answers(train, test, sample)
-    train, test = join_side_tables(train, test, columns)
+    train, test = join_side_tables(train, test, [*target, *columns])
     keep_first(train, test)
     given = [name for name in train.columns[1:] if name in test.columns and name not in columns]
     kinds = {name: column_kind(train[name]) for name in given}

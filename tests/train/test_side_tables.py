@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from memory_service.train import reading
+from memory_service.train import budget, reading
 from memory_service.train.columns import read_frames
 from tests.train.conftest import Prepare
 
@@ -183,3 +183,14 @@ def test_old_submissions_are_no_answers(shop: Path) -> None:
     lay(shop, train=train.drop(columns="spent"), baseline=few, labels=train[["id", "spent"]], old=few,
         sample_submission={"id": np.arange(40, 60), "spent": [0.0] * 20})  # fmt: skip
     assert read().targets[:, 0].tolist() == pytest.approx(train["spent"].tolist())
+
+
+def test_labels_between_spaces_are_taken_from_no_table(shop: Path) -> None:
+    budget.plan.ANSWER = "labels"
+    train = pd.read_csv(shop / "train.csv").drop(columns="spent")
+    labels = (["red", "blue", "green", "red blue", "red green", "blue green", "red blue green"] * 6)[:40]
+    people = {"customer": np.arange(20) + 500, "labels": labels[:20], "age": np.arange(20) * 1.5}
+    lay(shop, train=train.assign(labels=labels), people=people)
+    data = read()
+    assert data.outputs == ["blue", "green", "red"]
+    assert [name for name in data.columns if name.startswith("people")] == ["people: age"]
