@@ -346,7 +346,7 @@ def levels_of(outputs: list, several: bool) -> list[float]:
 def level_in(name: str) -> float:
     """The share that the last number of a name tells, as a fraction, in percent or, of three digits,
     in thousandths; 0 where there is none."""
-    found = re.search(r"(?:(?<!\d)0[._]\d+|\d+(?:\.\d+)?)$", re.sub(r"[^\d]+$", "", name))
+    found = re.search(r"(?<!\d)(?:0[._]\d+|\d+(?:\.\d+)?)$", re.sub(r"[^\d]+$", "", name))
     if found is None:
         return 0.0
     text = found[0].replace("_", ".")

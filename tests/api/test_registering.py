@@ -21,8 +21,7 @@ class TestRegistering:
         made = answer.json()
         assert made["calibration"] is None
         assert shlex.split(made["command"]) == shlex.split(
-            "memory-service calibrate --name far --device cuda:1 --budget-seconds 20 "
-            "--server http://memory.example:8000"
+            "memory-service calibrate --name far --device cuda:1 --budget-seconds 20 --server http://testserver"
         )
         assert made["why"]
         page = client.get("/gpus/far").json()

@@ -260,13 +260,13 @@ _AND = r"(?:\s*,\s*(?:and\s+)?|\s+(?:and|or)\s+)"
 _LEVELS = re.compile(
     r"(?:(?:quantile|percentile|pinball|tau|alpha|[τα])s?|\b[pq])[\s=:(]*"
     r"(?:\b(?:loss|score|error|levels?|of|logarithms?|at|the|is|are|with|for|over)\b[\s=:(]*){0,6}"
-    rf"(?<![\d.])((?>{_PART}(?:{_AND}{_PART})*))(?=\s*(?:$|[.,;:)]|quantile|of log|at the))"
-    rf"|(?<![\d.])((?>{_PART}(?:{_AND}{_PART})*))[- ]*quantile"
-    rf"|(?<![\d.])((?>{_RANK}(?:{_AND}{_RANK})*))[- ]?(?:%|percent)?[- ]?(?:percentile|quantile|ile\b)"
+    rf"(?<![\d.])((?>{_PART}(?:{_AND}{_PART}){{0,30}}))(?=\s*(?:$|[.,;:)]|quantile|of log|at the))"
+    rf"|(?<![\d.])((?>{_PART}(?:{_AND}{_PART}){{0,30}}))[- ]*quantile"
+    rf"|(?<![\d.])((?>{_RANK}(?:{_AND}{_RANK}){{0,30}}))[- ]?(?:%|percent)?[- ]?(?:percentile|quantile|ile\b)"
     r"|\b[pq](\d{2})\b",
     re.IGNORECASE,
 )
-"""Levels as shares behind or before the word for them, or as percents."""
+"""Levels as shares behind or before the word for them, or as percents; at most 31 in one list."""
 
 
 def _at_quantile(measure: Measure, text: str) -> Measure:
