@@ -74,6 +74,7 @@ def _glossary(language: str) -> tuple[re.Pattern[str], Callable[[str], str]]:
     def meaning(found: str) -> str:
         place = pattern.fullmatch(found)
         meant = english[ordered[place.lastindex - 1]] if place and place.lastindex else found
+        meant = meant.capitalize() if found[0].isupper() else meant  # a sentence still begins with a capital
         return meant if spaced else f" {meant} "
 
     return pattern, meaning

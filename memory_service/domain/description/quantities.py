@@ -32,7 +32,7 @@ _DIGITS = r"\d{1,3}(?:[,’'\u202f\u00a0 ]\d{3})+(?!\d)|(?!0\d)\d+(?:\.\d+)?(?!\
 NUMBER_WORD = rf"(?:{'|'.join([*_TENS, *reversed(_ONES[1:]), 'hundred', 'thousand', 'million', 'dozen'])})"
 _NUMBER = re.compile(
     rf"(?<![\w@^/.$€£%_])(?<![$€£#] )(?<![A-Za-z]-)(?<!\d,)(?:(?P<digits>{_DIGITS})"
-    r"(?:(?P<scale>[ -]?(?:k|K|M|thousand|million|billion|hundred)\b)|(?![A-Za-z_]))"
+    r"(?:(?P<scale>[ -]?(?:thousand|million|billion|hundred)\b|(?-i:[ -]?[kKM]|m)\b)|(?![A-Za-z_]))"
     rf"|(?P<words>\b(?:half an? |an? )?{NUMBER_WORD}(?:[ -](?:and )?{NUMBER_WORD}){{0,12}}\b))"
     r"(?!\s?%|\s?per ?cent|[.]\d|\s?(?:[$€£]|USD|EUR|GBP)|-(?!class|way|categor|label|species)[a-z])",
     re.IGNORECASE,
@@ -65,6 +65,7 @@ _DATED = re.compile(
     re.IGNORECASE,
 )
 """What stands before a year."""
+_OF_COLUMNS = frozenset(("expression", "level", "value", "measurement", "reading", "intensity", "count"))
 _FEW_WORDS = re.compile(r"(?: [a-z][a-z-]*){1,3}", re.IGNORECASE)
 _JOINS = r"\b(?:and|while|whereas|but|plus|then)\b"
 _CLAUSE_END = re.compile(rf"[,;:.(]|{_JOINS}", re.IGNORECASE)
@@ -115,7 +116,7 @@ def numbers_in(text: str) -> list[float]:
 
 _COUNTED_FROM = re.compile(
     r"(?:^|[\s,;(])[a-z’'-]+(?: \w+){0,2} (?:from|of|over|across|by|in|for|among) "
-    r"(?:about |some |around |nearly |roughly |over |the |all |more than )*$",
+    r"(?:about |some |around |nearly |roughly |over |the |all |more than |other |remaining |further )*$",
     re.IGNORECASE,
 )
 
@@ -128,6 +129,7 @@ def _with_groups(found: list[Quantity]) -> list[Quantity]:
         between = groups.before.rpartition(rows.words)[2]
         if (
             rows.value > groups.value
+            and not rows.each
             and len({rows.role, groups.role} - {None}) < 2
             and len(between) < 40
             and _COUNTED_FROM.search(f" x{between}")
@@ -148,6 +150,7 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
         and not _OF_A_SIZE.search(sentence, max(0, n.start() - 8), n.start())
     ]
     of_file = _FILE.match(sentence)
+    last: Quantity | None = None
     for place, number in enumerate(numbers):
         following = numbers[place + 1].start() if place + 1 < len(numbers) else len(sentence)
         earlier = numbers[place - 1].end() if place else 0
@@ -156,17 +159,22 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
             continue
         direct = role is not None
         left = sentence[earlier : number.start()]
-        if leading := _LEADING.search(left):  # "validation data (3,500 labelled clips"
+        if last and last.role and not role and _BEHIND_OTHERS.fullmatch(left):  # "35 pots (105 scans)"
+            role, direct = last.role, True
+        elif leading := _LEADING.search(left):  # "validation data (3,500 labelled clips"
             role, direct = _ROLES[leading[1].lower()], True
         elif role is None:
-            role, direct = _role_about(left, sentence[end:following])
-            direct = direct or bool(role and of_file and _ROLES[of_file[1].lower()] == role)
+            role, direct = _role_about(left, sentence[end : end + 120])
+            of_this = _ROLES[of_file[1].lower()] if of_file else None
+            direct, role = direct or (of_this is not None and role in (None, of_this)), role or of_this
         before = sentence[max(0, number.start() - 120) : number.start()]
         if not direct and _ASKED_FOR.search(before):
             role = "test"
         value, kind = _value(number), KIND_OF.get(noun, "unknown")
         each = bool(_EACH_AFTER.match(sentence, end) or _EACH_BEFORE.search(before))
-        yield Quantity(value, noun, kind, role, direct, each, sentence[number.start() : end].strip(), before)
+        words = sentence[number.start() : end].strip()
+        last = Quantity(value, noun, kind, role, direct, each, words, before)
+        yield last
 
 
 def _is_year(number: re.Match[str], sentence: str) -> bool:
@@ -197,6 +205,9 @@ def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None
         elif one in KIND_OF:
             noun, end, plural = one, token.end(), one != word
         elif noun:
+            if KIND_OF[noun] == "column" and one in _OF_COLUMNS:  # "gene expression values" are of genes
+                end = token.end()
+                continue
             # "Three category guesses" are guesses.
             return (noun, role, end) if plural or one == word else (one, role, token.end())
         elif one != word and not other[0]:
@@ -208,23 +219,34 @@ def _role_about(left: str, right: str) -> tuple[Role | None, bool]:
     """The role said just after ("5,000 images for training", "310 to segment"), else the nearest before."""
     if _TO_DO.match(right):
         return "test", True
+    if said := _SAID_BEHIND.match(right):  # "1,498 letters (training)"
+        return "valid" if said[1].lower() == "development" else _ROLES[said[1].lower()], True
+    right = re.split(r"\d", _ASIDE.sub("", right), maxsplit=1)[0]
     close = " ".join(_CLAUSE_END.split(right, maxsplit=1)[0].split()[:4])
     if after := _ROLE.search(close):
         return _ROLES[after[0].lower()], True
-    before = _ROLE.findall(left.rpartition(";")[2])
+    before = _ROLE.findall(_OF_THE_LAST.sub("", left.rpartition(";")[2]))
     return (_ROLES[before[-1].lower()] if before else None), False
 
 
+_BEHIND_OTHERS = re.compile(r"(?: [\w-]+){1,3} \(")
+_OF_THE_LAST = re.compile(
+    rf"^[^,;]{{0,80}}\b(?:for|as) (?:the )?(?:{'|'.join(_ROLES)})\b[^,;]{{0,20}}[,;]", re.IGNORECASE
+)
+_ASIDE = re.compile(r"^\s*\([^()]{0,60}\)")
+_SAID_BEHIND = re.compile(rf"\s?\((?:for |the |in ){{0,3}}({'|'.join(_ROLES)})\b", re.IGNORECASE)
 _ROLE = re.compile(rf"(?<![\w-])(?<![a-z]/)(?:{'|'.join(_ROLES)})(?![\w-]|/[a-z]| time\b)", re.IGNORECASE)
 _LEADING = re.compile(
-    rf"(?<![\w/])({'|'.join(_ROLES)})(?:/|[ ._-](?:sets?|splits?|data|dataset|part|partition|portion|subset"
-    rf"|file|csv|folder|table|images)\b(?:\.csv)?)[ :(=–-]*(?:(?!{_JOINS})[a-z]+ ){{0,4}}$",
+    rf"(?<![\w/])({'|'.join(_ROLES)})(?:/|_\w{{1,20}}/|[ ._-](?:sets?|splits?|data|dataset|part|partition"
+    rf"|portion|subset|file|csv|folder|table|images)\b(?:\.csv)?)[ :(=–-]*(?:(?!{_JOINS})[a-z]+ ){{0,4}}$",
     re.IGNORECASE,
 )
 """A set that leads to its number: "the test set has about ", "training data: "."""
 
 _FILE = re.compile(
-    rf"\W{{0,6}}({'|'.join(_ROLES)})(?:_\w{{1,30}})?(?:\.\w{{1,6}}|/)?\W{{0,6}}[-–—:]", re.IGNORECASE
+    rf"\W{{0,6}}(?:[a-z]{{1,20}}_)?({'|'.join(_ROLES)})(?:_\w{{1,30}})?(?:\.\w{{1,6}}|/)?"
+    r"(?: \([^()]{0,20}\))?\W{0,6}(?:[-–—:,]|has\b|holds\b|contains\b)",
+    re.IGNORECASE,
 )
 """A file or folder that a line tells of: "- train.csv - records of some (8700)"."""
 

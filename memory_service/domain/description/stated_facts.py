@@ -8,9 +8,16 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from memory_service.domain.description.prose import LONG_TEXT, task_sentences
-from memory_service.domain.description.quantities import Quantity, quantities_in
+from memory_service.domain.description.quantities import (
+    KIND_OF,
+    NUMBER_WORD,
+    Quantity,
+    number_of_words,
+    quantities_in,
+)
 from memory_service.domain.description.stated_split import (
     DESCRIBED_BY,
     Stated,
@@ -52,7 +59,8 @@ _SUBTASK = {name: re.compile(words, re.IGNORECASE | re.DOTALL) for name, words i
 
 _BINARY = re.compile(
     r"\bbinary (?:classification|target|label|outcome|classifier)|\b(?:0 or 1|1 or 0|true or false|yes or no|"
-    r"0/1|yes/no|pF1)\b|\bwhether\b|\b(?:probability|chance|likelihood|risk) (?:of|that)\b|\bor not\b|"
+    r"0/1|yes/no|pF1)\b|\b1 if\b[^.;]{0,80}\b(?:else|otherwise) 0\b|\b(\w+) or no \1\b|\bwhether\b|"
+    r"\b(?:probability|chance|likelihood|risk) (?:of|that)\b|\bor not\b|"
     r"(?:^|[.?!:] )(?:is|are|was|were|will|did|does|do|has) [^?.]{3,80}\?",
     re.IGNORECASE,
 )
@@ -67,7 +75,7 @@ _ORDINAL = re.compile(
     re.IGNORECASE,
 )
 _CLASS_CONTEXT = re.compile(
-    r"\b(?:one of|any(?: number)? of|into|which of|out of|among|distinguish|tell apart)"
+    r"\b(?:one of|any number of|into|which of|out of|among|distinguish|tell apart)"
     r"(?: the| exactly| these| about)? ?$",
     re.IGNORECASE,
 )
@@ -111,13 +119,20 @@ def stated_in(text: str) -> Stated:
     found = quantities_in(text)
     stated: Stated = {}
     stated |= one_figure("n_train", _of_training(found, page))
-    stated |= one_figure("n_test", _of_test(found, page))
-    stated |= _n_classes(found, text)
+    stated |= one_figure("n_test", told := _of_test(found, page))
+    if not page and "n_train" not in stated and not any(q.direct for q in told):
+        stated = (
+            {"n_train": stated.pop("n_test")} if "n_test" in stated else stated
+        )  # "predict it for 900 cows"
+    stated |= _n_classes(found, text) or _listed_classes(text)
+    stated = _of_each(found) | stated
     if "n_train" not in stated and "n_classes" in stated:
         stated |= one_figure("n_train", _of_all_classes(found, text, stated["n_classes"][0]))
     if "n_train" in stated and stated.get("n_classes", (0, ""))[0] > stated["n_train"][0]:
         del stated["n_classes"]  # it counts something else: boxes, words
-    columns = [q for q in found if q.value >= 2 and (q.kind == "column" or DESCRIBED_BY.search(q.before))]
+    columns = [
+        q for q in found if 2 <= q.value <= 1e6 and (q.kind == "column" or DESCRIBED_BY.search(q.before))
+    ]
     stated |= _table(text) or one_figure("n_features", columns, max)
     stated |= _seq_len(found, text)
     stated |= _image_size(text)
@@ -135,8 +150,10 @@ def training_sizes(text: str) -> list[int]:
     return sorted({round(q.value) for q in _of_training(found, len(text) >= LONG_TEXT)})
 
 
+_COLUMN_NOUNS = [noun for noun, kind in KIND_OF.items() if kind == "column"]
 _TABLE = re.compile(
-    r"(?<!\d)(\d[\d,\u202f ]{0,14}\d)\s?(?:[x×]|by)\s?(\d[\d,]{0,14})[ -](?:table|matrix|data ?frame)",
+    r"(?<!\d)(\d[\d,\u202f ]{0,14}\d)(?: [a-z]{3,20})?\s?(?:[x×]|by)\s?(\d[\d,]{0,14})"
+    rf"[ -](?:table|matrix|data ?frame|(?:{'|'.join(_COLUMN_NOUNS)})s\b)",
     re.IGNORECASE,
 )
 
@@ -169,6 +186,22 @@ def subtask_in(text: str) -> Stated:
 
 
 _PER_CLASS = r" (?:per|(?:for|in|of) (?:each|every)) (?:class|category|species|label)\b"
+_OF_EACH = re.compile(
+    r"\s?(?:of|for|from|per) (?:each|every)(?: one)? of (?:the |these |our )?$", re.IGNORECASE
+)
+
+
+def _of_each(found: Sequence[Quantity]) -> Stated:
+    """ "900 photos of each of these 12 materials" are 10,800 samples of 12 classes."""
+    for one, kinds in pairwise(found):
+        between = kinds.before.rpartition(one.words)
+        if one.each and between[1] and one.role != "test" and _OF_EACH.fullmatch(between[2]):
+            words = f"{one.words}{between[2]}{kinds.words}"
+            classes = {} if kinds.kind == "group" else {"n_classes": (round(kinds.value), words)}
+            return {"n_train": (round(one.value * kinds.value), words), **classes}
+    return {}
+
+
 _BOUND = re.compile(r"\b(?:to|at least|at most|than|least|most|maximum of|minimum of) $|[-–] ?$")
 
 
@@ -198,6 +231,7 @@ def _usable(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
         and q.kind in ("sample", "group", "unknown")
         and not _WINDOWS.search(q.before)
         and not _CUTOFF.search(q.before)
+        and not _GALLERY.search(q.before)
     ]
 
 
@@ -234,17 +268,36 @@ def _of_training(found: Sequence[Quantity], page: bool) -> list[Quantity]:
     samples = [q for q in (*given, *(q for q in bare if _GIVEN.search(q.before))) if q.kind == "sample"]
     alone = len({q.value for q in bare if q.kind == "sample" and q.value >= 500}) == 1
     kinds = ("sample",) if page and alone else () if page else ("sample", "group", "unknown")
-    opening = [q for q in bare if q.kind in kinds and q.value >= 500 and _OPENS.search(q.before)]
+    opening = [q for q in bare if q.kind in kinds and q.noun and q.value >= 500 and _OPENS.search(q.before)]
     told = _of_samples(found, "train")
     most_samples = max((q.value for q in samples), default=0.0)
-    least = 100 if told and told[0].direct else max(10**10 if page else 500, most_samples)
+    direct = bool(told and told[0].direct)
+    least = 100 if direct else max(10**10 if page else 500, most_samples)
     if told and (told[0].kind == "sample" or told[0].value >= least):
         return told
-    for each in (samples, of_data, opening):
+    units = [] if page else [*_of_columns(found), *_only_units(bare)]
+    for each in (samples, of_data, opening, units):
         if each:
             most = max(q.value for q in each)
             return [q for q in each if q.value == most]
     return []
+
+
+def _of_columns(found: Sequence[Quantity]) -> list[Quantity]:
+    """What has the columns: "20,000 genes of 61 patients"."""
+    return [
+        replace(q, of_rows=False)
+        for before, q in pairwise(found)
+        if before.kind == "column" and q.kind in ("group", "sample") and (q.of_rows or "of" in q.before[-12:])
+    ]
+
+
+def _only_units(bare: Sequence[Quantity]) -> list[Quantity]:
+    """What a short text counts where it counts one thing only: "the viscosity of 8,000 batches"."""
+    counted = [
+        q for q in bare if q.kind in ("sample", "group") and q.noun != "people" and q.value >= _LEAST_SAMPLES
+    ]
+    return counted if len({q.value for q in counted}) == 1 and counted[0].value >= 100 else []
 
 
 _OF_TABLE = re.compile(
@@ -273,8 +326,8 @@ _GIVEN = re.compile(
 """Before a number of what the data have, "a dataset with 5671", and of samples that are given."""
 
 _NOT_ALL = re.compile(
-    r"\b(?:each|every|per|one|a|an) \w+(?: \w+)? (?:has|holds|contains|shows|lists|consists of|is|of) "
-    r"(?:\w+ )?$"
+    r"(?<!at )\b(?:each|every|per|one|a|an) \w+(?: \w+)? (?:has|holds|contains|shows|lists|consists of|is"
+    r"|of) (?:\w+ )?$"
     r"|\b(?:up to|at most|at least|as many as|first|top|every|each|another|these|those) $",
     re.IGNORECASE,
 )
@@ -286,6 +339,12 @@ _CUTOFF = re.compile(
     re.IGNORECASE,
 )
 """How many are answered for each, not how many there are: "recommend 12 items", "the top 20"."""
+
+_GALLERY = re.compile(
+    r"\b(?:gallery|index|pool|catalogue|catalog) (?:\w+ )?(?:holds?|has|contains?|of|with|includes?) $",
+    re.IGNORECASE,
+)
+"""Before what is searched, not learned from."""
 
 _DONE = (
     "interaction purchase transaction session rating click view event play listen visit booking order "
@@ -305,13 +364,59 @@ def sizes_of_recommendation(text: str) -> Stated:
     return train | one_figure("n_test", _of_samples(users, "test"))
 
 
+def sizes_of_search(text: str) -> Stated:
+    """n_train of what learns from questions: what is searched counts no samples."""
+    asked = [
+        q
+        for q in quantities_in(text)
+        if q.noun in ("query", "question", "claim", "pair") and q.role != "test"
+    ]
+    return one_figure("n_train", [q for q in asked if not q.each and q.value >= _LEAST_SAMPLES], max)
+
+
+_HOURS = {"hour": 1, "day": 24, "week": 168, "month": 730.5, "quarter": 2191.5, "year": 8766}
+_SPAN = re.compile(
+    r"(?<![\w.,-])(?<!next )(?<!following )(?<!coming )(?<!last )(?<!every )"
+    rf"(?P<number>\d[\d,]{{0,8}}|{NUMBER_WORD})[ -](?P<unit>{'|'.join(_HOURS)})s?\b"
+    r"(?! (?:ahead|later|after|out|in advance|horizon))",
+    re.IGNORECASE,
+)
+_OFTEN = re.compile(r"\b(hour|dai|week|month|quarter|year)ly\b", re.IGNORECASE)
+
+
+def rows_of_series(text: str) -> Stated:
+    """n_train of series whose number and span are told: "daily sales of 300 shops over three years"."""
+    text = "\n".join(task_sentences(text))
+    spans = [(match, _HOURS[match["unit"].lower()]) for match in _SPAN.finditer(text)]
+    counted = [
+        q for q in quantities_in(text) if q.noun and not q.each and q.value >= 2 and q.kind != "column"
+    ]
+    if not spans or not counted:
+        return {}
+    often = _OFTEN.search(text)
+    span, hours = max(spans, key=lambda each: _counted(each[0]["number"]) * each[1])
+    step = _HOURS[often[1].lower().replace("dai", "day")] if often else hours
+    of = max(counted, key=lambda q: q.value)
+    moments = _counted(span["number"]) * hours / step
+    rows = round(of.value * moments)
+    return {"n_train": (rows, f"{of.words} x {span[0]}")} if moments >= 2 and rows <= _MOST_SAMPLES else {}
+
+
+def _counted(number: str) -> float:
+    return float(number.replace(",", "")) if number[0].isdigit() else number_of_words(number)
+
+
 _WINDOWS = re.compile(
     r"\b(?:windows?|segments?|sequences?|traces?|chunks?) (?:of|has|have|with) (?:\w+ )?$", re.IGNORECASE
 )
 
 
 def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
-    usable = [q for q in found if 2 <= q.value <= 1e6 and not q.each]
+    usable = [
+        q
+        for q in found
+        if 2 <= q.value <= 1e6 and not (q.each or _UP_TO.search(q.before) or _LEVELS.search(q.before))
+    ]
     said = [
         q
         for q in usable
@@ -325,8 +430,62 @@ def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
             return one_figure("n_classes", [q for q in of_kind if not repeated or q.value == counts[0][0]])
     if match := _ORDINAL.search(text):
         return {"n_classes": (_number(match[2]) - _number(match[1]) + 1, match[0])}
+    if "kappa" in text.lower() and (match := _GRADES.search(text)):
+        return {"n_classes": (int(match[2]) - int(match[1]) + 1, match[0])}
     match = None if _MANY_CLASSES.search(text) else _BINARY.search(text)
     return {"n_classes": (2, match[0])} if match else {}
+
+
+_ITEM = r"[\w'’-]+(?: (?!or\b|and\b|is\b|are\b|was\b)[\w'’-]+){0,2}"
+_LISTED = re.compile(
+    r"(?:[:(]|\b(?:as|is|are|either|of|between|into|marked|labelled)) ?"
+    rf"(?P<list>{_ITEM}(?:, {_ITEM}){{0,11}},? or {_ITEM})(?=[ .,;:()?]|$)",
+    re.IGNORECASE,
+)
+_COUNTED_OUT = re.compile(
+    rf"\b(\d{{1,2}}|{NUMBER_WORD}) (?:[\w-]+ ){{0,2}}[\w-]+s: "
+    rf"({_ITEM}(?:, (?:and |or )?{_ITEM}| and {_ITEM}| or {_ITEM}){{1,14}})",
+    re.IGNORECASE,
+)
+_SLASHED = re.compile(rf"(?:->|=>|→|:|\binto|\bas) ?(?P<list>{_ITEM}(?: / {_ITEM}){{1,11}})", re.IGNORECASE)
+_TO_TELL = re.compile(
+    r"\b(?:predict|decide|say|tell|name|label(?:led)?|classif\w+|assign|marked|whether|sort|target|mask|pixel|"
+    r"voxel|outcome|class|give)\b|->|→",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(
+    r"\b([01])(?:\s|\s?[=:(-]\s?)[a-z][^,;.]{1,40}"
+    r"(?:[,;]\s?(?:and |or )?\d{1,2}(?:\s|\s?[=:(-]\s?)[a-z][^,;.]{1,40}){1,20}",
+    re.IGNORECASE,
+)
+
+
+def _listed_classes(text: str) -> Stated:
+    """The classes that are counted out: "left, right or none", "0 (as new), 1 (spots), 2 (broken)"."""
+    for sentence in text.splitlines():
+        if match := _NUMBERED.search(sentence):
+            places = [int(each) for each in re.findall(r"(?:^|[,;]\s?(?:and |or )?)(\d{1,2})\b", match[0])]
+            if places[1:] and places == list(range(places[0], places[0] + len(places))):
+                return {"n_classes": (len(places), match[0])}
+        if not _TO_TELL.search(sentence):
+            continue
+        for match in _COUNTED_OUT.finditer(sentence):
+            if len(items := re.split(r", (?:and |or )?| and | or ", match[2])) == _counted(match[1]):
+                return {"n_classes": (len(items), match[0])}
+        if match := _SLASHED.search(sentence):
+            return {"n_classes": (match["list"].count(" / ") + 1, match["list"])}
+        for match in _LISTED.finditer(sentence):
+            items = re.split(r",? or |, ", match["list"])
+            if len(items) > 2:
+                return {"n_classes": (len(items), match["list"])}
+    return {}
+
+
+_UP_TO = re.compile(r"\b(?:up to|at most|as many as|no more than) (?:\w+ )?$", re.IGNORECASE)
+_LEVELS = re.compile(r"\b(?:categor\w+|features?|columns?|variables?|factors?)\b[^.;]{0,60}$", re.IGNORECASE)
+"""Before what a column can be, which is no class to tell."""
+_GRADES = re.compile(r"(?<![\d.,-])([01])\s?(?:to|-|–|through|\.\.)\s?([2-9]|1[0-2])(?![\d.%])")
+"""Grades that kappa judges: "(0-4)"."""
 
 
 def _number(word: str) -> int:

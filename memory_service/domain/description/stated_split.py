@@ -1,10 +1,11 @@
 """How test differs from train, as a description says it: by time, at random, or by groups of rows."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.description.phrases import sentences_of, singular
 from memory_service.domain.description.quantities import KIND_OF, Quantity
 
@@ -138,6 +139,8 @@ def split_in(text: str) -> Stated:
             who = next((each for each in match.groupdict().values() if each), None)
             by: Stated = {"group_by": (_singular(who), match[0])} if who else {}
             return {"split": ("group", match[0]), **by}
+    if stated := _kept_apart(text):
+        return stated
     told = _COLUMNS.sub("", text)
     for name, pattern in (("time", _TIME_SPLIT), ("random", _RANDOM_SPLIT)):
         if match := pattern.search(told):
@@ -146,6 +149,45 @@ def split_in(text: str) -> Stated:
         following = _MONTH_NAMES[(_MONTH_NAMES.index(match[1].lower()) + 1) % 12]
         if re.search(rf"\b{following}\b", text[match.end() :], re.IGNORECASE):
             return {"split": ("time", match[0])}
+    return {}
+
+
+_SEPARATION = shipped_table(__package__, "separation.toml")
+
+
+def _patterns(lines: str, parts: Mapping[str, str]) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(_filled(line, parts), re.IGNORECASE) for line in lines.splitlines() if line)
+
+
+def _filled(pattern: str, parts: Mapping[str, str]) -> str:
+    return re.sub(r"(?<!P)<([a-z_]+)>", lambda part: parts.get(part[1], part[0]), pattern)
+
+
+def _parts() -> Mapping[str, str]:
+    parts: dict[str, str] = {}
+    for name, pattern in _SEPARATION["parts"].items():
+        parts[name] = _filled(pattern, parts)
+    return parts
+
+
+_KEEP_APART = [
+    (_patterns(rule["holds"], _parts()), _patterns(rule["names"], _parts())) for rule in _SEPARATION["rules"]
+]
+_NO_UNIT = re.compile(rf"(?:{_ROWS}|{_PERIOD}|{'|'.join(_SEPARATION['no_unit'].split())})s?", re.IGNORECASE)
+
+
+def _kept_apart(text: str) -> Stated:
+    """What a sentence says must not stand on both sides of a split, whatever it is called."""
+    for sentence in sentences_of(text):
+        for holds, names in _KEEP_APART:
+            if not all(each.search(sentence) for each in holds):
+                continue
+            found = (match for name in names for match in name.finditer(sentence))
+            told = next((match for match in found if not _NO_UNIT.fullmatch(match["unit"])), None)
+            if told is not None:
+                plural = sentence.startswith("s", told.end("unit"))
+                unit = _singular(told["unit"] + ("s" if plural else ""))
+                return {"split": ("group", sentence[:120]), "group_by": (unit, sentence[:120])}
     return {}
 
 
@@ -197,7 +239,7 @@ def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
         out: Stated = {"group_by": (by, match[0])}
         out |= {} if "split" in stated else {"split": ("group", match[0])}
         return out | one_figure("n_groups", [q for q in groups if _singular(q.noun) == by], max)
-    if of_rows or "group_by" not in stated:
+    if "group_by" not in stated:
         apart = [each for each in sentences_of(text) if _APART.search(each) and _TESTED.search(each)]
         counted = [
             q

@@ -28,7 +28,9 @@ from memory_service.domain.description.prose import task_sentences
 from memory_service.domain.description.quantities import NUMBER_WORD
 from memory_service.domain.description.stated_facts import (
     language_in,
+    rows_of_series,
     sizes_of_recommendation,
+    sizes_of_search,
     stated_in,
     subtask_in,
 )
@@ -228,6 +230,10 @@ def facts_and_tasks(
         said.pop("n_classes", None)
     if ranked[0].startswith("time-series") and _COUNTS_SERIES.search(str(said.get("n_train", (0, ""))[1])):
         del said["n_train"]  # of each there are as many rows as moments
+    if ranked[0] == "time-series-regression" and "n_train" not in said:
+        said |= rows_of_series(text)
+    if ranked[0] == "text-ranking":
+        said |= sizes_of_search(text)
     if ranked[0] == "recommendation":
         said = {name: fact for name, fact in said.items() if name not in ("n_train", "n_test")}
         said |= sizes_of_recommendation(text)
