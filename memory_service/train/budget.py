@@ -36,6 +36,7 @@ class Plan(SimpleNamespace):
     ANSWER, FORM, SCORE, K, LOGS, ABSOLUTE = "labels", "", "", 0, "", False  # see `answers`
     WEIGHTED = False  # the metric weighs rows by a column
     LEVELS = (0.5,)  # quantiles, one for each value that is predicted
+    SAMPLE_ROWS = 0  # rows of train.csv that are learned from; 0: all
     GRADES = (0, 1)  # what a grade may be, by the training rows
 
     # Functions: None where a kind of script does without.

@@ -21,6 +21,8 @@ MOST_COLUMNS = 40  # of a table, that are summarised
 FEW_VALUES = 12  # of a category, of which each has its share
 RANGES = ("min", "max", "std", "last")
 MOST_KEYS = 2  # by each of which the rows of a table are summarised
+CALENDAR = ("year", "month", "day", "hour")  # columns of a table that tell a moment together
+NAMED = 0.8  # of the rows, whose names a column of another name must have
 LEAST_MATCHED = 0.3  # of the rows, that have a row in the table
 JOIN_SHARE = 0.1  # of the minutes: then no further table is joined
 NO_TABLES = ("train", "test", "sample", "submission", "oof")  # how files begin that are none
@@ -80,8 +82,13 @@ def columns_by_key(
     shared = shared_columns(train, test, table)
     both = pd.concat([train[[*shared.values()]], test[[*shared.values()]]], ignore_index=True)
     others = sorted(shared, key=lambda each: -table[each].nunique())
+    moments = calendar_keys(train, test, table.drop(columns=list(shared)))
+    both = pd.concat([both, moments], axis=1)
+    together = [[*shared, *moments]] if len(moments.columns) else []
+    together += [list(shared)] if len(shared) > 1 else []
+    shared |= {name: name for name in moments}
     found: list[tuple[bool, list[str], np.ndarray, np.ndarray]] = []
-    for key in [*([list(shared)] if len(shared) > 1 else []), *([column] for column in others)]:
+    for key in [*together, *([column] for column in others)]:
         rows, asked = codes_of(table, both, {column: shared[column] for column in key})
         known = rows[rows >= 0]
         once = len(np.unique(known)) == len(known)
@@ -103,6 +110,13 @@ def columns_by_key(
             before = f"{name}: " if len(found) == 1 else f"{name} of {key[0]}: "
             part = summaries(left, rows, asked, moments_of(train, test), len(train)).add_prefix(before)
         parts.append(part.reset_index(drop=True))
+    if not parts and not shared:
+        roles = named_otherwise(train, test, table)
+        for mine, own in roles:
+            asked = pd.concat([train[own], test[own]], ignore_index=True)
+            part = table.drop(columns=mine).set_index(table[mine].astype(str)).reindex(asked.astype(str))
+            parts.append(part.add_prefix(f"{name} of {own}: ").reset_index(drop=True))
+        found = [(True, [own], asked, asked) for _, own in roles]
     joined = pd.concat(parts, axis=1) if parts else pd.DataFrame()
     return (", ".join(" and ".join(key) for _, key, *_ in found), joined) if joined.shape[1] else None
 
@@ -118,6 +132,54 @@ def shared_columns(train: pd.DataFrame, test: pd.DataFrame, table: pd.DataFrame)
         names.setdefault(str(name).partition(": ")[2], name)
     shared = {column: names[str(column)] for column in table.columns if str(column) in names}
     return {mine: name for mine, name in shared.items() if train[name].nunique() > 1}
+
+
+def calendar_keys(train: pd.DataFrame, test: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """Year, month, day and hour of the rows of both tables, where the table has columns of these names; the
+    hour of days alone by the first column of times such as 1425."""
+    parts = {str(name).lower(): name for name in table.columns if str(name).lower() in CALENDAR}
+    days = moments_of(train, test)
+    if days is None or "month" not in parts or len(parts) < 2:
+        return pd.DataFrame(index=range(len(train) + len(test)))
+    when = pd.Timestamp(0) + pd.to_timedelta(days, unit="D")
+    found = {
+        parts[name]: getattr(when.dt.round("s").dt, name).astype(float) for name in CALENDAR if name in parts
+    }
+    if "hour" in parts and (days.dropna() % 1 == 0).all():
+        del found[parts["hour"]]
+        clocks = [name for name in train.columns if name in test.columns and is_clock(train[name], str(name))]
+        if clocks:
+            clock = as_numbers(pd.concat([train[clocks[0]], test[clocks[0]]], ignore_index=True))
+            found[parts["hour"]] = clock // 100
+    return pd.DataFrame(found)
+
+
+def is_clock(column: pd.Series, name: str) -> bool:
+    """Whether numbers such as 1425 are hours and minutes."""
+    numbers = as_numbers(column).dropna()
+    if "time" not in name.lower() or not len(numbers):
+        return False
+    return bool(((numbers >= 0) & (numbers <= 2400) & (numbers % 100 < 60)).all() and numbers.max() > 60)
+
+
+def named_otherwise(train: pd.DataFrame, test: pd.DataFrame, table: pd.DataFrame) -> list[tuple[str, str]]:
+    """Columns of names that a column of another name has once each: airports.csv by its code, for origin and
+    for destination."""
+    names = [name for name in table.columns if table[name].is_unique and is_names(table[name])]
+    own = [name for name in train.columns[1:] if name in test.columns and is_names(train[name])]
+    matched: list[tuple[str, str]] = []
+    for name in own:
+        asked = pd.concat([train[name], test[name]]).dropna().astype(str)
+        shares = {mine: asked.isin(set(table[mine].astype(str))).mean() for mine in names}
+        best = max(shares, key=lambda mine: shares[mine], default=None)
+        if best is not None and shares[best] >= NAMED and asked.nunique() > 1:
+            matched.append((best, name))
+    return matched[:MOST_KEYS]
+
+
+def is_names(column: pd.Series) -> bool:
+    """Whether it holds words or codes, no numbers and no dates."""
+    return bool(as_numbers(column).notna().mean() < 0.5 and not is_dates(column))
 
 
 def names_rows(column: pd.Series) -> bool:

@@ -82,6 +82,7 @@ def _glossary(language: str) -> tuple[re.Pattern[str], Callable[[str], str]]:
 
 _GROUPED = {"de": r"\.", "es": r"\.", "pt": r"\.", "fr": "[ \u00a0\u202f.]"}
 _MEASURE_WORDS = re.compile(r"(?<=\d)\s*[条張张枚个個件名人例份段幅本篇]")
+_FEW_KINDS = re.compile(r"[一二三四五六七八九十](?=[个個]?(?:类|種|种|クラス|段階))")
 _TEN_THOUSANDS = re.compile(r"(?<![\d.])(\d{1,9}(?:\.\d{1,4})?)\s{0,2}[万萬]")
 
 
@@ -93,6 +94,7 @@ def _plain_numbers(text: str, language: str) -> str:
     if language in ("zh", "ja"):
         text = _TEN_THOUSANDS.sub(lambda match: f"{float(match[1]) * 10_000:.0f}", text)
         text = _MEASURE_WORDS.sub(" ", text)
+        text = _FEW_KINDS.sub(lambda match: f"{'一二三四五六七八九十'.index(match[0]) + 1}", text)
         return text.translate(str.maketrans("、。,:", ",.,:"))
     return text
 

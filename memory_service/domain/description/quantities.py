@@ -51,11 +51,14 @@ _ASKED_FOR = re.compile(
     re.IGNORECASE,
 )
 _TO_DO = re.compile(
-    r"\s?(?:(?:are |must |have |still ){0,3}to (?!train|learn)(?:be )?[a-z]+|(?:that |who |which )?(?:form|"
+    r"\s?(?:(?:are |must |have |still ){0,3}to (?!train|learn|each\b|every\b|the\b|an?\b|all\b|one\b)"
+    r"(?:be )?[a-z]+|(?:that |who |which )?(?:form|"
     r"make up|are for) the test|on which you)",
     re.IGNORECASE,
 )
 _ELSEWHERE = frozenset(("further", "more", "another", "additional", "new"))
+_ACROSS = re.compile(r"\s?[x×] ?\d")
+"""Behind the rows of each file: "7,680 rows x 4 columns"."""
 _SIZE = re.compile(r"\s?(?:[x×*]|by|to|-|–)\s?\d|\s?(?:px|°|:)")
 _OF_A_SIZE = re.compile(r"\d\s?(?:[x×*]|by)\s?$")
 _YEAR = re.compile(r"(?:19|20)\d\d$")
@@ -155,7 +158,7 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
         following = numbers[place + 1].start() if place + 1 < len(numbers) else len(sentence)
         earlier = numbers[place - 1].end() if place else 0
         noun, role, end = _noun_after(sentence, number.end(), following)
-        if noun in _UNITS:
+        if noun in _UNITS or _ACROSS.match(sentence, end):
             continue
         direct = role is not None
         left = sentence[earlier : number.start()]
@@ -191,6 +194,8 @@ def _is_year(number: re.Match[str], sentence: str) -> bool:
 def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None, int]:
     """The noun that a number counts (one that is known, else the first plural), the role said between the
     two, and where the noun ends."""
+    if sentence.startswith(" of them", start):
+        return "sample", None, start + len(" of them")
     noun, role, end, plural = "", None, start, False
     other = "", start
     for count, token in enumerate(_TOKEN.finditer(sentence, start, min(limit, start + 90))):
@@ -229,7 +234,7 @@ def _role_about(left: str, right: str) -> tuple[Role | None, bool]:
     return (_ROLES[before[-1].lower()] if before else None), False
 
 
-_BEHIND_OTHERS = re.compile(r"(?: [\w-]+){1,3} \(")
+_BEHIND_OTHERS = re.compile(r"(?: [\w-]+){1,3} \(|(?: [\w-]+){1,5}, i\.e\. ")
 _OF_THE_LAST = re.compile(
     rf"^[^,;]{{0,80}}\b(?:for|as) (?:the )?(?:{'|'.join(_ROLES)})\b[^,;]{{0,20}}[,;]", re.IGNORECASE
 )

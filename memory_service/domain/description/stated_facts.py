@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from memory_service.domain.description.phrases import singular
 from memory_service.domain.description.prose import LONG_TEXT, task_sentences
 from memory_service.domain.description.quantities import (
     KIND_OF,
@@ -153,7 +154,7 @@ def training_sizes(text: str) -> list[int]:
 _COLUMN_NOUNS = [noun for noun, kind in KIND_OF.items() if kind == "column"]
 _TABLE = re.compile(
     r"(?<!\d)(\d[\d,\u202f ]{0,14}\d)(?: [a-z]{3,20})?\s?(?:[x×]|by)\s?(\d[\d,]{0,14})"
-    rf"[ -](?:table|matrix|data ?frame|(?:{'|'.join(_COLUMN_NOUNS)})s\b)",
+    rf"[ -](?:table|matrix|data ?frame|(?:{'|'.join(_COLUMN_NOUNS)})s\b)(?! (?:each|per|for every))",
     re.IGNORECASE,
 )
 
@@ -308,7 +309,8 @@ _OF_TABLE = re.compile(
 """Before the number of rows of the training table, however few they are."""
 
 _OPENS = re.compile(
-    r"^\W*(?:(?:for|of|with|about|some|nearly|over) ){0,2}$|[:,(] ?(?:(?:of|some|about|nearly|over) ){0,2}$",
+    r"^\W*(?:(?:for|of|with|about|some|nearly|over|sort|classify|label|tag|score|rate) ){0,2}$"
+    r"|[:,(] ?(?:(?:of|some|about|nearly|over) ){0,2}$",
     re.IGNORECASE,
 )
 """Before a number that a sentence or a clause of a short text begins with."""
@@ -377,7 +379,8 @@ def sizes_of_search(text: str) -> Stated:
 _HOURS = {"hour": 1, "day": 24, "week": 168, "month": 730.5, "quarter": 2191.5, "year": 8766}
 _SPAN = re.compile(
     r"(?<![\w.,-])(?<!next )(?<!following )(?<!coming )(?<!last )(?<!every )"
-    rf"(?P<number>\d[\d,]{{0,8}}|{NUMBER_WORD})[ -](?P<unit>{'|'.join(_HOURS)})s?\b"
+    rf"(?P<number>\d[\d,]{{0,8}}|{NUMBER_WORD})[ -](?:consecutive |full |whole )?"
+    rf"(?P<unit>{'|'.join(_HOURS)})s?\b"
     r"(?! (?:ahead|later|after|out|in advance|horizon))",
     re.IGNORECASE,
 )
@@ -423,7 +426,8 @@ def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
         if q.noun in ("class", "label", "category", "tag")
         or (_CLASS_CONTEXT.search(q.before) and q.kind != "sample" and not q.direct)
     ]
-    for of_kind in (said, [q for q in usable if q.kind == "class" and not q.direct]):
+    kinds = [q for q in usable if q.kind == "class" and not q.direct]
+    for of_kind in (said, kinds, [q for q in usable if q.kind == "unknown" and _is_told(q, text)]):
         if of_kind:
             counts = Counter(q.value for q in of_kind).most_common(2)
             repeated = len(counts) > 1 and counts[0][1] > counts[1][1]
@@ -436,20 +440,40 @@ def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
     return {"n_classes": (2, match[0])} if match else {}
 
 
+_TOLD = r"\b(?:name|tell|recogni[sz]\w+|identif\w+|classif\w+|assign|sort|give)\b"
+
+
+def _is_told(quantity: Quantity, text: str) -> bool:
+    """Whether it counts what is to be told: "name the pattern. There are 26 patterns"."""
+    if not (quantity.noun and quantity.value <= 1_000 and _THERE_ARE.search(quantity.before)):
+        return False
+    return bool(re.search(rf"{_TOLD}[^.;]{{0,60}}\b{re.escape(quantity.noun)}s?\b", text, re.IGNORECASE))
+
+
+_THERE_ARE = re.compile(r"\b(?:there are|over the|all|these|of the) $", re.IGNORECASE)
 _ITEM = r"[\w'’-]+(?: (?!or\b|and\b|is\b|are\b|was\b)[\w'’-]+){0,2}"
 _LISTED = re.compile(
     r"(?:[:(]|\b(?:as|is|are|either|of|between|into|marked|labelled)) ?"
     rf"(?P<list>{_ITEM}(?:, {_ITEM}){{0,11}},? or {_ITEM})(?=[ .,;:()?]|$)",
     re.IGNORECASE,
 )
+_BOXED = re.compile(
+    rf"\b(?:boxes? (?:a)?round|(?:find|detect|recogni[sz]e|segment)\b[^.:;]{{0,60}}:) ?"
+    rf"(?P<list>{_ITEM}(?:, {_ITEM}){{1,11}},? and {_ITEM})",
+    re.IGNORECASE,
+)
+"""What is looked for in pictures and sounds: "boxes around bolts, nuts and washers"."""
 _COUNTED_OUT = re.compile(
-    rf"\b(\d{{1,2}}|{NUMBER_WORD}) (?:[\w-]+ ){{0,2}}[\w-]+s: "
+    rf"\b(\d{{1,2}}|{NUMBER_WORD}) (?:[\w-]+ ){{0,2}}([\w-]+s): "
     rf"({_ITEM}(?:, (?:and |or )?{_ITEM}| and {_ITEM}| or {_ITEM}){{1,14}})",
     re.IGNORECASE,
 )
-_SLASHED = re.compile(rf"(?:->|=>|→|:|\binto|\bas) ?(?P<list>{_ITEM}(?: / {_ITEM}){{1,11}})", re.IGNORECASE)
+_SLASHED = re.compile(
+    rf"(?:->|=>|→|:|\b(?:into|as|labelled)) ?(?P<list>{_ITEM}(?: / {_ITEM}){{1,11}})", re.IGNORECASE
+)
 _TO_TELL = re.compile(
-    r"\b(?:predict|decide|say|tell|name|label(?:led)?|classif\w+|assign|marked|whether|sort|target|mask|pixel|"
+    r"\b(?:predict|decide|say|tell|tag|draw|find|detect|recogni[sz]e|name|label(?:led)?|classif\w+|assign|marked|whether|sort|"
+    r"target|mask|pixel|"
     r"voxel|outcome|class|give)\b|->|→",
     re.IGNORECASE,
 )
@@ -470,12 +494,14 @@ def _listed_classes(text: str) -> Stated:
         if not _TO_TELL.search(sentence):
             continue
         for match in _COUNTED_OUT.finditer(sentence):
-            if len(items := re.split(r", (?:and |or )?| and | or ", match[2])) == _counted(match[1]):
+            if KIND_OF.get(singular(match[2].lower())) == "column":
+                continue
+            if len(items := re.split(r", (?:and |or )?| and | or ", match[3])) == _counted(match[1]):
                 return {"n_classes": (len(items), match[0])}
         if match := _SLASHED.search(sentence):
             return {"n_classes": (match["list"].count(" / ") + 1, match["list"])}
-        for match in _LISTED.finditer(sentence):
-            items = re.split(r",? or |, ", match["list"])
+        for match in (*_BOXED.finditer(sentence), *_LISTED.finditer(sentence)):
+            items = re.split(r",? (?:or|and) |, ", match["list"])
             if len(items) > 2:
                 return {"n_classes": (len(items), match["list"])}
     return {}

@@ -145,6 +145,8 @@ def split_in(text: str) -> Stated:
     for name, pattern in (("time", _TIME_SPLIT), ("random", _RANDOM_SPLIT)):
         if match := pattern.search(told):
             return {"split": (name, match[0])}
+    if years := _years_apart(text):
+        return {"split": ("time", years)}
     if match := _MONTHS.search(text):
         following = _MONTH_NAMES[(_MONTH_NAMES.index(match[1].lower()) + 1) % 12]
         if re.search(rf"\b{following}\b", text[match.end() :], re.IGNORECASE):
@@ -186,9 +188,28 @@ def _kept_apart(text: str) -> Stated:
             told = next((match for match in found if not _NO_UNIT.fullmatch(match["unit"])), None)
             if told is not None:
                 plural = sentence.startswith("s", told.end("unit"))
-                unit = _singular(told["unit"] + ("s" if plural else ""))
+                unit = _singular(re.sub("_(?:id|no|nr|num)$", "", told["unit"]) + ("s" if plural else ""))
                 return {"split": ("group", sentence[:120]), "group_by": (unit, sentence[:120])}
     return {}
+
+
+_YEAR = re.compile(r"(?<![\d.,-])20[0-4]\d(?![\d,])|(?<=20\d\d-)20[0-4]\d")
+_LEARNED = re.compile(r"(?:\b|_)(?:train|learn|history|historical|past)", re.IGNORECASE)
+_JUDGED = re.compile(r"(?:\b|_)(?:test|judged|evaluated|scored|hidden|predict|forecast)", re.IGNORECASE)
+
+
+def _years_apart(text: str) -> str | None:
+    """The clause on test data whose years are all later than those of the training data."""
+    years: dict[bool, list[int]] = {True: [], False: []}
+    words = ""
+    for clause in re.split(r"[;\n]|[.] |, (?=[a-z])", text):
+        learned, judged = bool(_LEARNED.search(clause)), bool(_JUDGED.search(clause))
+        found = [int(year) for year in _YEAR.findall(clause)]
+        if found and learned != judged:
+            years[judged] += found
+            words = clause.strip()[:120] if judged else words
+    apart = years[True] and years[False] and min(years[True]) > max(years[False])
+    return words if apart else None
 
 
 _MONTHS = re.compile(

@@ -256,7 +256,8 @@ def _with(facts: InferredFacts, said: Stated) -> InferredFacts:
 
 
 _COUNTS_SERIES = re.compile(
-    r"\d (?:clients?|customers?|stores?|shops?|households?|sensors?|stations?|meters?|series|products?)$"
+    r"\d (?:[\w-]+ ){0,2}(?:clients?|customers?|stores?|shops?|households?|sensors?|stations?|meters?"
+    r"|series|products?)$"
 )
 _TASKS = frozenset(TASK_OF.values())
 

@@ -43,6 +43,7 @@ def settings_of(candidate: Candidate) -> dict[str, Any]:
         "compile": False,
         "gradient_checkpointing": candidate.checkpointing,
         **_special(candidate),
+        **({"sample_rows": candidate.problem.n_train} if candidate.problem.sampled else {}),
         "folds": candidate.folds,
         "epochs": epochs,
         "early_stopping_patience": patience,

@@ -63,6 +63,7 @@ class PlanningProblem:
     done      runs of the plan that this one goes on from
     volumes   samples are volumes, for which there are networks in three dimensions
     host_gib  memory of the host, where somebody says it
+    sampled   the plan learns from `n_train` of more rows
     """
 
     question: Question
@@ -96,6 +97,7 @@ class PlanningProblem:
     done: tuple[DoneRun, ...] = ()
     volumes: bool = False
     host_gib: float | None = None
+    sampled: bool = False
 
     @property
     def data_kind(self) -> Kind:

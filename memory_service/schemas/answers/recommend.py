@@ -78,6 +78,9 @@ class TrainingSettings(Answer):
     )
     sharding: Literal["fsdp"] | None = left_out("Where a decoder's weights are spread over the cards.")
     tree_device: Literal["cpu", "cuda"] | None = left_out("Where boosted trees grow.")
+    sample_rows: int | None = left_out(
+        "Rows that are learned from, where there are too many for the minutes."
+    )
     weights: Literal["none"] | None = left_out("Where a model that has weights is trained from random ones.")
     folds: int
     epochs: int = Field(description="Of a fold; of boosted trees the most rounds, which early stopping ends.")

@@ -21,7 +21,7 @@ from memory_service.domain.description.modalities import uses_and_ignores
 from memory_service.domain.parallel.parallel import with_parallel_sets
 from memory_service.domain.planning.answer_view import MOST_BYTES, WHOLE, answer_view
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
-from memory_service.domain.planning.plan import Plan
+from memory_service.domain.planning.plan import Plan, Refusal
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Done, Question
 from memory_service.domain.portfolio.portfolio_plan import done_runs
@@ -126,6 +126,11 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
             of_fewer = plan_with_note(knowledge, tried, some)
             if isinstance(of_fewer[1], Plan):
                 case, candidate_sets, (chosen_from, plan) = tried, some, of_fewer
+        if isinstance(plan, Refusal) and (some_rows := _sampled(case, plan)) is not None:
+            sets = price_candidates(some_rows, knowledge)
+            of_some = plan_with_note(knowledge, some_rows, sets)
+            if isinstance(of_some[1], Plan):
+                case, candidate_sets, (chosen_from, plan) = some_rows, sets, of_some
         answer = (with_parallel_sets(plan, chosen_from) if "parallel" in parts else plan).as_dict()
         if "curves" in parts and isinstance(plan, Plan):
             answer["curves"] = _curves(database, answer)
@@ -137,6 +142,22 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
         plan_id = _of_run(answer["plan_id"], question.run) if question.run else answer["plan_id"]
         cache.store(knowledge.revision, key, body, plan_id, question.mode)
     return (knowledge, memory, case, candidate_sets), body
+
+
+def _sampled(case: PlanningProblem, refusal: Refusal) -> PlanningProblem | None:
+    """The problem with as many rows of a table, or of series, as the refusal says would fit."""
+    fewer = [each.set["n_train"] for each in refusal.closest if each.set.keys() == {"n_train"}]
+    if not fewer or case.question.pinned or not case.task.startswith(("tabular", "time-series")):
+        return None
+    which = "the latest" if case.by_time else "drawn at random"
+    names = {
+        "rows": case.n_train,
+        "minutes": case.question.minutes,
+        "memory": " or the memory",
+        "n_train": fewer[0],
+    }
+    warning = sentence("rows-sampled", **names, which=which)
+    return replace(case, n_train=fewer[0], sampled=True, warnings=(*case.warnings, warning))
 
 
 FEWER = (5_000, 1_000)
