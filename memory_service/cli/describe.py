@@ -1,5 +1,7 @@
 """`memory-service describe DATA_DIR`: what a folder of data says of its problem."""
 
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +21,8 @@ def facts_of(folder: Path) -> dict[str, Any]:
     except ImportError as error:
         raise NotInstalled(f"pip install 'memory-service[train]' to look at data: {error}") from error
     try:
-        return look(folder)
+        with redirect_stdout(sys.stderr):  # its notes are no part of the answer
+            return look(folder)
     except (OSError, ValueError) as error:
         raise InvalidInput(str(error)) from error
 

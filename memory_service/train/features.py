@@ -29,6 +29,8 @@ class Choice:
     history  categories of which the earlier targets are told: how many, their mean, that of the last ones
     rate     a number of which the target may be a share: history tells this share, too
     neighbors  numbers of the row before and behind in a row's series, less its own
+    reach      how many rows before and behind, at most: 1, 2, 4 ... away
+    place      where a row stands among those of its series, from both ends
     """
 
     dates: bool = True
@@ -42,6 +44,8 @@ class Choice:
     history: tuple[str, ...] = ()
     rate: str = ""
     neighbors: tuple[str, ...] = ()
+    reach: int = 1
+    place: bool = False
 
     def changed(self, change: dict[str, Any]) -> Choice:
         """With these fields in place of its own; those of several entries are added to those that it has."""
@@ -103,8 +107,8 @@ def features_of(
         columns[f"rows of {key}"] = both.groupby(as_text(both[key])).transform("size").astype(float)
     for key in choice.history:
         columns |= history_columns(problem, both, key, choice.rate, train_rows, seed)
-    if choice.neighbors:
-        columns |= neighbor_columns(problem, both, choice.neighbors)
+    if choice.neighbors or choice.place:
+        columns |= neighbor_columns(problem, both, choice)
     for name in categories:
         text = as_text(both[name])
         known = text.iloc[train_rows].value_counts()
@@ -133,18 +137,35 @@ def series_of(problem: Problem, both: pd.DataFrame) -> tuple[pd.Series, pd.Serie
     return None
 
 
-def neighbor_columns(problem: Problem, both: pd.DataFrame, names: tuple[str, ...]) -> dict[str, pd.Series]:
-    """Numbers of the rows before and behind in a row's series, less its own."""
+def neighbor_columns(problem: Problem, both: pd.DataFrame, choice: Choice) -> dict[str, pd.Series]:
+    """Numbers of the rows before and behind in a row's series, less its own; where it stands there."""
     found: dict[str, pd.Series] = {}
+    names = choice.neighbors
     if (known := series_of(problem, both)) is None:
         return found
     series, place = known
     order = pd.DataFrame({"series": series, "place": place}).sort_values(["series", "place"]).index
     grouped = both.loc[order, list(names)].groupby(series.loc[order].to_numpy())
-    for step in (1, -1):
+    away = [step for step in (1, 2, 4, 8, 16) if names and step <= choice.reach]
+    for step in (sign * step for step in away for sign in (1, -1)):
         shifted = grouped.shift(step).reindex(both.index)
         side = f"{abs(step)} {'before' if step > 0 else 'behind'}"
         found |= {f"{name}: {side}": shifted[name] - both[name] for name in names}
+    if choice.place:
+        by = place.groupby(series)
+        first, last = by.transform("min"), by.transform("max")
+        length = (last - first).where(last > first, np.nan)
+        found |= {
+            "since the first": place - first,
+            "until the last": last - place,
+            "from first to last": length,
+        }
+        found |= {
+            "share of the way": (place - first) / length,
+            "rows of the series": by.transform("size") * 1.0,
+        }
+        beside = place.loc[order].groupby(series.loc[order].to_numpy())
+        found["since the one before"] = place - beside.shift(1).reindex(both.index)
     return found
 
 
@@ -252,6 +273,9 @@ def choices(problem: Problem, choice: Choice, gains: dict[str, float]) -> list[t
     found += [(f"means by {key}", {"group_means": pairs}) for key, pairs in around.items() if pairs]
     if strongest and ("date" in kinds or groups):
         found.append(("neighbouring rows", {"neighbors": tuple(strongest)}))
+        if groups:  # of which all rows are there
+            found.append(("rows further away", {"neighbors": tuple(strongest), "reach": 8}))
+            found.append(("places in a group", {"place": True}))
     if categories:
         found.append(("mean targets", {"means": not choice.means}))
     if "code" in kinds:

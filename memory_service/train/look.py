@@ -20,6 +20,7 @@ from memory_service.train.reading import (
     read_table,
     target_columns,
     with_answers,
+    with_ids,
 )
 from memory_service.train.side_tables import side_files
 
@@ -41,7 +42,7 @@ def describe(folder: Path) -> dict[str, Any]:
     train, test, sample = (read_table(f"{name}.csv") for name in ("train", "test", "sample_submission"))
     if train is None:
         raise FileNotFoundError(f"there is no train.csv in {folder}")
-    train = with_answers(train, test, sample)
+    train = with_ids(with_answers(train, test, sample), test)
     targets = target_columns(train, test, sample)
     asked = test if test is not None else sample
     found: dict[str, Any] = {"n_train": len(train), "target": targets[:20]}
@@ -85,7 +86,7 @@ def describe(folder: Path) -> dict[str, Any]:
 
 def target_facts(train: pd.DataFrame, targets: list[str]) -> dict[str, Any]:
     """answer: values, classes or labels; of classes how many there are and the share of the rarest."""
-    columns = train[targets]
+    columns = train[targets].dropna()  # rows without an answer say nothing of it
     numbers = columns.apply(pd.to_numeric, errors="coerce")
     if len(targets) > 1 and numbers.dropna().isin([0, 1]).all(axis=None):
         return {"answer": "labels", "n_classes": len(targets)}

@@ -72,14 +72,18 @@ def read_tables(needed: str) -> list[pd.DataFrame | None]:
     if train is None or (test is None and (sample is None or "sample" not in needed)):
         missing = f"train.csv and {needed} must be in {plan.DATA_DIR.resolve()}"
         raise FileNotFoundError(f"{missing}: set DATA_DIR or change read_data")
-    train = with_answers(train, test, sample)
+    return [with_ids(with_answers(train, test, sample), test), test, sample]
+
+
+def with_ids(train: pd.DataFrame, test) -> pd.DataFrame:
+    """train.csv with ids made for it, where only test.csv has a column of them."""
     first = train.columns[0]
     if test is not None and first in test.columns[1:] and test.columns[0] not in train.columns:
         print(f"NOTE: train.csv has no ids; its first column {first} is learned from", flush=True)
         with suppress(ValueError):  # it was read as text
             train[first] = pd.to_numeric(train[first])
         train.insert(0, test.columns[0], [str(row) for row in range(len(train))])
-    return [train, test, sample]
+    return train
 
 
 def with_answers(train: pd.DataFrame, test, sample) -> pd.DataFrame:
@@ -149,6 +153,7 @@ def as_days(column: pd.Series) -> pd.Series:
     text = column.astype(object).astype(str).str.replace(r"^(\d+)/(\d+)/(\d{4})", r"\3-\1-\2", regex=True)
     text = text.str.replace(r"^(\d+)\.(\d+)\.(\d{4})", r"\3-\2-\1", regex=True)
     days = pd.to_datetime(text.astype(object), errors="coerce", format="ISO8601", utc=True)
+    days = days.where(days.dt.year.between(1678, 2261))  # numbers such as 7337 look like years, too
     return (days - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
 
 

@@ -22,6 +22,7 @@ FEW_VALUES = 12  # of a category, of which each has its share
 RANGES = ("min", "max", "std", "last")
 MOST_KEYS = 2  # by each of which the rows of a table are summarised
 CALENDAR = ("year", "month", "day", "hour")  # columns of a table that tell a moment together
+ONCE = 0.995  # of the rows, whose keys are different: an hour comes twice when clocks are set back
 NAMED = 0.8  # of the rows, whose names a column of another name must have
 LEAST_MATCHED = 0.3  # of the rows, that have a row in the table
 JOIN_SHARE = 0.1  # of the minutes: then no further table is joined
@@ -80,9 +81,14 @@ def columns_by_key(
 ) -> tuple[str, pd.DataFrame] | None:
     """(the key, columns of all rows of both tables); None where no column names rows of both."""
     shared = shared_columns(train, test, table)
+    moments = calendar_keys(
+        train, test, table.drop(columns=[mine for mine in shared if mine in train.columns])
+    )
+    shared = {
+        mine: own for mine, own in shared.items() if mine not in moments
+    }  # a joined table has years, too
     both = pd.concat([train[[*shared.values()]], test[[*shared.values()]]], ignore_index=True)
     others = sorted(shared, key=lambda each: -table[each].nunique())
-    moments = calendar_keys(train, test, table.drop(columns=list(shared)))
     both = pd.concat([both, moments], axis=1)
     together = [[*shared, *moments]] if len(moments.columns) else []
     together += [list(shared)] if len(shared) > 1 else []
@@ -91,7 +97,7 @@ def columns_by_key(
     for key in [*together, *([column] for column in others)]:
         rows, asked = codes_of(table, both, {column: shared[column] for column in key})
         known = rows[rows >= 0]
-        once = len(np.unique(known)) == len(known)
+        once = len(np.unique(known)) >= ONCE * len(known)
         if not once and (len(key) != 1 or is_dates(table[key[0]]) or not names_rows(table[key[0]])):
             continue
         there = np.isin(asked, known) & (asked >= 0)
@@ -105,7 +111,8 @@ def columns_by_key(
     for once, key, rows, asked in found:
         left = table.drop(columns=key)
         if once:
-            part = left[rows >= 0].set_index(rows[rows >= 0]).reindex(asked).add_prefix(f"{name}: ")
+            part = left[rows >= 0].set_index(rows[rows >= 0])
+            part = part[~part.index.duplicated()].reindex(asked).add_prefix(f"{name}: ")
         else:
             before = f"{name}: " if len(found) == 1 else f"{name} of {key[0]}: "
             part = summaries(left, rows, asked, moments_of(train, test), len(train)).add_prefix(before)

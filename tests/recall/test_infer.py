@@ -302,3 +302,18 @@ def test_tasks_of_blind8_are_told_or_left_and_ten_texts_in_other_languages_are_r
     foreign = [(row, each.facts) for row, each in read if row["language"] != "en"]
     counts = [facts.n_train == row["facts"]["n_train"] for row, facts in foreign if "n_train" in row["facts"]]
     assert sum(counts) >= 8
+
+
+@pytest.mark.parametrize("name", ["blind9", "blind10"])
+def test_counts_and_splits_of_texts_by_strangers_are_read(remembering: Remembering, name: str) -> None:
+    read = [(row, read_text(row["text"], remembering).facts) for row in blind_descriptions(name)]
+    inside = [(row, facts) for row, facts in read if row["task"]]
+    told = [(row, facts) for row, facts in inside if facts.tells_task]
+    assert len(told) >= 0.9 * len(inside)
+    assert sum(facts.task == row["task"] for row, facts in told) >= 0.9 * len(told)
+    rows = [(row["facts"]["n_train"], facts.n_train) for row, facts in inside if "n_train" in row["facts"]]
+    wrong = [pair for pair in rows if pair[1] is not None and max(pair) > 1.15 * min(pair)]
+    assert len(wrong) <= 3
+    assert sum(found is not None for _, found in rows) >= 0.85 * len(rows)
+    splits = [facts.split == row["facts"]["split"] for row, facts in inside if "split" in row["facts"]]
+    assert sum(splits) >= 0.8 * len(splits)

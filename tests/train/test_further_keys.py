@@ -1,0 +1,52 @@
+"""Are tables beside train.csv joined where their keys have other names, or are a moment in parts?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from memory_service.train import side_tables
+from memory_service.train.budget import plan, state
+
+
+@pytest.fixture
+def rides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[pd.DataFrame, pd.DataFrame]:
+    monkeypatch.setattr(plan, "DATA_DIR", tmp_path, raising=False)
+    monkeypatch.setattr(state, "minutes", 60.0)
+    rng = np.random.default_rng(0)
+    quays = [f"Q{number:02d}" for number in range(30)]
+    days = pd.date_range("2021-01-01", periods=90)
+    rows = pd.DataFrame(
+        {
+            "id": [f"r{number}" for number in range(900)],
+            "day": rng.choice(days, 900),
+            "departure_time": 100 * rng.integers(5, 23, 900) + rng.integers(0, 60, 900),
+            "start": rng.choice(quays, 900),
+            "end": rng.choice(quays, 900),
+        }
+    )
+    rows["day"] = rows.day.astype(str)
+    pd.DataFrame({"code": quays, "depth": np.arange(30.0)}).to_csv(tmp_path / "quays.csv", index=False)
+    hours = pd.DataFrame([(2021, day.month, day.day, hour) for day in days for hour in range(24)])
+    hours.columns = ["year", "month", "day_", "hour"]
+    hours = hours.rename(columns={"day_": "day"}).assign(wind=np.arange(len(hours), dtype=float))
+    pd.concat([hours, hours.tail(2)]).to_csv(tmp_path / "wind.csv", index=False)
+    return rows.assign(late=0).iloc[:600], rows.iloc[600:].reset_index(drop=True)
+
+
+def test_codes_of_another_name_are_joined_once_for_each_role(rides: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    train, test = side_tables.join_side_tables(*rides, ["late"])
+    for table in (train, test):
+        assert (table["quays of start: depth"] == table.start.str[1:].astype(int)).all()
+        assert (table["quays of end: depth"] == table.end.str[1:].astype(int)).all()
+
+
+def test_a_table_of_hours_is_joined_by_the_moment_of_a_row(rides: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    train, test = (table.rename(columns={"day": "date"}) for table in rides)
+    train, test = side_tables.join_side_tables(train, test, ["late"])
+    for table in (train, test):
+        hours = (pd.to_datetime(table.date) - pd.Timestamp("2021-01-01")).dt.days * 24
+        assert (table["wind: wind"] == hours + table.departure_time // 100).all()
