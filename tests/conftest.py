@@ -49,6 +49,14 @@ from tests.in_one_call import handle_request
 
 KINDS = ("sqlite", "postgresql")
 
+ASKS_ONLY = (
+    "tests/services/choice", "tests/services/pages/test_plans", "tests/services/planning",
+    "tests/services/prediction", "tests/web", "tests/api/test_ask", "tests/api/test_cached_plans",
+    "tests/api/test_portfolio", "tests/api/test_registering", "tests/api/test_tracing",
+)  # fmt: skip
+"""Tests that ask what is made of the seeds (plans, prices, texts, pages) run on SQLite: the database plays no
+part. What is stored, learned, trusted, moved or locked is tested on both, and so are lists of rows."""
+
 ROOM_BYTES = 4 * 2**30
 """Several times what all workers' databases take."""
 
@@ -78,8 +86,11 @@ def dear(nodeid: str) -> str:
     return next((folder for folder in DEAR if nodeid.startswith(f"{folder}/")), "")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Dear folders and slow files come first: one that a worker begins last lets the others wait for it."""
+    once = [item for item in items if item.nodeid.startswith(ASKS_ONLY) and "[postgresql" in item.nodeid]
+    config.hook.pytest_deselected(items=once)
+    items[:] = [item for item in items if item not in once]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (not dear(item.nodeid), item.path not in slow))
 

@@ -455,7 +455,8 @@ def test_others_write_while_a_calibration_is_checked(client: TestClient, monkeyp
     assert client.post("/calibrations", json=dying).status_code == 201
     monkeypatch.setattr(calibrations, "SILENT_SECONDS", -1.0)
     assert client.get(f"/calibrations/{dying['id']}").json()["status"] == "failed"
-    assert len(wrote) > 1 and all(wrote)
+    assert len(wrote) > 1
+    assert all(wrote)
 
 
 def test_sections_beyond_what_a_calibration_may_have_are_refused(client: TestClient):
