@@ -79,14 +79,11 @@ def group_of(table: Table) -> str:
     return names.get(name, name.split(",")[0])
 
 
-def regrets_of(
-    fit: Fit, differences: Mapping[str, float], families: Mapping[str, str], halves: int = HALVES
-) -> dict[str, Regrets]:
-    """By group of tables: the model's choice (each data set left out, or a half, in so many draws), two runs,
-    baselines."""
+def regrets_of(fit: Fit, differences: Mapping[str, float], families: Mapping[str, str]) -> dict[str, Regrets]:
+    """By group of tables: the model's choice (each data set left out, or a half), two runs, baselines."""
     out: dict[str, Regrets] = defaultdict(Regrets)
     ranks = _mean_ranks(fit.evidence.tables)
-    for seed in range(halves):
+    for seed in range(HALVES):
         for table, expected in zip(fit.evidence.tables, fit.half_left_out(seed), strict=True):
             chosen = max(table.values, key=lambda m: expected[m])
             out[group_of(table)].add("half", table.dataset, table.regret[chosen])

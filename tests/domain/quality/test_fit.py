@@ -24,7 +24,7 @@ def fits() -> tuple[dict[str, Fit], dict[str, Any]]:
 @cache
 def regrets(table: str) -> dict[str, Regrets]:
     fit, figures = fits()[0][table], fits()[1][table]
-    return regrets_of(fit, figures["difference_sd"], families(), halves=0)
+    return regrets_of(fit, figures["difference_sd"], families())
 
 
 def test_the_figures_that_ship_are_those_of_the_evidence_to_the_digit() -> None:
