@@ -231,7 +231,7 @@ def size_errors(memory: SolutionMemory, cases: Sequence[Case]) -> tuple[list[flo
     winners say one. The modality's is the geometric mean over its other competitions."""
     own = {slug: _mean_octave(some) for slug, some in memory.by_competition.items()}
     ours, theirs = [], []
-    for case in cases:
+    for case in (each for each in cases if own[each.slug]):
         size = recipe_for(memory, case, None)[0].image_size
         modality = case.row.get("modality")
         others = [
@@ -239,7 +239,7 @@ def size_errors(memory: SolutionMemory, cases: Sequence[Case]) -> tuple[list[flo
             for slug, octave in own.items()
             if octave and slug != case.slug and memory.competitions[slug].get("modality") == modality
         ]
-        if own[case.slug] and size and others:
+        if size and others:
             ours.append(abs(log2(size[0]) - own[case.slug]))
             theirs.append(abs(float(np.mean(others)) - own[case.slug]))
     return ours, theirs

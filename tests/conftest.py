@@ -49,6 +49,14 @@ from tests.in_one_call import handle_request
 
 KINDS = ("sqlite", "postgresql")
 
+ASKS_ONLY = (
+    "tests/services/choice", "tests/services/pages/test_plans", "tests/services/planning",
+    "tests/services/prediction", "tests/web", "tests/api/test_ask", "tests/api/test_cached_plans",
+    "tests/api/test_portfolio", "tests/api/test_registering", "tests/api/test_tracing", "tests/test_fill",
+)  # fmt: skip
+"""Tests that ask what is made of the seeds (plans, prices, texts, pages) run on SQLite: the database plays no
+part. What is stored, learned, trusted, moved or locked is tested on both, and so are lists of rows."""
+
 ROOM_BYTES = 4 * 2**30
 """Several times what all workers' databases take."""
 
@@ -68,28 +76,34 @@ threadpool_limits(1, user_api="blas")
 gc.set_threshold(50_000, 20, 20)
 
 
-DEAR = ("tests/scripts", "tests/web", "tests/recall")
-"""Folders for which a worker makes much ready: a fork server with all libraries, sites and a browser, an
-encoder with its databases."""
+DEAR = {
+    **dict.fromkeys(map("tests/scripts/test_{}".format, ("killed", "normal", "real")), "trainings"),
+    **{f"tests/{folder}/": folder for folder in ("scripts", "web", "recall")},
+}
+"""Files for which a worker makes much ready: a fork server with all libraries, sites and a browser, an
+encoder with its databases. Scripts are two parts: of one, all other workers would await the end."""
 
 
 def dear(nodeid: str) -> str:
-    """The folder of these that a test is of, or nothing."""
-    return next((folder for folder in DEAR if nodeid.startswith(f"{folder}/")), "")
+    """The part of these that a test is of, or nothing."""
+    return next((part for start, part in DEAR.items() if nodeid.startswith(start)), "")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Dear folders and slow files come first: one that a worker begins last lets the others wait for it."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Dear parts and slow files come first: one that a worker begins last lets the others wait for it."""
+    once = [item for item in items if item.nodeid.startswith(ASKS_ONLY) and "[postgresql" in item.nodeid]
+    config.hook.pytest_deselected(items=once)
+    items[:] = [item for item in items if item not in once]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (not dear(item.nodeid), item.path not in slow))
 
 
 class TogetherWhereDear(LoadFileScheduling):  # type: ignore[misc]
-    """A file's tests run in one worker, and so do those of a dear folder, unless they are all there is."""
+    """A file's tests run in one worker, and so do those of a dear part, unless they are all there is."""
 
     def schedule(self) -> None:
-        folders = {dear(nodeid) for tests in self.registered_collections.values() for nodeid in tests}
-        self.together = len(folders) > 1
+        parts = {dear(nodeid) for tests in self.registered_collections.values() for nodeid in tests}
+        self.together = len(parts) > 1
         super().schedule()
 
     def _split_scope(self, nodeid: str) -> str:

@@ -144,10 +144,9 @@ def test_a_script_that_is_too_late_is_stopped(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["cancer", "diabetes"])
-def test_half_a_minute_of_a_plan_is_not_below_the_default_of_a_library(name: str, tmp_path: Path) -> None:
-    """Below means: in 99.5 of 100 draws of the hidden rows. Of plans as good as the library's default, one
-    run of these four in fifty would fail by chance."""
+def test_half_a_minute_of_a_plan_is_not_below_the_default_of_a_library(tmp_path: Path) -> None:
+    """Below means: in 99.5 of 100 draws of the hidden rows. `make arena` compares on every set."""
+    name = "diabetes"  # the tutorial trains on the other small one
     about = {**sets.build(name, tmp_path), "minutes": 0.5}
     submissions = {}
     for system in ("ours", "library"):

@@ -6,6 +6,7 @@ import json
 import re
 import runpy
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,6 +131,7 @@ def test_the_agent_trains_by_a_plan_and_reads_the_verdict(
     offers.append({"name": "dear", "gpu": "h100", "price_per_hour": 9.0})
     (place / "offers.json").write_text(json.dumps(offers))
     monkeypatch.setattr(sys, "argv", ["agent.py", description, str(data), "offers.json", "2"])
+    monkeypatch.setenv("MEMORY_DEADLINE", str(time.time() + 45))  # it would train to the end of the minutes
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(EXAMPLES / "agent.py"), run_name="__main__")
     said = capsys.readouterr().out

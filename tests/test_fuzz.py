@@ -1,6 +1,6 @@
 """The five parsers of texts that others wrote, with texts that nobody would write.
 
-`make test` asks FUZZ_EXAMPLES (900) of scripts and descriptions, a third of the others; `make fuzz` goes
+`make test` asks FUZZ_EXAMPLES (450) of scripts and descriptions, a third of the others; `make fuzz` goes
 on for an hour.
 """
 
@@ -36,7 +36,7 @@ from tests.reading import read_alone
 
 SCRIPTS = sorted((Path(__file__).parent / "review" / "scripts").glob("*.txt"))
 fuzzed = settings(
-    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "900")),
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "450")),
     suppress_health_check=[
         HealthCheck.too_slow,
         HealthCheck.function_scoped_fixture,

@@ -9,12 +9,12 @@ import re
 import pytest
 
 from memory_service import resources
-from memory_service.services.editorial.seed_files import read_seeds
+from memory_service.services.editorial.seed_files import FILES
 from memory_service.services.pages.knowledge import linked
 from memory_service.web.environment import environment
+from tests.catalogue import shipped_seeds
 
-SEEDS = read_seeds(resources.path("seeds"))
-TABLES = [table for table in SEEDS if table != "profiles"]
+TABLES = [table for table in FILES if table != "profiles"]
 NOTES = {note.name: note for note in resources.path("seeds", "sources").iterdir()}
 
 
@@ -28,12 +28,12 @@ def opens(address: str) -> bool:
         lines = NOTES[name].read_text("utf-8").splitlines() if name in NOTES else []
         return bool(lines) and (not line or bool(lines[int(line) - 1].strip()))
     table = "claims" if kind == "conflicts" else kind
-    return name.replace("%23", "#") in SEEDS[table]
+    return name.replace("%23", "#") in shipped_seeds()[table]
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_every_source_of_a_row_can_be_opened(table: str) -> None:
-    for key, seed in SEEDS[table].items():
+    for key, seed in shipped_seeds()[table].items():
         source = seed.values["source"]
         addresses = [address for _, address in linked(source, key) if address]
         assert addresses or seed.values.get("url"), f"{table} {key}: {source}"
@@ -43,16 +43,16 @@ def test_every_source_of_a_row_can_be_opened(table: str) -> None:
 
 
 def test_profiles_were_traced_by_a_module_that_ships() -> None:
-    sources = {seed.values["source"] for seed in SEEDS["profiles"].values()}
+    sources = {seed.values["source"] for seed in shipped_seeds()["profiles"].values()}
     assert sources == {"traced on the meta device by measure/trace.py"}
     assert resources.path("memory_service", "measure", "trace.py").is_file()
 
 
 def test_every_claim_and_every_rule_of_the_notes_has_its_line() -> None:
-    for key, seed in SEEDS["claims"].items():
+    for key, seed in shipped_seeds()["claims"].items():
         addresses = [address for _, address in linked(seed.values["source"], key)]
         assert any(re.search(r"\.txt#L\d+$", address) for address in addresses), key
-    for key, seed in SEEDS["strategies"].items():
+    for key, seed in shipped_seeds()["strategies"].items():
         if seed.values["rule"].startswith("R"):
             assert re.search(r"sources/\d{3}_\w+\.txt#L\d+", seed.values["source"]), key
 

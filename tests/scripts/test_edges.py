@@ -19,7 +19,7 @@ from tests.scripts.test_reading import opened
 
 __all__ = ["opened"]
 
-NETWORKS = ("image-classification", "image-segmentation", "text-classification")
+NETWORKS = ("image-classification", "image-segmentation")
 CLASSIFIERS = tuple(name for name in KINDS if name.startswith(("tabular-classification", "image-class")))
 
 
@@ -85,9 +85,8 @@ def test_checkpoints_that_cannot_be_read_are_left_out_and_named(workshop: Worksh
     assert len({tuple(row) for row in trial.cells().values()}) == 1
 
 
-@pytest.mark.parametrize("name", ["tabular-classification-members", "text-regression"])
-def test_help_trains_nothing_and_a_word_that_is_not_known_is_refused(workshop: Workshop, name: str) -> None:
-    trial = workshop.trial(name)
+def test_help_trains_nothing_and_a_word_that_is_not_known_is_refused(workshop: Workshop) -> None:
+    trial = workshop.trial("text-regression")
     told = trial.forks.run(trial.folder, "--help", environment=trial.environment)
     assert told.status == 0
     for word in ("MINUTES", "--deadline", "OUT_DIR", "predict", "--run N"):

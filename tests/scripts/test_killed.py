@@ -21,7 +21,7 @@ from tests.scripts.harness import faults
 from tests.scripts.harness.runner import Ended
 from tests.scripts.harness.workshop import Trial, Workshop
 
-MOMENTS = int(os.environ.get("MOMENTS", "12"))
+MOMENTS = int(os.environ.get("MOMENTS", "10"))
 KINDS = (
     "image-classification",
     "image-segmentation",

@@ -16,12 +16,6 @@ SLUG = "dog-breed-identification"
 
 
 @pytest.fixture
-def kind() -> str:
-    """The queries are those of the list, which the tests of the store ask of both databases."""
-    return "sqlite"
-
-
-@pytest.fixture
 def followed(seeded_database: Database) -> tuple[Database, str]:
     """A database with a run that followed its plan and one that crashed without any; the followed pattern."""
     asked = {"competition": SLUG, "gpu": "a100", "minutes": 30}

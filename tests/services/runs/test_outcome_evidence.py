@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,23 +25,12 @@ from memory_service.services.tables.table_rows import get_row, list_rows
 from memory_service.store.queries import outcomes
 from memory_service.store.tables.outcomes import Outcome
 from tests.answers import warnings_of
-from tests.conftest import KINDS, Servers
 from tests.telling import at, case, epochs, take_events, told
 
 ASKED = {"gpu": "a100", "minutes": 30}
 RECRUIT = "recruit-like"
 LAGS = "a-lag-features"
 """Advice whose precondition does not hold: the test's window has too few of the lags (DSGym, April 2026)."""
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def shared(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Database]:
-    """The seeds; each test tells runs of a competition of its own."""
-    url = servers.new(str(request.param), "seeded")
-    database = Database(url)
-    yield database
-    database.close()
-    servers.drop(url)
 
 
 def _competition(database: Database, slug: str, like: str, **facts: Any) -> str:

@@ -6,7 +6,6 @@ import datetime as dt
 import random
 import threading
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,24 +19,12 @@ from memory_service.services.runs import verdicts as so_far
 from memory_service.services.runs.retention import close_silent
 from memory_service.services.runs.runs import begin_run, finish_run, run_page
 from memory_service.services.tables.table_rows import list_rows
-from tests.conftest import KINDS, Servers
 from tests.registered import calibrate, register
 from tests.telling import CASE, STEPS, at, case, epochs, take_events, told
 
 QUESTION = {name: CASE[name] for name in ("gpu", "model", "batch_size", "precision")}
 MASKS = {"task": "image-segmentation", "model": "unet/resnet34", "image_size": 256}
 END = {"status": "completed", "at": at(600)}
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def shared(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Database]:
-    """The seeds, once for all tests of this module: reading the knowledge takes longer than any of them. A
-    test that looks at what was learned asks about a card of its own."""
-    url = servers.new(str(request.param), "seeded")
-    database = Database(url)
-    yield database
-    database.close()
-    servers.drop(url)
 
 
 def _learned(database: Database) -> list[dict[str, Any]]:

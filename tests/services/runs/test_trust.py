@@ -23,20 +23,9 @@ from memory_service.services.runs.runs import begin_run, finish_run, mark_run, r
 from memory_service.services.runs.scored_runs import accuracy
 from memory_service.services.tables.table_rows import get_row
 from memory_service.store.queries import history, outcomes
-from tests.conftest import KINDS, Servers
 from tests.telling import CASE, at, case, epochs, take_events, told
 
 QUESTION = {name: CASE[name] for name in ("gpu", "model", "batch_size", "precision")}
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def shared(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Database]:
-    """The seeds, once; each test has a card of its own."""
-    url = servers.new(str(request.param), "seeded")
-    database = Database(url)
-    yield database
-    database.close()
-    servers.drop(url)
 
 
 def reported(database: Database, who: str | None, step: float | None, **changed: Any) -> dict[str, Any]:
