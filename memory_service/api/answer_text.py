@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memory_service.domain.common.quoted_text import one_line, quoted
-from memory_service.domain.common.sentences import figures
+from memory_service.domain.common.units import figures, percent, spread
 from memory_service.domain.cost.throughput_knee import KNEE_GAIN
-from memory_service.domain.monitoring.verdict import spread
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
 
 _MAX_FINDINGS = 40
@@ -56,7 +55,9 @@ def _speeds(answer: Mapping[str, Any], n_gpus: int) -> str:
     named: dict[int, list[str]] = {}
     for what, batch in (("largest", max(rates)), ("best", best), ("answered", answer["batch_size"])):
         named.setdefault(batch, []).append(what)
-    said = [f"batch {b} {rates[b]:.0f} samples/s ({', '.join(w)})" for b, w in named.items() if b in rates]
+    said = [
+        f"batch {b} {figures(rates[b])} samples/s ({', '.join(w)})" for b, w in named.items() if b in rates
+    ]
     return ", ".join(said) + ("; batches a card" if n_gpus > 1 else "")
 
 
@@ -137,9 +138,7 @@ def similar_text(answer: Mapping[str, Any]) -> str:
     lines, read = [], answer["inferred"] or {}
     if read.get("task"):
         cues = ", ".join(map(one_line, read["evidence"][:4]))
-        lines.append(
-            f"task: {read['task']} ({'; '.join(filter(None, (_percent(read['confidence']), cues)))})"
-        )
+        lines.append(f"task: {read['task']} ({'; '.join(filter(None, (percent(read['confidence']), cues)))})")
     for n, hit in enumerate(answer["items"], 1):
         about = f"{hit['slug']} ({hit['task'] or 'no task'}, {hit['score']:.2f})"
         lines.append(f"{n}. {about}: {one_line(hit['why'])}")
@@ -179,10 +178,6 @@ _SCORE = (
     "- {quantity}: half within {median_percent:.3g} %, nine of ten within {p90_percent:.3g} %, "
     "{inside_percent:.0f} % inside the 80 % interval (n={n})"
 )
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 def choice_text(answer: Mapping[str, Any]) -> str:
@@ -225,7 +220,7 @@ def comparison_text(answer: Mapping[str, Any]) -> str:
         lines.append(f"- {one_line(side['name'])}: {'; '.join(parts)}")
     for pair in answer["pairs"]:
         said = [
-            f"{pair[what]} {word} with {100 * pair[f'p_{what}']:.0f} %"
+            f"{pair[what]} {word} with {percent(pair[f'p_{what}'])}"
             for what, word in (("better", "scores higher"), ("sooner", "is done sooner"))
             if pair[what]
         ]

@@ -48,7 +48,8 @@ class Plan(dict[str, Any]):
         view = plan_view(self)
         rows = [("warning", each) for each in (*view.warnings, *view.notes)]
         rows += [("nothing fits", each) for each in view.refusal]
-        rows += [("model", view.model), *view.settings] if view.model else []
+        rows += [("model", view.model)] if view.model else []
+        rows += [(each.name, each.words) for each in view.settings if each.words]
         rows += [(n.name, f"{n.words()}, {n.estimate['grade']}") for n in view.figures]
         cells = "".join(f"<tr><th>{name}</th><td>{escape(str(text))}</td></tr>" for name, text in rows)
         return f"<table><caption>{escape(view.title)}</caption>{cells}</table>"

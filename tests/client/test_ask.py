@@ -38,7 +38,7 @@ def test_a_plan_shows_warnings_settings_and_intervals(service: Service):
     shown = plan._repr_html_()
     assert shown.index("<th>warning</th>") < shown.index("<th>model</th>")
     total = plan.expected["total_minutes"]
-    assert f"{total['value']:.3g} ({total['low']:.3g}-{total['high']:.3g}) min, {total['grade']}" in shown
+    assert f"{total['value']:.3g} ({total['low']:.3g}–{total['high']:.3g}) min, {total['grade']}" in shown
     assert "<th>memory</th>" in shown
 
 

@@ -8,17 +8,13 @@ from string import Formatter
 from typing import Any, Literal, Self
 
 from memory_service.domain.common.tables import shipped_table
+from memory_service.domain.common.units import figures
 
 Severity = Literal["note", "warning"]
 
 _WORDS = shipped_table(__package__, "sentences.toml")
 """Code -> {text: a template of `str.format`, severity: of a warning; `why` or another value: {its word: the
 template of what that says}}."""
-
-
-def figures(value: float) -> str:
-    """Three figures, without an exponent."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 class _Formatter(Formatter):
