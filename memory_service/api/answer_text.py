@@ -166,17 +166,28 @@ def brief_text(answer: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def accuracy_text(answer: Mapping[str, Any]) -> str:
-    """How good the predictions were, a line for each quantity."""
-    runs = answer["runs"]
-    lines = [f"{runs['ended']} runs have ended, {runs['scored']} of them are scored"]
-    lines += [_SCORE.format_map(score) for score in answer["overall"]]
+def accuracy_text(answer: Mapping[str, Any], *, groups: bool = False) -> str:
+    """How good the predictions were, a line for each quantity; with `groups` of each device, family, age."""
+    runs, kinds = answer["runs"], ("device", "family", "age") if groups else ()
+    of_groups = [(f"{kind} {g['name']}, ", g["scores"]) for kind in kinds for g in answer[f"by_{kind}"]]
+    told = f"{runs['ended']} runs have ended, {runs['without_prediction']} of them without a prediction"
+    if not runs["scored"]:
+        return f"Nothing to score yet: {told}. Report runs with POST /runs or the client."
+    lines = [f"{told}; {runs['scored']} are scored"]
+    lines += [score_text(each, of) for of, scores in (("", answer["overall"]), *of_groups) for each in scores]
     return "\n".join(lines)
 
 
+def score_text(score: Mapping[str, Any], of: str = "") -> str:
+    """Errors of one quantity in a line; the naive method's beside them where there is one."""
+    naive = score["naive"]
+    beside = f"; a naive guess: half within {figures(naive['median_percent'])} %" if naive else ""
+    return _SCORE.format_map({**score, "of": of, "beside": beside})
+
+
 _SCORE = (
-    "- {quantity}: half within {median_percent:.3g} %, nine of ten within {p90_percent:.3g} %, "
-    "{inside_percent:.0f} % inside the 80 % interval (n={n})"
+    "- {of}{quantity}: half within {median_percent:.3g} %, nine of ten within {p90_percent:.3g} %, bias "
+    "{bias_percent:+.1f} %, {inside_percent:.0f} % inside the 80 % interval (n={n}){beside}"
 )
 
 

@@ -3,8 +3,7 @@ of its script format."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 from memory_service.domain.common.quoted_text import one_line
 from memory_service.domain.common.tables import shipped_table
@@ -30,12 +29,8 @@ def rough_tokens(text: str) -> int:
     return int(len("".join(text.split())) / CHARACTERS_PER_TOKEN) + 1
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """An expected figure: its name, the estimate as the answer has it, its unit, the limit that it is under.
-
-    brief   whether lines say it, or only who has room: a page, `--all`
-    """
+class Figure(NamedTuple):
+    """An expected figure, `most`: its limit; brief: whether lines say it, or only who has room, as a page."""
 
     name: str
     estimate: Mapping[str, Any]
@@ -50,13 +45,12 @@ class Figure:
         return interval(self.estimate, self.unit)
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """What a training script copies, and what lines say of it: "" for what is usual, or told with another."""
 
     name: str
     value: Any
-    words: str = ""
+    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +88,6 @@ class PlanView:
     clock: str = ""
     runs: str = ""
     trouble: tuple[tuple[str, str, str], ...] = ()
-
-    def step(self) -> str:
-        """Batch, precision and what the memory rests on: what is set of a step."""
-        of_step = takewhile(lambda each: each.name != "folds", self.settings)
-        return ", ".join(each.words for each in of_step if each.words)
 
     def lines(self) -> list[str]:
         """All but title, trouble and recipe, a line each, warnings first."""
@@ -229,9 +218,12 @@ def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:
     values = answer | {name: model[name] for name in ("image_size", "seq_len", "n_features") if name in model}
     values |= {"model": model["name"], "data_loader": loader, "split": split, "group_by": by}
     values["metric"] = metric and metric["name"]
-    warm = answer["warmup_epochs"]
-    pace = f", warmup_epochs={warm}" if warm else ", warmup over a tenth of the steps"
+    warm, n_gpus = answer["warmup_epochs"], answer.get("n_gpus") or 1
+    pace = "" if trees else f", warmup_epochs={warm}" if warm else ", warmup over a tenth of the steps"
     rank = f" of rank {answer['lora_rank']}" if answer.get("lora_rank") else ""
+    is_cut = trees and answer["epochs"] < answer["expected"].get("best_epoch", {"high": 0})["high"]
+    cut = f"; the cap of {answer['epochs']} may cut it short" if is_cut else ""
+    patience = f"patience={answer['early_stopping_patience']}{', an epoch is a round' * trees}{cut}"
     words = {
         "batch_size": "" if trees else f"batch_size={batch_words(answer)}",
         "precision": "" if trees else answer["precision"],
@@ -239,30 +231,21 @@ def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:
         "method": f"{answer.get('method')}{rank}",
         "gradient_checkpointing": "gradient checkpointing" if answer["gradient_checkpointing"] else "",
         "texts_per_row": f"{answer.get('texts_per_row') or 0:.1f} texts packed a row",
-        "n_gpus": f"{answer.get('n_gpus')} cards over {answer.get('interconnect')}",
+        "n_gpus": f"{n_gpus} cards over {answer['interconnect']}" if n_gpus > 1 else "",
         "sharding": "weights spread over them (FSDP)",
         "folds": f"folds={answer['folds']}",
         "seeds": f"seeds={answer['seeds']}" if answer["seeds"] > 1 else "",
         "epochs": f"epochs={answer['epochs']}",
-        "early_stopping_patience": f"patience={answer['early_stopping_patience']}{_rounds(answer, trees)}",
+        "early_stopping_patience": patience,
         "tree_device": "trees grow on the card" if answer.get("tree_device") == "cuda" else "",
-        "optimizer": f"{answer['optimizer']} lr={answer['learning_rate']:g}{'' if trees else pace}",
+        "optimizer": f"{answer['optimizer']} lr={answer['learning_rate']:g}{pace}",
         "data_loader": _assigned(loader.items()),
         "split": f"split={split}{f' by {by}' if by else ''}",
         "metric": metric and f"judged by {judged_words(metric)}",
     }
-    if answer["optimizer"] == "none":
-        words["optimizer"] = ""
     for name in _COPIED:
-        if values.get(name) not in (None, {}):
+        if values.get(name) not in (None, {}, "none"):
             yield Setting(name, values[name], words.get(name, ""))
-
-
-def _rounds(answer: Mapping[str, Any], trees: bool) -> str:
-    best = answer["expected"].get("best_epoch")
-    short = f"; the cap of {answer['epochs']} may cut it short"
-    is_short = trees and best and answer["epochs"] < best["high"]
-    return f", an epoch is a round{short if is_short else ''}" if trees else ""
 
 
 def _figures(answer: Mapping[str, Any]) -> Iterator[Figure]:
