@@ -128,7 +128,8 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     model = plan["model"]
     words = {**kind.words, "plan": plan, **judged_by(plan, kind)}
     view = plan_view(plan)
-    won = [f"{view.won}:", *view.recipe, "What this script leaves to you:", *view.undone]
+    undone = ["What this script leaves to you:", *view.undone] if view.undone else []
+    won = [f"{view.won}:", *view.recipe, *undone]
     words |= _shares(plan) | {
         "model": plain(view.model),
         "title": plain(view.title),

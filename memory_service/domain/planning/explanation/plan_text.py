@@ -19,7 +19,7 @@ from memory_service.domain.recipe.recipe_text import (
 MOST_TOKENS, MOST_WITHOUT_RECIPE = 700, 500
 NEXT_TOKENS = 34  # of what an agent is told to do next, which stands behind a plan's text
 
-CHARACTERS_PER_TOKEN = 2.35
+CHARACTERS_PER_TOKEN = 2.4
 """Word pieces of MiniLM's tokenizer take 2.3 to 2.8 characters of such texts, of names and figures fewest; a
 space costs none."""
 
@@ -215,7 +215,7 @@ def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:
     model, metric, trees = answer["model"], answer["metric"], "host_memory_gib" in answer["expected"]
     split, by = split_setting(answer)
     loader = {} if trees else {n: v for n, v in answer["data_loader"].items() if v not in (False, None)}
-    values = answer | {name: model[name] for name in ("image_size", "seq_len", "n_features") if name in model}
+    values = {**answer, **{n: model[n] for n in ("image_size", "seq_len", "n_features") if n in model}}
     values |= {"model": model["name"], "data_loader": loader, "split": split, "group_by": by}
     values["metric"] = metric and metric["name"]
     warm, n_gpus = answer["warmup_epochs"], answer.get("n_gpus") or 1
