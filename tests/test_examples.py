@@ -106,9 +106,9 @@ def test_the_notebook_runs_and_its_plans_show_themselves(place: Path):
         exec("\n".join(statements), names)
         shown.append(eval(last, names))
     tables = [value._repr_html_() for value in shown if hasattr(value, "_repr_html_")]
-    assert [text[:7] for text in tables] == ["<table>", "<table>"]
+    assert [text[:8] for text in tables] == ["<pre sty", "<pre sty"]
     assert "lightgbm" in tables[0]
-    assert "nothing fits" in tables[1]
+    assert "No plan fits" in tables[1]
     assert "lightgbm" in (place / "train.py").read_text(encoding="utf-8")
 
 

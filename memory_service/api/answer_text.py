@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memory_service.domain.common.quoted_text import one_line, quoted
-from memory_service.domain.common.sentences import figures
+from memory_service.domain.common.units import figures, percent, spread
 from memory_service.domain.cost.throughput_knee import KNEE_GAIN
-from memory_service.domain.monitoring.verdict import spread
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
 
 _MAX_FINDINGS = 40
@@ -56,7 +55,9 @@ def _speeds(answer: Mapping[str, Any], n_gpus: int) -> str:
     named: dict[int, list[str]] = {}
     for what, batch in (("largest", max(rates)), ("best", best), ("answered", answer["batch_size"])):
         named.setdefault(batch, []).append(what)
-    said = [f"batch {b} {rates[b]:.0f} samples/s ({', '.join(w)})" for b, w in named.items() if b in rates]
+    said = [
+        f"batch {b} {figures(rates[b])} samples/s ({', '.join(w)})" for b, w in named.items() if b in rates
+    ]
     return ", ".join(said) + ("; batches a card" if n_gpus > 1 else "")
 
 
@@ -137,9 +138,7 @@ def similar_text(answer: Mapping[str, Any]) -> str:
     lines, read = [], answer["inferred"] or {}
     if read.get("task"):
         cues = ", ".join(map(one_line, read["evidence"][:4]))
-        lines.append(
-            f"task: {read['task']} ({'; '.join(filter(None, (_percent(read['confidence']), cues)))})"
-        )
+        lines.append(f"task: {read['task']} ({'; '.join(filter(None, (percent(read['confidence']), cues)))})")
     for n, hit in enumerate(answer["items"], 1):
         about = f"{hit['slug']} ({hit['task'] or 'no task'}, {hit['score']:.2f})"
         lines.append(f"{n}. {about}: {one_line(hit['why'])}")
@@ -167,22 +166,29 @@ def brief_text(answer: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def accuracy_text(answer: Mapping[str, Any]) -> str:
-    """How good the predictions were, a line for each quantity."""
-    runs = answer["runs"]
-    lines = [f"{runs['ended']} runs have ended, {runs['scored']} of them are scored"]
-    lines += [_SCORE.format_map(score) for score in answer["overall"]]
+def accuracy_text(answer: Mapping[str, Any], *, groups: bool = False) -> str:
+    """How good the predictions were, a line for each quantity; with `groups` of each device, family, age."""
+    runs, kinds = answer["runs"], ("device", "family", "age") if groups else ()
+    of_groups = [(f"{kind} {g['name']}, ", g["scores"]) for kind in kinds for g in answer[f"by_{kind}"]]
+    told = f"{runs['ended']} runs have ended, {runs['without_prediction']} of them without a prediction"
+    if not runs["scored"]:
+        return f"Nothing to score yet: {told}. Report runs with POST /runs or the client."
+    lines = [f"{told}; {runs['scored']} are scored"]
+    lines += [score_text(each, of) for of, scores in (("", answer["overall"]), *of_groups) for each in scores]
     return "\n".join(lines)
 
 
+def score_text(score: Mapping[str, Any], of: str = "") -> str:
+    """Errors of one quantity in a line; the naive method's beside them where there is one."""
+    naive = score["naive"]
+    beside = f"; a naive guess: half within {figures(naive['median_percent'])} %" if naive else ""
+    return _SCORE.format_map({**score, "of": of, "beside": beside})
+
+
 _SCORE = (
-    "- {quantity}: half within {median_percent:.3g} %, nine of ten within {p90_percent:.3g} %, "
-    "{inside_percent:.0f} % inside the 80 % interval (n={n})"
+    "- {of}{quantity}: half within {median_percent:.3g} %, nine of ten within {p90_percent:.3g} %, bias "
+    "{bias_percent:+.1f} %, {inside_percent:.0f} % inside the 80 % interval (n={n}){beside}"
 )
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 def choice_text(answer: Mapping[str, Any]) -> str:
@@ -225,7 +231,7 @@ def comparison_text(answer: Mapping[str, Any]) -> str:
         lines.append(f"- {one_line(side['name'])}: {'; '.join(parts)}")
     for pair in answer["pairs"]:
         said = [
-            f"{pair[what]} {word} with {100 * pair[f'p_{what}']:.0f} %"
+            f"{pair[what]} {word} with {percent(pair[f'p_{what}'])}"
             for what, word in (("better", "scores higher"), ("sooner", "is done sooner"))
             if pair[what]
         ]

@@ -1,10 +1,10 @@
 """`memory-service conflicts`: list claims, estimates and measurements that disagree."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.output import JSON_OPTION, emit, table
+from memory_service.domain.common.units import figures
 
 
 def conflicts(database: AnotherUrl = None, json: bool = JSON_OPTION) -> None:
@@ -16,18 +16,14 @@ def conflicts(database: AnotherUrl = None, json: bool = JSON_OPTION) -> None:
 
 
 def _render(answer: dict[str, Any]) -> Any:
+    from memory_service.services.pages.conflicts import row_of
+
     rows = []
     for item in answer["items"]:
         batch = f", batch {item['batch_size']}" if item["batch_size"] else ""
         named = (item["model"], item["device"] or item["gpu"])
         about = " on ".join(str(part) for part in named if part) + batch
-        sides = "; ".join(_side(side) for side in item["sides"])
-        rows.append((item["id"], about, item["quantity"], sides, item["used"], f"{item['apart']:.2g}x"))
+        said, apart = row_of(item)["said"], figures(item["apart"], 2)
+        rows.append((item["id"], about, item["quantity"], said, item["used"], f"{apart}x"))
     columns = ("id", "about", "quantity", "sides", "used", ">apart")
     return table("Claims, estimates and measurements that disagree", columns, rows)
-
-
-def _side(side: Mapping[str, Any]) -> str:
-    upper = "" if side["high"] == side["low"] else "+" if side["high"] is None else f"-{side['high']:.4g}"
-    aside = " (set aside)" if "set_aside" in side else ""
-    return f"{side['grade']} {side['low']:.4g}{upper}{aside}"

@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
+from memory_service.api.answer_text import accuracy_text, score_text
 from memory_service.cli.common.databases import AnotherUrl, open_ready
-from memory_service.cli.common.output import JSON_OPTION, emit, stderr, table
+from memory_service.cli.common.output import JSON_OPTION, emit, stderr
 
 
 def evaluate(
@@ -40,7 +42,7 @@ def evaluate(
             raise typer.BadParameter("--observe goes with a FILE")
         from memory_service.services.runs.scored_runs import accuracy
 
-        emit(accuracy(open_ready(database)), json, _of_runs)
+        emit(accuracy(open_ready(database)), json, lambda shown: Text(accuracy_text(shown, groups=True)))
         return
     from rich.progress import track
 
@@ -66,13 +68,13 @@ def evaluate(
     emit(data, json, lambda _: _of_tables(parts))
 
 
-def _of_tables(parts: list[dict[str, Any]]) -> Any:
+def _of_tables(parts: list[dict[str, Any]]) -> Text:
     """The errors of each figure that was both predicted and measured, by file; how many rows were refused."""
     from dataclasses import asdict
 
     from memory_service.domain.learning.scoring import Pair, score
 
-    rows = []
+    lines: list[str] = []
     for part in parts:
         pairs = [
             Pair(name, row["predicted"][name], actual)
@@ -80,44 +82,8 @@ def _of_tables(parts: list[dict[str, Any]]) -> Any:
             for name, actual in row["measured"].items()
             if row["predicted"] and name in row["predicted"]
         ]
-        rows += [(part["file"], *_score(asdict(each))) for each in score(pairs)]
+        lines += [score_text(asdict(each), f"{part['file']}, ") for each in score(pairs)]
     every = [row for part in parts for row in part["rows"]]
     predicted = sum(row["predicted"] is not None for row in every)
-    title = f"{predicted} of {len(every)} rows predicted; --json says why the others were not"
-    return table(title, ("of", *_COLUMNS), rows)
-
-
-def _of_runs(answer: dict[str, Any]) -> Any:
-    """The errors of frozen predictions as a table, or a sentence."""
-    counted = answer["runs"]
-    if not counted["scored"]:
-        return (
-            f"Nothing to score yet: {counted['ended']} runs have ended, {counted['without_prediction']} of "
-            "them without a prediction. Report runs with POST /runs or the client."
-        )
-    kinds = ("device", "family", "age")
-    groups = [(f"{kind} {g['name']}", g["scores"]) for kind in kinds for g in answer[f"by_{kind}"]]
-    rows = [
-        (name, *_score(score)) for name, scores in (("all", answer["overall"]), *groups) for score in scores
-    ]
-    title = (
-        f"Predictions of {counted['scored']} runs against what happened: errors, their bias, the share "
-        "inside the 80 % interval, and a naive guess's median"
-    )
-    return table(title, ("of", *_COLUMNS), rows)
-
-
-_COLUMNS = ("figure", ">n", ">median", ">p90", ">bias", ">inside", ">naive")
-
-
-def _score(score: dict[str, Any]) -> tuple[str, ...]:
-    naive = score["naive"]
-    return (
-        score["quantity"],
-        str(score["n"]),
-        f"{score['median_percent']:.1f} %",
-        f"{score['p90_percent']:.1f} %",
-        f"{score['bias_percent']:+.1f} %",
-        f"{score['inside_percent']:.0f} %",
-        f"{naive['median_percent']:.1f} %" if naive else "",
-    )
+    head = f"{predicted} of {len(every)} rows predicted; --json says why the others were not"
+    return Text("\n".join([head, *lines]))

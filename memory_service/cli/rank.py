@@ -8,7 +8,7 @@ import typer
 
 from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.output import JSON_OPTION, emit, table
-from memory_service.domain.monitoring.verdict import spread
+from memory_service.domain.common.units import percent, spread
 
 
 def rank(
@@ -28,7 +28,7 @@ def rank(
 def _table(answer: Mapping[str, Any]) -> Any:
     rows = sorted(answer["rows"], key=lambda row: (str(row.get("dataset") or ""), row["rank"] or 10**9))
     lines = [
-        (row.get("dataset"), row.get("model"), row["rank"], spread(row["quality"]), f"{row['p_best']:.0%}")
+        (row.get("dataset"), row.get("model"), row["rank"], spread(row["quality"]), percent(row["p_best"]))
         if row["quality"]
         else (row.get("dataset"), row.get("model"), "", row["why"], "")
         for row in rows

@@ -10,6 +10,7 @@ from rich.text import Text
 from memory_service.api.answer_text import run_text
 from memory_service.cli.common.databases import AnotherUrl, caller, open_ready
 from memory_service.cli.common.output import JSON_OPTION, emit, stdout, table
+from memory_service.domain.common.units import NOT_KNOWN, figures
 from memory_service.errors import wrong_value
 
 ALL_COLUMNS_FROM = 140
@@ -68,21 +69,21 @@ def _many(answer: dict[str, Any]) -> Any:
             _pair(run["predicted_samples_per_second"], run["samples_per_second"]),
             _pair(run["predicted_peak_gib"], run["peak_gib"]),
             _pair(run["predicted_minutes"], took_minutes(run, now)),
-            "" if run["best_metric"] is None else f"{run['best_metric']:.5g}",
+            "" if run["best_metric"] is None else figures(run["best_metric"], 5),
         )
         for run in answer["items"]
     ]
     facts = ("id", "started", "status", "model", "device", ">batch")
-    figures = (">samples/s (pred.)", ">peak GiB (pred.)", ">minutes (pred.)", ">best metric")
-    columns = (*facts, *figures)
+    shown = (">samples/s (pred.)", ">peak GiB (pred.)", ">minutes (pred.)", ">best metric")
+    columns = (*facts, *shown)
     if stdout.width < ALL_COLUMNS_FROM:
         return table("in a wider window: devices and figures", columns[:4], [row[:4] for row in rows])
     return table(None, columns, rows)
 
 
 def _pair(predicted: float | None, actual: float | None) -> str:
-    happened = "–" if actual is None else f"{actual:.4g}"
-    return happened if predicted is None else f"{happened} ({predicted:.4g})"
+    happened = NOT_KNOWN if actual is None else figures(actual, 4)
+    return happened if predicted is None else f"{happened} ({figures(predicted, 4)})"
 
 
 def _one(page: dict[str, Any]) -> Group:
@@ -94,4 +95,4 @@ def _one(page: dict[str, Any]) -> Group:
 
 
 def _number(value: Any) -> Any:
-    return f"{value:.5g}" if isinstance(value, float) else value
+    return figures(value, 5) if isinstance(value, float) else value

@@ -1,4 +1,4 @@
-"""Asks a server for a plan: settings by name, text to paste, a script, a table in a notebook.
+"""Asks a server for a plan: settings by name, text to paste or in a notebook, a script.
 
 plan = ask(task="image", size="medium", gpu="a100")
 plan.batch_size, plan["expected"]["total_minutes"]["high"], plan.markdown
@@ -42,16 +42,8 @@ class Plan(dict[str, Any]):
         return Path(path)
 
     def _repr_html_(self) -> str:
-        """Warnings, settings, and what to expect with its 80 % interval, for a notebook."""
-        from memory_service.domain.planning.explanation.plan_text import plan_view
-
-        view = plan_view(self)
-        rows = [("warning", each) for each in (*view.warnings, *view.notes)]
-        rows += [("nothing fits", each) for each in view.refusal]
-        rows += [("model", view.model), *view.settings] if view.model else []
-        rows += [(n.name, f"{n.words()}, {n.estimate['grade']}") for n in view.figures]
-        cells = "".join(f"<tr><th>{name}</th><td>{escape(str(text))}</td></tr>" for name, text in rows)
-        return f"<table><caption>{escape(view.title)}</caption>{cells}</table>"
+        """The same for a notebook."""
+        return f'<pre style="white-space: pre-wrap">{escape(self.markdown)}</pre>'
 
 
 def ask(*, server: str | None = None, seconds: float = READ_S, **fields: Any) -> Plan:

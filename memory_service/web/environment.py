@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from memory_service import __version__
+from memory_service.domain.common import units
 from memory_service.domain.learning.scoring import error_words
 from memory_service.services.pages.knowledge import linked
 from memory_service.web import text
@@ -108,8 +109,9 @@ def environment() -> Environment:
     )
     jinja.tests["begins"] = lambda path, of: of == path or of.startswith(path + "/")
     jinja.filters.update(
-        ago=text.ago, amount=text.amount, clock=text.clock, counted=_counted, cut=text.cut, href=_href,
-        interval=text.interval, lasting=text.lasting, minutes=text.minutes, moment=text.moment, ruled=_ruled,
+        ago=text.ago, amount=text.amount, clock=units.clock, counted=_counted, cut=text.cut, href=_href,
+        interval=partial(units.interval, mark=","), lasting=units.lasting,
+        minutes=units.minutes, moment=text.moment, ruled=_ruled,
         error_words=error_words, sourced=_sourced, sparks=text.sparks, title_of=text.title_of, unit=text.unit,
     )  # fmt: skip
     return jinja

@@ -1,13 +1,12 @@
-"""Formatting of numbers, amounts, times and foreign text for people."""
+"""Values, moments, headings and foreign text for people; numbers are of `domain.common.units`."""
 
 import datetime as dt
-import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-NOT_KNOWN = "–"
+from memory_service.domain.common.units import NOT_KNOWN, figures
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -37,48 +36,12 @@ def amount(value: Any, digits: int = 3) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return _number(value, digits)
+        return figures(value, digits, ",")
     if isinstance(value, Mapping):
         return ", ".join(f"{key}: {amount(item, digits)}" for key, item in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(amount(item, digits) for item in value)
     return plain(str(value))
-
-
-def interval(estimate: Mapping[str, Any], digits: int = 3) -> str:
-    """`128 (96–141)`; the value alone where both ends read like it."""
-    value, low, high = (amount(estimate.get(k), digits) for k in ("value", "low", "high"))
-    return value if low == high == value or NOT_KNOWN in (low, high) else f"{value} ({low}–{high})"
-
-
-def minutes(value: float | None) -> str:
-    """`1.25 s`, `45 s`, `12.3 min`, `2 h 05 min`."""
-    if value is None or not math.isfinite(value):
-        return NOT_KNOWN
-    if 0 < abs(value) < 1 / 6:
-        return f"{_number(value * 60, 3)} s"
-    if abs(value) < 1:
-        return f"{value * 60:.0f} s"
-    if abs(value) < 100:
-        return f"{value:.1f} min"
-    hours, rest = divmod(round(value), 60)
-    return f"{hours:,} h {rest:02d} min"
-
-
-def lasting(estimate: Mapping[str, Any], unit: str) -> str:
-    """A duration with its interval, of an estimate in `s` or `min`: `26.6 min (24.1–30.0)`."""
-    shown = clock if unit == "s" else minutes
-    value, low, high = (shown(estimate.get(key)) for key in ("value", "low", "high"))
-    if low == high == value or NOT_KNOWN in (low, high):
-        return value
-    name = value.rpartition(" ")[2]
-    if "h" not in value + low + high and low.endswith(f" {name}") and high.endswith(f" {name}"):
-        low, high = low.removesuffix(f" {name}"), high.removesuffix(f" {name}")
-    return f"{value} ({low}–{high})"
-
-
-def clock(seconds: float | None) -> str:
-    return minutes(None if seconds is None else seconds / 60)
 
 
 def moment(value: str | dt.datetime | None) -> str:
@@ -156,21 +119,10 @@ _NAMED = {
     "n_train": "Training samples", "n_test": "Samples to predict", "n_classes": "Classes",
     "n_features": "Columns", "num_workers": "Loader workers", "cpu_count": "Processor cores",
     "grad_accumulation": "Gradient accumulation", "seq_len": "Sequence length",
+    "vram_gib": "Memory to plan for, GiB", "plan_for": "GPU of production", "mode": "Memory that may be used",
 }  # fmt: skip
 
 _UNITS = {"gib": "GiB", "mib": "MiB", "gb": "GB", "percent": "%", "minutes": "min", "seconds": "s", "w": "W"}
-
-
-def _number(value: float, digits: int) -> str:
-    if not math.isfinite(value):
-        return str(value)
-    if value == 0:
-        return "0"
-    places = digits - 1 - math.floor(math.log10(abs(value)))
-    if abs(value) < 1e-4 or abs(value) >= 1e15:
-        return f"{value:.{digits - 1}e}"
-    text = f"{value:,.{max(places, 0)}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _visible(character: str) -> str:

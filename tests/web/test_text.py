@@ -10,12 +10,8 @@ from memory_service.web.environment import environment
 from memory_service.web.site import Here
 from memory_service.web.text import (
     amount,
-    clock,
     cut,
     input_unit,
-    interval,
-    lasting,
-    minutes,
     moment,
     plain,
     title_of,
@@ -42,18 +38,7 @@ def test_amounts(value: object, text: str):
     assert amount(value) == text
 
 
-def test_an_interval_that_says_nothing_is_left_out():
-    assert interval({"value": 128, "low": 96, "high": 141}) == "128 (96–141)"
-    assert interval({"value": 128, "low": 128, "high": 128}) == "128"
-    assert interval({"value": 3.2, "low": None, "high": None}) == "3.2"
-
-
-def test_times():
-    assert [minutes(v) for v in (None, 0.5, 12.34, 125.0)] == ["–", "30 s", "12.3 min", "2 h 05 min"]
-    assert [clock(v) for v in (None, 0.25, 45.0, 600.0)] == ["–", "0.25 s", "45 s", "10.0 min"]
-    short = {"value": 0.0188, "low": 0.009, "high": 0.0392}
-    assert lasting(short, "min") == "1.13 s (0.54–2.35)"
-    assert lasting({name: 60 * value for name, value in short.items()}, "s") == lasting(short, "min")
+def test_moments():
     assert moment("2026-03-01T14:05:09.000000Z") == "2026-03-01 14:05 UTC"
     assert moment("yesterday") == "yesterday"
 

@@ -8,6 +8,7 @@ from string import Formatter
 from typing import Any, Literal, Self
 
 from memory_service.domain.common.tables import shipped_table
+from memory_service.domain.common.units import figures, percent
 
 Severity = Literal["note", "warning"]
 
@@ -16,16 +17,13 @@ _WORDS = shipped_table(__package__, "sentences.toml")
 template of what that says}}."""
 
 
-def figures(value: float) -> str:
-    """Three figures, without an exponent."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
-
-
 class _Formatter(Formatter):
-    """`str.format`, and `{value:~}` for three figures."""
+    """`str.format`, `{value:~}` for three figures, `{share:%}` for a percentage."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        return figures(value) if format_spec == "~" else str(format(value, format_spec))
+        if format_spec in ("~", "%"):
+            return figures(value) if format_spec == "~" else percent(value)
+        return str(format(value, format_spec))
 
 
 _FORMATTER = _Formatter()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.common.sentences import Sentence, figures
+from memory_service.domain.common.sentences import Sentence
 
 Action = Literal[
     "continue", "raise_batch", "relaunch", "lower_batch", "reduce_folds", "reduce_epochs",
@@ -105,9 +105,3 @@ class Verdict:
             "notes": list(self.notes),
             "reasons": [each.as_dict() for each in (self.why, *self.others)],
         }
-
-
-def spread(n: Mapping[str, Any], unit: str = "") -> str:
-    """A figure with its central 80 % and its grade: `12.3 (10.2-14.1) GiB, estimated`."""
-    text = f"{figures(n['value'])} ({figures(n['low'])}-{figures(n['high'])})"
-    return f"{text}{f' {unit}' if unit else ''}, {n['grade']}"

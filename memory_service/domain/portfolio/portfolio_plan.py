@@ -162,18 +162,17 @@ NOTHING_MORE = 0.25
 def why_run(portfolio: Portfolio, run: Run) -> str:
     """One sentence; of several seeds one more."""
     early = run is portfolio.runs[0] and run.first <= FIRST_SHARE * portfolio.minutes
-    by = f"a first submission is there by minute {run.first:.1f}"
     if run.role == "first":
-        return f"One split early: {by}, within {FIRST_SHARE:.0%} of the time. Not part of the blend."
-    if run.role == "main":
-        text = f"The highest expected quality of one run: index {run.quality:.1f}."
-    else:
-        text = f"Another family than {portfolio.main.model}, so other errors: index {run.quality:.1f}."
+        return sentence("run-first", minute=run.first, share=FIRST_SHARE)
+    code = "run-main" if run.role == "main" else "run-other"
+    said = [sentence(code, index=run.quality, main=portfolio.main.model)]
     if run.seeds > 1:
         fits = run.candidate.fits(run.seeds)
         folds = "" if fits.by_time else f" x {fits.folds} folds"
-        text += f" {run.seeds} seeds{folds} average {fits.averaged} models."
-    return text + (f" After its first fold {by}." if early and not portfolio.done else "")
+        said.append(sentence("run-seeds", seeds=run.seeds, folds=folds, models=fits.averaged))
+    if early and not portfolio.done:
+        said.append(sentence("run-early", minute=run.first))
+    return " ".join(said)
 
 
 def why_it_stops(portfolio: Portfolio) -> tuple[Sentence, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_service.domain.common.quoted_text import one_line, quoted
+from memory_service.domain.common.units import percent
 from memory_service.domain.recipe.validation import usual_split
 from memory_service.domain.recipe.vocabulary import STAGES
 
@@ -45,17 +46,13 @@ def lesson_lines(answer: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def script_recipe(answer: Mapping[str, Any]) -> list[str]:
-    """What a script of the plan does not do by itself, and where it is from; nothing without a recipe."""
-    recipe = answer.get("recipe")
-    if not recipe:
-        return []
-    words_of = {"Validation": validation_words(recipe["validation"]), "Loss": _shares(recipe["loss"])}
-    undone = [each for each in recipe["techniques"] if not each["in_script"]][:_TECHNIQUES]
+def undone_lines(answer: Mapping[str, Any]) -> list[str]:
+    """What a script of the plan does not do by itself, how to, and where it is from."""
+    techniques = (answer.get("recipe") or {}).get("techniques", ())
+    undone = [each for each in techniques if not each["in_script"]][:_TECHNIQUES]
     return [
-        f"How similar competitions were won ({recipe['basis']}); what this script leaves to you:",
-        *(f"{what}: {words}" for what, words in words_of.items() if words),
-        *(f"{one['name']} {one['share']:.0%}: {one['setting']}" + _from(one["from"][:1]) for one in undone),
+        f"{each['name']} {percent(each['share'])}: {each['setting']}" + _from(each["from"][:1])
+        for each in undone
     ]
 
 
@@ -80,7 +77,7 @@ def technique_words(techniques: Sequence[Mapping[str, Any]]) -> list[tuple[str, 
     words: dict[str, list[str]] = {stage: [] for stage in STAGES}
     for each in techniques:
         scripted = " (in the script)" if each["in_script"] else ""
-        words.get(each["stage"], []).append(f"{each['name']} {each['share']:.0%}{scripted}")
+        words.get(each["stage"], []).append(f"{each['name']} {percent(each['share'])}{scripted}")
     return [(stage, ", ".join(named)) for stage, named in words.items()]
 
 
@@ -103,14 +100,15 @@ def shortened(text: str) -> str:
 
 def _family_words(families: Sequence[Mapping[str, Any]]) -> str:
     shown = [
-        f"{each['name']} {each['share']:.0%}" + ("" if each["lift"] is None else f" (x{each['lift']:.1f})")
+        f"{each['name']} {percent(each['share'])}"
+        + ("" if each["lift"] is None else f" (x{each['lift']:.1f})")
         for each in families
     ]
     return ", ".join(shown) + (_from(families[0]["from"][:2]) if families else "")
 
 
 def _shares(votes: Sequence[Mapping[str, Any]]) -> str:
-    return ", ".join(f"{each['name']} {each['share']:.0%}" for each in votes)
+    return ", ".join(f"{each['name']} {percent(each['share'])}" for each in votes)
 
 
 def _from(sources: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memory_service.domain.common.estimate import Grade
+from memory_service.domain.common.units import percent
 
 if TYPE_CHECKING:  # NumPy stays out of a client that shows plans
     from memory_service.domain.recipe.neighbourhood import Neighbourhood
@@ -97,7 +98,9 @@ def decide_validation(near: Neighbourhood, task: str, fact: SplitFact | None) ->
             split = "stratified-group"
         agreeing = grouped if split in _GROUPED else shares.get(split, 0.0)
         only = "Only " if agreeing < FEW_AGREE else ""
-        also = f" {only}{agreeing:.0%} of similar solutions by weight did so." if agreeing >= 0.005 else ""
+        also = (
+            f" {only}{percent(agreeing)} of similar solutions by weight did so." if agreeing >= 0.005 else ""
+        )
         named = tuple(dict.fromkeys((*fact.source, *sources.get(split, ()))))[:3]
         folds, most = fact.folds or _folds(near, split), None
         if split in _GROUPED and fact.groups is not None and fact.groups > 1:
@@ -110,7 +113,7 @@ def decide_validation(near: Neighbourhood, task: str, fact: SplitFact | None) ->
         why = "Nothing similar is known and the text names no groups and no time."
         return Validation(usual, None, USUAL_FOLDS, why, (), "estimated")
     split = max(shares, key=lambda name: (shares[name], name))
-    did = f"{shares[split]:.0%} of similar solutions by weight"
+    did = f"{percent(shares[split])} of similar solutions by weight"
     if split in _GROUPED:
         why = f"{did} kept groups apart, but nobody names any here; if rows belong together, say group_by."
         return Validation(usual, None, _folds(near, usual), why, sources[split], "estimated")
@@ -121,7 +124,7 @@ def decide_validation(near: Neighbourhood, task: str, fact: SplitFact | None) ->
     elif usual == "time" != split:
         split, why = usual, f"{did} split otherwise; but a forecast is of later rows than it learns from."
     if doubted and fact is not None:
-        why += f" {fact.because} But it names no groups, and {grouped:.0%} kept any apart."
+        why += f" {fact.because} But it names no groups, and {percent(grouped)} kept any apart."
     return Validation(split, None, folds, why, named, "estimated")
 
 

@@ -27,15 +27,6 @@ from memory_service.services.planning.recommend import evaluate_request, recomme
 from memory_service.services.planning.request_text import RequestText
 from memory_service.services.planning.script_choice import has_script
 
-LABELS: Mapping[str, str] = {
-    "n_train": "Training samples", "n_test": "Samples to predict", "n_classes": "Classes",
-    "n_features": "Columns", "cpu_count": "Processor cores", "vram_gib": "Memory to plan for",
-    "image_size": "Image size", "seq_len": "Sequence length", "plan_for": "GPU of production", "gpu": "GPU",
-    "minutes": "Minutes", "task": "Task", "metric": "Metric", "mode": "Memory that may be used",
-    "size": "Size of the data", "batch_size": "Batch size", "folds": "Folds", "epochs": "Epochs",
-}  # fmt: skip
-"""Field -> what the form calls it."""
-
 _WHOLE = ("n_train", "n_test", "n_classes", "n_features", "cpu_count", "image_size", "seq_len", "batch_size")
 _GROUPED = re.compile(r"\d{1,3}(?:[ ,_'\u00a0\u202f]\d{3})+")
 _SPAN = re.compile(
@@ -74,9 +65,7 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
         found = evaluate_request(database, plan_request(requested))
     except (InvalidInput, NotFound) as refusal:
         errors = all_wrong(knowledge, requested, refusal)
-        said = "; ".join(f"{LABELS.get(name, name.capitalize())}: {text}" for name, text in errors.items())
-        sentence = said if all(errors) else refusal.detail
-        return page | {"errors": errors, "refused": sentence, "status": refusal.status}
+        return page | {"errors": errors, "refused": refusal.detail, "status": refusal.status}
     if found.weighed is None:
         return page | {"plan": found.answer}
     known, memory, case, candidate_sets = found.weighed

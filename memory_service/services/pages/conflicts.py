@@ -37,7 +37,7 @@ _BETWEEN = re.compile(r"[^a-z0-9]+")
 def conflict_list_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "matching", "choices"}`: the widest first; `choices`: field -> [value, how many that
     the other filters let through]."""
-    everything = [_row(item) for item in conflicts(database)]
+    everything = [row_of(item) for item in conflicts(database)]
     query = checked(ConflictsPageQuery, ConflictsPageQuery.given(requested))
     rows = _narrowed(everything, query)
     page, behind = page_behind(rows, itemgetter("id"), query.cursor, query.limit)
@@ -53,7 +53,7 @@ def conflict_list_page(database: Database, requested: Mapping[str, str]) -> dict
 def conflicts_table(database: Database, requested: Mapping[str, str]) -> TableExport:
     """Every row that matches, for a file."""
     query = checked(ConflictsPageQuery, ConflictsPageQuery.given(requested))
-    found = _narrowed([_row(item) for item in conflicts(database)], query)
+    found = _narrowed([row_of(item) for item in conflicts(database)], query)
     return TableExport(_COLUMNS, lambda: iter([found]))
 
 
@@ -77,9 +77,9 @@ def conflict_page(database: Database, key: str) -> dict[str, Any]:
     claim = None if row is None else _claim(knowledge, *row)
     facts: Mapping[str, Any] = item or claim or {}
     gpu, model = facts.get("gpu"), facts.get("model")
-    kin = [_row(e) for e in every if e["id"] != key and model and (e["gpu"], e["model"]) == (gpu, model)]
+    kin = [row_of(e) for e in every if e["id"] != key and model and (e["gpu"], e["model"]) == (gpu, model)]
     within = next((e["id"] for e in every if any(side["id"] == key for side in e["sides"])), None)
-    own = None if item is None else _row(item)
+    own = None if item is None else row_of(item)
     sides = [] if item is None else [_side(side, item) for side in item["sides"]]
     inside = within if within != key else None
     page = {"id": key, "item": own, "sides": sides, "claim": claim, "within": inside}
@@ -96,16 +96,19 @@ def kind_of(item: Mapping[str, Any]) -> str:
     return "claim" if "claimed" in grades else "run"
 
 
-def _row(item: Mapping[str, Any]) -> Item:
+def row_of(item: Mapping[str, Any]) -> Item:
     """The row with its kind, and its sides in a word each."""
-    sides = [f"{side['grade']} {_range(side)}" for side in item["sides"]]
+    sides = [
+        f"{side['grade']} {_range(side)}{' (set aside)' * ('set_aside' in side)}" for side in item["sides"]
+    ]
     return {**item, "kind": kind_of(item), "said": "; ".join(sides)}
 
 
 def _range(side: Mapping[str, Any]) -> str:
     low, high = side["low"], side["high"]
     ends = f"from {low:g}" if high is None else f"{low:g}" if low == high else f"{low:g} to {high:g}"
-    return f"{ends} {side['unit']}" if side["unit"] else ends
+    aside = " (set aside)" if "set_aside" in side else ""
+    return f"{ends} {side['unit'] or ''}".rstrip() + aside
 
 
 def _side(side: Mapping[str, Any], item: Mapping[str, Any]) -> Item:

@@ -15,9 +15,9 @@ import jinja2
 
 from memory_service import __version__
 from memory_service.domain.common.optimizers import PAGED_ADAMW
-from memory_service.domain.planning.explanation.plan_text import card_words, model_words
+from memory_service.domain.planning.explanation.plan_text import plan_view
 from memory_service.domain.planning.policy import RESERVE_SHARE
-from memory_service.domain.recipe.recipe_text import script_recipe, split_setting
+from memory_service.domain.recipe.recipe_text import split_setting
 from memory_service.services.planning.script_choice import NoScript, facts_of, judged_by, kind_of
 from memory_service.services.planning.script_kinds import HUB_NAMES, NETS, PRETRAINED_FROM, WIDTHS, Kind
 from memory_service.services.planning.script_text import beside, joined, literal, plain, standalone
@@ -127,13 +127,15 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     """What the parts are told."""
     model = plan["model"]
     words = {**kind.words, "plan": plan, **judged_by(plan, kind)}
+    view = plan_view(plan)
+    undone = ["What this script leaves to you:", *view.undone] if view.undone else []
+    won = [f"{view.won}:", *view.recipe, *undone]
     words |= _shares(plan) | {
-        "headline": _headline(plan),
+        "model": plain(view.model),
+        "title": plain(view.title),
+        "told": _wrapped((*view.lines(), *view.trouble_lines()), "- ", "  "),
         "split": [told and plain(told) for told in split_setting(plan)],
-        "recipe": [line for told in ("", *script_recipe(plan)) for line in _comment(told) or [""]],
-        "made_for": plain(
-            f"The script of {plan['plan_id']}, made for {card_words(plan)} and {plan['minutes']:g} minutes."
-        ),
+        "recipe": ["", *_wrapped(won, "# ", "#   ")] if plan.get("recipe") else [],
         "pretrained_from": PRETRAINED_FROM.get(model["library"], ""),
         "fetched": bool(model["pretrained"]) and model["library"] in _FETCHED,
         "learned": kind.words["frames"] and model["name"] in NETS,
@@ -169,18 +171,10 @@ def _shares(plan: Mapping[str, Any]) -> dict[str, float]:
     return {"reserve_share": round(reserve, 3), "stop_share": round(min(stop, 1 - reserve), 3)}
 
 
-def _headline(plan: Mapping[str, Any]) -> str:
-    return plain(f"{plan['task']} with {model_words(plan['model'])}.")
-
-
-def _comment(text: str) -> list[str]:
-    """Lines of a comment, no longer than a script's lines may be."""
-    return textwrap.wrap(
-        plain(text), _WIDTH, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False
-    )
-
-
-_WIDTH = 108
+def _wrapped(lines: Iterable[str], first: str, others: str) -> list[str]:
+    """These, each begun so, no longer than a script's lines may be."""
+    fold = textwrap.TextWrapper(108, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
+    return [line for each in lines for line in fold.wrap(plain(each))]
 
 
 @cache

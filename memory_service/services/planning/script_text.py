@@ -194,7 +194,8 @@ def _from_line(module: str, names: list[str]) -> str:
 
 def plain(text: Any) -> str:
     """Without what could end a docstring: names of devices are somebody's words."""
-    return re.sub(r"[^ -~]|\\", " ", str(text)).replace('"', "'")
+    shown = str(text).replace("–", "-").replace("…", "...").replace('"', "'")
+    return re.sub(r"[^ -~]|\\", " ", shown)
 
 
 def literal(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 import datetime as dt
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import Request
@@ -18,6 +17,7 @@ from memory_service.services.pages.plans import runs_of_plan
 from memory_service.services.pages.run_list import runs_page
 from memory_service.web.charts.ask import quality_over_minutes
 from memory_service.web.site import HEADERS, MOST_PLAIN, Form, Here, Pages, answer, query_of, see, url_of
+from memory_service.web.text import title_of
 
 router = Pages()
 
@@ -33,6 +33,9 @@ def ask(request: Request) -> Response:
     plan = data["plan"]
     data["followed"] = runs_of_plan(database, plan["plan_id"]) if plan else []
     status = data.pop("status", 200)
+    view = plan_view(plan) if plan else None
+    if data["errors"] and all(data["errors"].values()):
+        data["refused"] = "; ".join(f"{title_of(name)}: {text}" for name, text in data["errors"].items())
     url = f"{server_of(request)}/recommend"
     short = len(query.get("description", "")) <= MOST_PLAIN
     ask_for = f"'{url}?{urlencode(query, safe='/,:@')}'" if short else f"--json @question.json '{url}'"
@@ -45,8 +48,8 @@ def ask(request: Request) -> Response:
         command=f"curl {ask_for}",
         script_command=f"curl -o train.py -H 'Accept: text/x-python' {ask_for}" if data["script"] else None,
         text=plan_markdown(plan) if plan else None,
-        view=plan_view(plan) if plan else None,
-        text_of_settings=_settings(plan) if plan and plan["feasible"] else None,
+        view=view,
+        text_of_settings="\n".join(f"{each.name} = {each.value!r}" for each in view.settings) if view else "",
         charts={"quality": quality_over_minutes(data["points"])} if data["points"] else {},
         here=Here("/", query),
     )
@@ -81,7 +84,8 @@ def understand(request: Request, form: Form) -> Response:
     """What the question says so far: its facts, and the plan in short where a GPU is known."""
     database = database_of(request)
     data = understood(database, knowledge_of(database), _within_limit(request, _filled(form)))
-    return answer(request, "ask/understood.html", data, title="What was understood")
+    view = plan_view(data["plan"]) if data["plan"] else None
+    return answer(request, "ask/understood.html", data, title="What was understood", view=view)
 
 
 def _filled(form: Mapping[str, str]) -> dict[str, str]:
@@ -97,22 +101,3 @@ def script(request: Request) -> Response:
 
 
 _AS_FILE = {"Content-Disposition": 'attachment; filename="train.py"'}
-
-_COPIED = (
-    "batch_size", "grad_accumulation", "precision", "channels_last", "compile", "gradient_checkpointing",
-    "folds", "seeds", "epochs", "early_stopping_patience", "optimizer", "learning_rate", "warmup_epochs",
-    "tree_device",
-)  # fmt: skip
-
-
-def _settings(plan: Mapping[str, Any]) -> str:
-    """The settings as lines of Python."""
-    model = plan["model"]
-    settings = {"plan_id": plan["plan_id"], "model": model["name"]}
-    settings |= {name: model[name] for name in ("image_size", "seq_len", "n_features") if name in model}
-    settings |= {name: plan[name] for name in _COPIED if name in plan}
-    lines = [f"{name} = {value!r}" for name, value in settings.items()]
-    if plan["data_loader"]["num_workers"]:
-        loader = ", ".join(f"{name}={value!r}" for name, value in plan["data_loader"].items())
-        lines.append(f"data_loader = dict({loader})")
-    return "\n".join(lines)

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from memory_service.api.security.auth_middleware import who_of
 from memory_service.api.service import database_of, mode_limit_of
+from memory_service.domain.planning.explanation.plan_text import plan_view
 from memory_service.errors import NotFound
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.choose import compare_page
@@ -67,7 +68,8 @@ def compare(request: Request) -> Response:
 def plan(request: Request, plan_id: str) -> Response:
     """A plan that was given, with its runs."""
     data = plan_page(database_of(request), plan_id, dt.datetime.now(dt.UTC), mode_limit_of(request))
-    return answer(request, "plan.html", data, title=f"Plan {plan_id[:40]}", url_of=url_of)
+    view = plan_view(data["plan"]) if data["plan"] else None
+    return answer(request, "plan.html", data, title=f"Plan {plan_id[:40]}", url_of=url_of, view=view)
 
 
 @router.get("/browse/runs/{run_id}/rest")

@@ -9,8 +9,8 @@ from memory_service.domain.recipe.recipe_text import (
     LONGEST,
     lesson_lines,
     recipe_lines,
-    script_recipe,
     split_setting,
+    undone_lines,
 )
 from tests.planning import plan
 
@@ -53,10 +53,10 @@ TARGETS = {
 def test_each_line_says_what_how_often_and_where_it_is_from():
     assert list(recipe_lines({"recipe": RECIPE, "targets": TARGETS})) == [
         'validation: group by patient, 4 folds. The text says "of 300 patients". [lungs-2021#1]',
-        "families: resnet 62% (x2.0), vit 30% [lungs-2021#1, lungs-2021#2]",
-        "loss: focal 40%",
-        "ensemble: mean-blend 50% (in the script)",
-        "after: tta 50%",
+        "families: resnet 62 % (x2.0), vit 30 % [lungs-2021#1, lungs-2021#2]",
+        "loss: focal 40 %",
+        "ensemble: mean-blend 50 % (in the script)",
+        "after: tta 50 %",
         "targets: AUC (higher is better): rank 2 0.951 [lungs-2021#2]",
     ]
     assert lesson_lines({"recipe": RECIPE}) == [
@@ -73,7 +73,7 @@ def test_a_plan_without_a_recipe_reads_as_it_did():
     old = {name: value for name, value in answer.items() if name not in ("recipe", "targets")}
     assert plan_markdown(old) == plan_markdown({**old, "recipe": None, "targets": None})
     assert "won" not in plan_markdown(old)
-    assert script_recipe(old) == []
+    assert undone_lines(old) == []
     assert split_setting(old) == ("stratified", None)
     assert split_setting({**old, "task": "tabular-regression"}) == ("random", None)
 
@@ -102,7 +102,7 @@ def test_a_refusal_tells_the_recipe_too():
 
 
 def test_a_script_names_only_what_it_does_not_do():
-    text = "\n".join(script_recipe({"recipe": RECIPE}))
-    assert "tta 50%: Do tta. [lungs-2021#1]" in text
+    text = "\n".join(undone_lines({"recipe": RECIPE}))
+    assert "tta 50 %: Do tta. [lungs-2021#1]" in text
     assert "mean-blend" not in text
     assert split_setting({"recipe": RECIPE}) == ("group", "patient")

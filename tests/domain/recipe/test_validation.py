@@ -24,7 +24,7 @@ def test_what_the_text_says_beats_any_vote_and_is_quoted() -> None:
     assert found.why == QUOTED
     assert found.folds == 5, "nobody near split so: the usual number"
     agreed = decide_validation(GROUPED, "image-regression", SplitFact("group", QUOTED, "patient"))
-    assert agreed.why == QUOTED + " 100% of similar solutions by weight did so."
+    assert agreed.why == QUOTED + " 100 % of similar solutions by weight did so."
     assert (agreed.split, agreed.folds, agreed.sources) == ("group", 7, ("b#1",))
 
 

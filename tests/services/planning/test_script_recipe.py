@@ -44,10 +44,11 @@ def test_what_the_script_does_not_do_is_said_with_its_source(plan):
     text = plan_script(plan)
     undone = [each for each in plan["recipe"]["techniques"] if not each["in_script"]]
     done = [each for each in plan["recipe"]["techniques"] if each["in_script"]]
-    assert f"# {undone[0]['name']} {undone[0]['share']:.0%}: " in text
+    assert f"# {undone[0]['name']} {100 * undone[0]['share']:.0f} %: " in text
     assert undone[0]["from"][0] in text
     assert not any(f"# {each['name']} " in text for each in done)
-    assert "How similar competitions were won" not in plan_script(plan | {"recipe": None})
+    assert "How similar ones were won" in text
+    assert "were won" not in plan_script(plan | {"recipe": None})
 
 
 def test_words_of_others_stay_in_comments(plan, tmp_path: Path):

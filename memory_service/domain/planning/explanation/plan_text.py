@@ -1,43 +1,56 @@
-"""A plan in words: one view of an answer of /recommend, which terminal, Markdown, page, notebook format."""
+"""A plan in words: one view of an answer of /recommend, which terminal, Markdown, page, notebook and the head
+of its script format."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from memory_service.domain.common.quoted_text import one_line
 from memory_service.domain.common.tables import shipped_table
-from memory_service.domain.recipe.recipe_text import WAYS, lesson_lines, recipe_lines, split_setting
+from memory_service.domain.common.units import figures, interval
+from memory_service.domain.recipe.recipe_text import (
+    WAYS,
+    lesson_lines,
+    recipe_lines,
+    split_setting,
+    undone_lines,
+)
 
 MOST_TOKENS, MOST_WITHOUT_RECIPE = 700, 500
 NEXT_TOKENS = 34  # of what an agent is told to do next, which stands behind a plan's text
 
-CHARACTERS_PER_TOKEN = 2.75
-"""Word pieces of MiniLM's tokenizer take 2.7 to 3.1 characters of such texts, of names and figures fewest."""
+CHARACTERS_PER_TOKEN = 2.4
+"""Word pieces of MiniLM's tokenizer take 2.3 to 2.8 characters of such texts, of names and figures fewest; a
+space costs none."""
 
 
 def rough_tokens(text: str) -> int:
     """An upper estimate of the tokens of a text."""
-    return int(len(text) / CHARACTERS_PER_TOKEN) + 1
+    return int(len("".join(text.split())) / CHARACTERS_PER_TOKEN) + 1
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """An expected figure: its name, the estimate as the answer has it, and its unit."""
+class Figure(NamedTuple):
+    """An expected figure, `most`: its limit; brief: whether lines say it, or only who has room, as a page."""
 
     name: str
     estimate: Mapping[str, Any]
     unit: str
+    most: float | None = None
+    brief: bool = True
 
     def words(self) -> str:
-        """`140 (114-184) s`; of a share the median alone."""
-        n = self.estimate
+        """`140 (114–184) s`; of a share the median alone."""
         if self.unit == "%":
-            return f"{n['value']:.0f} %"
-        of = ".0f" if abs(n["high"]) >= _MOST_EXACT else ".3g"
-        return f"{n['value']:{of}} ({n['low']:{of}}-{n['high']:{of}}) {self.unit}".rstrip()
+            return f"{figures(self.estimate['value'], 2)} %"
+        return interval(self.estimate, self.unit)
 
 
-_MOST_EXACT = 1_000
+class Setting(NamedTuple):
+    """What a training script copies, and what lines say of it: "" for what is usual, or told with another."""
+
+    name: str
+    value: Any
+    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +61,11 @@ class PlanView:
     warnings   what may make the plan wrong
     notes      what was read or assumed
     further    what is asked back, and what of the data is left out
-    recipe     how similar competitions were won, first the split
+    won        the heading of `recipe`: how similar competitions were won, first the split
+    undone     what of it the script does not do, with how to do it
     refusal    why there is no plan, and what would fit; of a plan empty
     model      name, size, weights, licence
-    settings   (name, words) of what a training script copies
+    settings   what a training script copies
     figures    what to expect; grades: what these figures are worth; bound: what limits the speed
     clock      by when each stage is over, and when to look; "" without a plan
     runs       all runs of the minutes, where they are several
@@ -62,10 +76,12 @@ class PlanView:
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
     further: tuple[str, ...]
+    won: str
     recipe: tuple[str, ...]
+    undone: tuple[str, ...]
     refusal: tuple[str, ...] = ()
     model: str = ""
-    settings: tuple[tuple[str, str], ...] = ()
+    settings: tuple[Setting, ...] = ()
     figures: tuple[Figure, ...] = ()
     grades: str = ""
     bound: str = ""
@@ -75,35 +91,41 @@ class PlanView:
 
     def lines(self) -> list[str]:
         """All but title, trouble and recipe, a line each, warnings first."""
-        set_to = ", ".join(words for _, words in self.settings)
-        figures = ", ".join(f"{n.name} {n.words()}" for n in self.figures)
+        set_to = ", ".join(each.words for each in self.settings if each.words)
+        expected = ", ".join(f"{n.name} {n.words()}" for n in self.figures if n.brief)
         told = {
-            "note": "; ".join(self.notes),
+            "note": "; ".join(map(_cut, self.notes)),
             "model": self.model and f"{self.model}; {set_to}",
-            f"expect (80 %, {self.grades})": figures and f"{figures}, {self.bound}-bound; {self.clock}",
+            f"expect (80 %, {self.grades})": expected and f"{expected}, {self.bound}-bound; {self.clock}",
             "runs (run=N) by minute": self.runs,
         }
-        warned = (f"WARNING: {each}" for each in self.warnings)
+        warned = (f"WARNING: {_cut(each)}" for each in self.warnings)
         shown = (f"{name}: {words}" for name, words in told.items() if words)
         return [*self.refusal, *warned, *shown, *self.further]
+
+    def trouble_lines(self) -> list[str]:
+        """What to do on trouble, a line each."""
+        return [f"if {when}: {changes}" for when, changes, _ in self.trouble]
 
 
 def plan_view(answer: Mapping[str, Any]) -> PlanView:
     """The view of an answer, whole or short."""
-    licence = ""
+    licence, recipe = "", answer.get("recipe")
     told: dict[str, list[str]] = {"warning": [], "note": []}
     for each in answer["warnings"]:
         if each["code"] == "licence":
             licence = f", licence {each['values']['name']}"
         else:
-            told[each["severity"]].append(_cut(each["text"]))
+            told[each["severity"]].append(each["text"])
     asked = f"{answer['task']} on {card_words(answer)}, {answer['minutes']:g} min" if answer["gpu"] else ""
     view = PlanView(
         title=f"{answer['plan_id']}: {asked}",
         warnings=tuple(told["warning"]),
         notes=tuple(told["note"]),
         further=tuple(_further(answer)),
+        won=f"How similar ones were won ({recipe['basis'] if recipe else 'scores of this one'})",
         recipe=tuple(dict.fromkeys((*recipe_lines(answer), *lesson_lines(answer)))),
+        undone=tuple(undone_lines(answer)),
     )
     if not answer["feasible"]:
         title = f"No plan: {answer['why']}" if answer.get("detail") else f"No plan fits: {asked}"
@@ -112,7 +134,7 @@ def plan_view(answer: Mapping[str, Any]) -> PlanView:
         view,
         model=model_words(answer["model"]) + licence,
         settings=tuple(_settings(answer)),
-        figures=tuple(_figures(answer["expected"], answer.get("tree_device") == "cuda")),
+        figures=tuple(_figures(answer)),
         grades=_grades(answer["expected"]),
         bound=answer["expected"]["bound"],
         clock=_clock(answer),
@@ -124,13 +146,13 @@ def plan_view(answer: Mapping[str, Any]) -> PlanView:
 def plan_markdown(answer: Mapping[str, Any]) -> str:
     """The answer as Markdown for an agent's notes: every warning, what to run, to expect, to do if not; then
     how similar competitions were won, and reasons, while they fit `MOST_TOKENS`."""
-    view, recipe = plan_view(answer), answer.get("recipe")
-    trouble = [f"if {when}: {changes}" for when, changes, _ in view.trouble]
-    lines = ["**" + view.title.replace(":", "**:", 1), *(f"- {line}" for line in (*view.lines(), *trouble))]
-    if recipe:
-        lines.append(f"How similar ones were won ({recipe['basis']}):")
+    view = plan_view(answer)
+    told = (*view.lines(), *view.trouble_lines())
+    lines = ["**" + view.title.replace(":", "**:", 1), *(f"- {line}" for line in told)]
+    if answer.get("recipe"):
+        lines.append(f"{view.won}:")
     text = "\n".join(lines)
-    most = (MOST_TOKENS if recipe else MOST_WITHOUT_RECIPE) - NEXT_TOKENS
+    most = (MOST_TOKENS if answer.get("recipe") else MOST_WITHOUT_RECIPE) - NEXT_TOKENS
     for line in (*view.recipe, *map(one_line, answer.get("rationale", ())[:3])):
         if rough_tokens(f"{text}\n- {line}\n") <= most:
             text += f"\n- {line}"
@@ -144,18 +166,17 @@ def plan_lines(answer: Mapping[str, Any], *, why: bool = False, everything: bool
     lines = [view.title, *view.lines()]
     if view.trouble:
         more = "" if why or whole else " (more: --why, --all, --script DIR)"
-        lines.append("if " + "; ".join(f"{when}: {changes}" for when, changes, _ in view.trouble) + more)
+        lines.append("; ".join(view.trouble_lines()).replace("; if ", "; ") + more)
     if everything and view.trouble:
-        index = Figure("quality index", answer["expected"]["quality_index"], "")
-        lines += [f"{index.name}: {index.words()}", "Timetable, minutes (over by nine times in ten):"]
+        lines += [f"{n.name}: {n.words()}" for n in view.figures if not n.brief]
+        lines.append("Timetable, minutes (over by nine times in ten):")
         lines += [f"- {s['stage']}: {_span(s)}" for s in answer["timetable"]]
         lines += [
             f"- run {run['run']}, {run_words(run)}: {_span(run)}, {run['expected_gain']:+.2f} points"
             for run in answer["portfolio"]
         ]
     if whole and view.recipe:
-        basis = (answer.get("recipe") or {}).get("basis", "scores of this competition")
-        lines += [f"How similar competitions were won ({basis}):", *(f"- {line}" for line in view.recipe)]
+        lines += [f"{view.won}:", *(f"- {line}" for line in view.recipe)]
     return [*lines, *(f"because {each}" for each in answer.get("rationale", ()) if why or everything)]
 
 
@@ -182,53 +203,71 @@ def _further(answer: Mapping[str, Any]) -> Iterator[str]:
 _MOST_OF_CHANGES = 120
 
 
-def _settings(answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(name, words) of what is set: batch, schedule, optimizer, loader."""
-    trees = "host_memory_gib" in answer["expected"]
-    if not trees:
-        layout = ", channels_last" if answer["channels_last"] else ""
-        yield "batch", f"batch_size={batch_words(answer)}, {answer['precision']}{layout}"
-    if tuning := _tuning(answer):
-        yield "tuning", tuning
-    seeds = f"seeds={answer['seeds']}, " if answer["seeds"] > 1 else ""
-    patience = answer["early_stopping_patience"]
-    yield "schedule", f"folds={answer['folds']}, {seeds}epochs={answer['epochs']}, patience={patience}"
-    if trees:
-        yield "rounds", _rounds(answer)
-    if answer["optimizer"] != "none":
-        warm = answer["warmup_epochs"]
-        pace = f", warmup_epochs={warm}" if warm else ", warmup over a tenth of the steps"
-        yield "optimizer", f"{answer['optimizer']} lr={answer['learning_rate']:g}{'' if trees else pace}"
-    if not trees:
-        loader = answer["data_loader"].items()
-        yield "loader", _assigned((name, value) for name, value in loader if value not in (False, None))
+_COPIED = (
+    "plan_id", "model", "image_size", "seq_len", "n_features", "batch_size", "grad_accumulation", "precision",
+    "channels_last", "compile", "method", "lora_rank", "gradient_checkpointing", "texts_per_row", "n_gpus",
+    "sharding", "folds", "seeds", "epochs", "early_stopping_patience", "tree_device", "optimizer",
+    "learning_rate", "warmup_epochs", "data_loader", "split", "group_by", "metric",
+)  # fmt: skip
+
+
+def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:
+    model, metric, trees = answer["model"], answer["metric"], "host_memory_gib" in answer["expected"]
     split, by = split_setting(answer)
-    yield "split", f"split={split}{f' by {by}' if by else ''}"
-    if answer["metric"]:
-        yield "metric", f"judged by {judged_words(answer['metric'])}"
+    loader = {} if trees else {n: v for n, v in answer["data_loader"].items() if v not in (False, None)}
+    values = {**answer, **{n: model[n] for n in ("image_size", "seq_len", "n_features") if n in model}}
+    values |= {"model": model["name"], "data_loader": loader, "split": split, "group_by": by}
+    values["metric"] = metric and metric["name"]
+    warm, n_gpus = answer["warmup_epochs"], answer.get("n_gpus") or 1
+    pace = "" if trees else f", warmup_epochs={warm}" if warm else ", warmup over a tenth of the steps"
+    rank = f" of rank {answer['lora_rank']}" if answer.get("lora_rank") else ""
+    is_cut = trees and answer["epochs"] < answer["expected"].get("best_epoch", {"high": 0})["high"]
+    cut = f"; the cap of {answer['epochs']} may cut it short" if is_cut else ""
+    patience = f"patience={answer['early_stopping_patience']}{', an epoch is a round' * trees}{cut}"
+    words = {
+        "batch_size": "" if trees else f"batch_size={batch_words(answer)}",
+        "precision": "" if trees else answer["precision"],
+        "channels_last": "channels_last" if answer["channels_last"] and not trees else "",
+        "method": f"{answer.get('method')}{rank}",
+        "gradient_checkpointing": "gradient checkpointing" if answer["gradient_checkpointing"] else "",
+        "texts_per_row": f"{answer.get('texts_per_row') or 0:.1f} texts packed a row",
+        "n_gpus": f"{n_gpus} cards over {answer['interconnect']}" if n_gpus > 1 else "",
+        "sharding": "weights spread over them (FSDP)",
+        "folds": f"folds={answer['folds']}",
+        "seeds": f"seeds={answer['seeds']}" if answer["seeds"] > 1 else "",
+        "epochs": f"epochs={answer['epochs']}",
+        "early_stopping_patience": patience,
+        "tree_device": "trees grow on the card" if answer.get("tree_device") == "cuda" else "",
+        "optimizer": f"{answer['optimizer']} lr={answer['learning_rate']:g}{pace}",
+        "data_loader": _assigned(loader.items()),
+        "split": f"split={split}{f' by {by}' if by else ''}",
+        "metric": metric and f"judged by {judged_words(metric)}",
+    }
+    for name in _COPIED:
+        if values.get(name) not in (None, {}, "none"):
+            yield Setting(name, values[name], words.get(name, ""))
 
 
-def _rounds(answer: Mapping[str, Any]) -> str:
-    words, best = "an epoch is a round", answer["expected"].get("best_epoch")
-    if best and answer["epochs"] < best["high"]:
-        words += f"; the cap of {answer['epochs']} may cut it short"
-    return words + (", trees grow on the card" if answer.get("tree_device") == "cuda" else "")
-
-
-def _figures(expected: Mapping[str, Any], on_card: bool) -> Iterator[Figure]:
-    trees = "host_memory_gib" in expected
-    if not trees or on_card:
-        yield Figure("memory", expected["peak_memory_gib"], "GiB")
+def _figures(answer: Mapping[str, Any]) -> Iterator[Figure]:
+    n, trees = answer["expected"], "host_memory_gib" in answer["expected"]
+    start = [run["start_minute"] for run in answer["portfolio"] if is_run(run, answer)]
+    left = answer["minutes"] - (start[-1] if start and not answer.get("run") else 0.0)
+    whole = "best round" if trees else "best epoch"
+    if n["peak_memory_gib"]["value"] or not trees:
+        yield Figure("memory", n["peak_memory_gib"], "GiB", answer["gpu"]["usable_gib"])
     if trees:
-        yield Figure("host memory", expected["host_memory_gib"], "GiB")
-        yield Figure("round", expected["epoch_seconds"], "s")
+        yield Figure("host memory", n["host_memory_gib"], "GiB")
+        yield Figure("round", n["epoch_seconds"], "s")
     else:
-        yield Figure("fill", expected["memory_percent"], "%")
-        yield Figure("speed", expected["samples_per_second"], "samples/s")
-        yield Figure("epoch", expected["epoch_seconds"], "s")
-    if "best_epoch" in expected:
-        yield Figure("best round" if trees else "best epoch", expected["best_epoch"], "")
-    yield Figure("total", expected["total_minutes"], "min")
+        yield Figure("fill", n["memory_percent"], "%")
+        yield Figure("speed", n["samples_per_second"], "samples/s")
+        yield Figure("epoch", n["epoch_seconds"], "s")
+    if "best_epoch" in n:
+        yield Figure(whole, n["best_epoch"], "")
+    yield Figure("inference", n["inference_minutes"], "min", brief=False)
+    yield Figure("total", n["total_minutes"], "min", left)
+    blended = ", runs averaged" if len(answer["blend"]["runs"]) > 1 else ""
+    yield Figure(f"quality index{blended}", n["quality_index"], "", 100.0, brief=False)
 
 
 def _clock(answer: Mapping[str, Any]) -> str:
@@ -304,22 +343,6 @@ def is_run(run: Mapping[str, Any], answer: Mapping[str, Any]) -> bool:
     sizes = (name for name in ("image_size", "seq_len", "n_features") if name in run)
     same = run["model"] == model["name"] and all(run[name] == model.get(name) for name in sizes)
     return bool(same and all(run[name] == answer[name] for name in ("batch_size", "folds", "epochs")))
-
-
-def _tuning(answer: Mapping[str, Any]) -> str:
-    """How a decoder is tuned, and what else the memory rests on, in a few words; "" for what is usual."""
-    parts = []
-    if answer.get("method"):
-        rank = f" of rank {answer['lora_rank']}" if answer.get("lora_rank") else ""
-        parts.append(f"{answer['method']}{rank}")
-    if answer["gradient_checkpointing"]:
-        parts.append("gradient checkpointing")
-    if answer.get("texts_per_row"):
-        parts.append(f"{answer['texts_per_row']:.1f} texts packed a row")
-    if (answer.get("n_gpus") or 1) > 1:
-        spread = ", weights spread over them (FSDP)" if answer.get("sharding") else ""
-        parts.append(f"{answer['n_gpus']} cards over {answer['interconnect']}{spread}")
-    return ", ".join(parts)
 
 
 def model_words(model: Mapping[str, Any]) -> str:

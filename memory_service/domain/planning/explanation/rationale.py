@@ -8,6 +8,7 @@ from typing import Any
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.optimizers import optimizer_or_adam
 from memory_service.domain.common.sentences import Sentence, sentence
+from memory_service.domain.common.units import percent
 from memory_service.domain.common.vocabulary import FROM_RANDOM_WEIGHTS, modality_of
 from memory_service.domain.cost.boosted_trees import CARD_BYTES
 from memory_service.domain.cost.in_context import context_laws
@@ -178,7 +179,7 @@ def _winners_reason(
     def used(families: tuple[str, ...], params_m: float) -> tuple[str, float]:
         points = said.winner_points(families, params_m)
         share = said.family_share(families)
-        return f"{families[0]} {share:.0%} ({round(points, 1) + 0.0:+.1f} points)", points
+        return f"{families[0]} {percent(share)} ({round(points, 1) + 0.0:+.1f} points)", points
 
     theirs, option, index = rival
     name, (of_rival, _) = option.model.name, used(theirs, option.model.params_m)
