@@ -1,9 +1,10 @@
-"""Pictures without pretrained weights: gradients and colours with a kernel, and a small network."""
+"""Pictures without pretrained weights: gradients and colours with a kernel or trees, and a small network."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from memory_service.train.files import FileMember
-from memory_service.train.kernels import kernel_regression, targets_of
+from memory_service.train.kernels import kernel_regression, random_trees, targets_of
 from memory_service.train.networks import Augmentation, fit_network, samples_wanted
 from memory_service.train.problem import Problem
 
@@ -198,6 +199,23 @@ def _read_gradients(problem: Problem, _rows: np.ndarray) -> list[np.ndarray]:
     return found
 
 
+def _read_looks(problem: Problem, rows: np.ndarray) -> list[np.ndarray]:
+    """What `_read_gradients` reads, sizes of the files, and what share of a picture is of its commonest hues,
+    lights and saturations."""
+    paths = [*problem.inputs, *problem.test_inputs]
+    looks = np.zeros((len(paths), 4 + 3 * 14), np.float32)
+    for place, path in enumerate(paths):
+        with suppress(OSError, ValueError, SyntaxError, MemoryError):
+            image = picture(path, 64)
+            width, height = image.size
+            levels = np.asarray(image.resize((48, 48)).convert("HSV"), np.float32).reshape(-1, 3)
+            colours = len(np.unique(levels.astype(int) // 32 @ [1, 8, 64]))
+            parts = [np.histogram(levels[:, c], 12, (0, 256))[0] / len(levels) for c in range(3)]
+            spread = [*levels.mean(0), *levels.std(0)]
+            looks[place] = [width, height, width / height, colours, *spread, *np.concatenate(parts)]
+    return [*_read_gradients(problem, rows), looks]
+
+
 def _small_pictures(problem: Problem, rows: np.ndarray) -> tuple[np.ndarray, Augmentation, list[Any]]:
     paths = [*problem.inputs, *problem.test_inputs]
     pictures = read_pictures(paths, STORE if len(paths) <= 40_000 else 64)
@@ -216,6 +234,15 @@ PICTURE_GRADIENTS = FileMember(
     lambda _n, files: 12.0 + 0.008 * files,
     alike=near_copies,
 )
+PICTURE_TREES = FileMember(
+    "gradients and colours of pictures, random trees",
+    PICTURE_FILES,
+    "PIL",
+    _read_looks,
+    random_trees,
+    lambda n, files: 4.0 + 0.012 * files + 0.01 * n,
+    alike=near_copies,
+)
 PICTURE_NETWORK = FileMember(
     "small network, pictures",
     PICTURE_FILES,
@@ -227,4 +254,4 @@ PICTURE_NETWORK = FileMember(
     seeded=True,
 )
 
-PICTURE_MEMBERS = (PICTURE_GRADIENTS, PICTURE_NETWORK)
+PICTURE_MEMBERS = (PICTURE_GRADIENTS, PICTURE_TREES, PICTURE_NETWORK)

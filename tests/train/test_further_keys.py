@@ -37,7 +37,9 @@ def rides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[pd.DataFrame
     return rows.assign(late=0).iloc[:600], rows.iloc[600:].reset_index(drop=True)
 
 
-def test_codes_of_another_name_are_joined_once_for_each_role(rides: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+def test_codes_of_another_name_are_joined_once_for_each_role(
+    rides: tuple[pd.DataFrame, pd.DataFrame],
+) -> None:
     train, test = side_tables.join_side_tables(*rides, ["late"])
     for table in (train, test):
         assert (table["quays of start: depth"] == table.start.str[1:].astype(int)).all()

@@ -55,7 +55,9 @@ def _cut(member, problem: Problem, seconds: float = 120, seed: int = 0):
     return member.fit(problem, np.arange(50), np.arange(50, 70), seed, Readings(seconds), {})
 
 
-@pytest.mark.parametrize("member", [pictures.PICTURE_GRADIENTS, pictures.PICTURE_NETWORK])
+@pytest.mark.parametrize(
+    "member", [pictures.PICTURE_GRADIENTS, pictures.PICTURE_TREES, pictures.PICTURE_NETWORK]
+)
 def test_pictures_are_learned_and_a_fit_to_all_rows_needs_no_rows_that_validate(member, striped: Problem):
     assert member.applies(striped)
     assert member.price(striped) > 0
@@ -67,7 +69,9 @@ def test_pictures_are_learned_and_a_fit_to_all_rows_needs_no_rows_that_validate(
     np.testing.assert_allclose(every.test.sum(1), 1, atol=1e-5)
 
 
-@pytest.mark.parametrize("member", [pictures.PICTURE_GRADIENTS, pictures.PICTURE_NETWORK])
+@pytest.mark.parametrize(
+    "member", [pictures.PICTURE_GRADIENTS, pictures.PICTURE_TREES, pictures.PICTURE_NETWORK]
+)
 def test_the_same_seed_gives_the_same_prediction(member, striped: Problem):
     np.testing.assert_array_equal(_cut(member, striped).test, _cut(member, striped).test)
 
@@ -93,7 +97,9 @@ def test_a_network_stops_when_the_time_is_over_and_says_that_it_was_cut(striped:
     assert np.isfinite(late.test).all()
 
 
-@pytest.mark.parametrize("member", [pictures.PICTURE_GRADIENTS, pictures.PICTURE_NETWORK])
+@pytest.mark.parametrize(
+    "member", [pictures.PICTURE_GRADIENTS, pictures.PICTURE_TREES, pictures.PICTURE_NETWORK]
+)
 def test_labels_and_values_of_pictures(member, striped: Problem):
     stands = striped.targets[:, None].astype(np.float32)
     labels = Problem(
