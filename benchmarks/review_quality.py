@@ -1,11 +1,12 @@
 """Precision and recall of the review of scripts on each labelled set (tests/review/scripts).
 
-    python -m benchmarks.review_quality [--details] [--save FILE] [--against FILE] [--database FILE] [--public FOLDER]
+    python -m benchmarks.review_quality [--details] [--save FILE] [--against FILE] [--database FILE]
+        [--public FOLDER]
 
 `--save` writes every finding of every script as JSON lines; `--against` shows what differs from such a file.
-`--public` reads the public texts of data/review_public.json from FOLDER instead, by their `text`. They are not kept here;
-its labels name repository, path and commit. A label is found by a finding of one of its rules at a line that holds one of
-its `at`; `wrong` are findings that were judged wrong by hand.
+`--public` reads the public texts of data/review_public.json from FOLDER instead, by their `text`. They are
+not kept here; its labels name repository, path and commit. A label is found by a finding of one of its rules
+at a line that holds one of its `at`; `wrong` are findings that were judged wrong by hand.
 """
 
 from __future__ import annotations
@@ -80,7 +81,11 @@ def _public(database: Database, folder: Path, details: bool) -> int:
         for label in text["findings"]:
             found = any(
                 one["rule"] in label["rules"]
-                and any(at in line for at in label["at"] for line in lines[one["line"] : one["end_line"] + 1])
+                and any(
+                    at in text_line
+                    for at in label["at"]
+                    for text_line in lines[one["line"] : one["end_line"] + 1]
+                )
                 for one in answer["findings"]
             )
             labels[label["severity"], found] += 1
