@@ -95,9 +95,8 @@ def _public(database: Database, folder: Path, details: bool) -> int:
             told = answer["read"].get(key)
             facts[told == value or (key == "model" and str(value) in str(told))] += 1
     for kind in ("error", "warning"):
-        right, wrong = shown[kind, True], shown[kind, False]
-        found, missed = labels[kind, True], labels[kind, False]
-        print(f"{kind}s: {right} of {right + wrong} right, {found} of {found + missed} labels found")
+        every, named = (count[kind, True] + count[kind, False] for count in (shown, labels))
+        print(f"{kind}s: {shown[kind, True]} of {every} right, {labels[kind, True]} of {named} labels found")
     print(f"facts: {facts[True]} of {facts.total()} read")
     return 0
 

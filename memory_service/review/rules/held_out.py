@@ -40,7 +40,9 @@ def _part_of_fitted(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
     until = min((order[one] for one in fits if order[one] > order[fit]), default=order[fit] + 10**6)
     for call in facts.script.called("score", "evaluate", "predict", "predict_proba"):
         near = facts.script.function(call) is facts.script.function(fit) and order[fit] < order[call] < until
-        named = is_call(call, "score", "evaluate") or _HELD_OUT.search(ast.unparse(call.args[:1] or call))
+        named = is_call(call, "score", "evaluate") or _HELD_OUT.search(
+            ast.unparse(call.args[0] if call.args else call)
+        )
         if near and named and _alike(receiver(call), receiver(fit)):
             judged += [(call, one) for one in call.args[:1]]
     for place, part in judged:

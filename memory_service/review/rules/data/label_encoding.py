@@ -50,7 +50,7 @@ def _recoded(facts: Facts) -> Iterator[Finding]:
         return
     aligned = bool(facts.script.called("reindex", "align"))
     certain = [coding for coding in facts.walk.codings if coding.unconditional and coding.rows]
-    certain = [c for c in certain if not (c.columns is None and "columns" in keyword_names(c.place))]
+    certain = [c for c in certain if c.columns is not None or not _chooses(c.place)]
     kinds = grouped((c.what, c) for c in certain if not (c.what == "get_dummies" and aligned))
     for what, codings in kinds.items():
         for at, later in enumerate(codings):
@@ -59,6 +59,11 @@ def _recoded(facts: Facts) -> Iterator[Finding]:
             if any(_is_anew(facts, one, later) for one in before):
                 yield recoded(later.place, "columns" if what == "get_dummies" else "rows", what=what)
                 return
+
+
+def _chooses(place: ast.AST) -> bool:
+    """Columns are named, so that those of other tables keep theirs: `pd.get_dummies(df, columns=names)`."""
+    return isinstance(place, ast.Call) and "columns" in keyword_names(place)
 
 
 def _is_anew(facts: Facts, one: Coding, later: Coding) -> bool:

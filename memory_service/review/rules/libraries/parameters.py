@@ -123,11 +123,8 @@ def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         ):
             yield wrong(call, "plateau-factor")
         case "ImageDataGenerator":
-            stated = [
-                k
-                for k in keyword_names(call)
-                if k.startswith("featurewise_") and facts.value(call, k) is True
-            ]
+            named = [k for k in keyword_names(call) if k is not None and k.startswith("featurewise_")]
+            stated = [k for k in named if facts.value(call, k) is True]
             fits = (receiver(fit) for fit in facts.script.called("fit"))
             if stated and not any(call in facts.values.makers(one) for one in fits if one is not None):
                 yield wrong(call, "never-fitted", name=stated[0])
@@ -183,12 +180,12 @@ def _learning_rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     name, place = last_name(call.func), facts.argument(call, "lr", 1)
     rate = facts.values.number(place)
     of_torch = facts.script.qualified(call.func).startswith(("torch.", "optim.", "transformers."))
-    usual = (
+    default = (
         place is None
         and [is_call(one, "parameters") for one in call.args] == [True]
         and not facts.values.open_ended(call)
     )
-    whole = usual and name.startswith("Adam") and facts.script.called("from_pretrained")
+    whole = default and name.startswith("Adam") and facts.script.called("from_pretrained")
     if whole and of_torch and largest_tuning_rate(facts.script) == ENCODER_RATE:
         yield wrong(call, "usual-rate", name=name)
     if rate is None or name not in LARGEST_RATE or not of_torch:
