@@ -1,8 +1,12 @@
 """Precision and recall of the review of scripts on each labelled set (tests/review/scripts).
 
     python -m benchmarks.review_quality [--details] [--save FILE] [--against FILE] [--database FILE]
+        [--public FOLDER]
 
 `--save` writes every finding of every script as JSON lines; `--against` shows what differs from such a file.
+`--public` reads the public texts of data/review_public.json from FOLDER instead, by their `text`. They are
+not kept here; its labels name repository, path and commit. A label is found by a finding of one of its rules
+at a line that holds one of its `at`; `wrong` are findings that were judged wrong by hand.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import json
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--save", type=Path, help="write all findings here")
     parser.add_argument("--against", type=Path, help="compare all findings with these")
     parser.add_argument("--database", type=Path, help="a seeded database to use again")
+    parser.add_argument("--public", type=Path, help="the folder with the public texts")
     options = parser.parse_args(arguments)
     by_set: dict[str, Score] = defaultdict(Score)
     total = Score()
@@ -36,6 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
     started = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         database = _seeded(options.database or Path(folder) / "review.db")
+        if options.public:
+            return _public(database, options.public, options.details)
         for example in examples():
             answer = review_script(database, {"script": example.text, **example.facts})
             answers[example.name] = answer
@@ -53,6 +60,48 @@ def main(arguments: list[str] | None = None) -> int:
     if options.against:
         return _compare(json.loads(options.against.read_text("utf-8")), answers)
     return 0
+
+
+def _public(database: Database, folder: Path, details: bool) -> int:
+    """Prints precision of findings and recall of labels, for errors and for warnings."""
+    shown: Counter[tuple[str, bool]] = Counter()
+    labels: Counter[tuple[str, bool]] = Counter()
+    facts: Counter[bool] = Counter()
+    for text in json.loads(_PUBLIC.read_text("utf-8")):
+        script = (folder / text["text"]).read_text("utf-8")
+        answer = review_script(database, {"script": script})
+        lines = ["", *script.splitlines()]
+        for one in answer["findings"]:
+            wrong = any(
+                one["rule"] == rule and at in lines[one["line"]] for rule, at in text.get("wrong", [])
+            )
+            shown[one["severity"], not wrong] += 1
+            if details and wrong:
+                print(f"{text['text']} wrong: {one['line']} {one['rule']}")
+        for label in text["findings"]:
+            found = any(
+                one["rule"] in label["rules"]
+                and any(
+                    at in text_line
+                    for at in label["at"]
+                    for text_line in lines[one["line"] : one["end_line"] + 1]
+                )
+                for one in answer["findings"]
+            )
+            labels[label["severity"], found] += 1
+            if details and not found:
+                print(f"{text['text']} missed: {label['severity']} {label['what']}")
+        for key, value in text["facts"].items():
+            told = answer["read"].get(key)
+            facts[told == value or (key == "model" and str(value) in str(told))] += 1
+    for kind in ("error", "warning"):
+        every, named = (count[kind, True] + count[kind, False] for count in (shown, labels))
+        print(f"{kind}s: {shown[kind, True]} of {every} right, {labels[kind, True]} of {named} labels found")
+    print(f"facts: {facts[True]} of {facts.total()} read")
+    return 0
+
+
+_PUBLIC = Path(__file__).parent / "data" / "review_public.json"
 
 
 def _seeded(path: Path) -> Database:

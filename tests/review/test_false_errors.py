@@ -129,3 +129,35 @@ names = [n for n in table.columns if table[n].dtype in [np.int64]]
 """
     assert "target-in-features" not in errors(script.format("RandomForestClassifier", ' == "Yes"'))
     assert "target-in-features" in errors(script.format("RandomForestRegressor", ""))
+
+
+def test_answers_given_as_groups_are_no_groups() -> None:
+    script = """import pandas as pd
+from sklearn.model_selection import StratifiedKFold
+rows = pd.read_csv("rows.csv")
+X, y = rows.drop(columns=["kind"]), rows["kind"]
+for a, b in StratifiedKFold(5).split(X, y, groups={}):
+    pass
+"""
+    assert "groups-across-folds" not in errors(script.format("y"))
+    assert "groups-across-folds" in errors(script.format("rows.patient"))
+
+
+def test_a_meter_of_the_peak_reads_where_it_begins_too() -> None:
+    script = """import torch
+class Meter:
+    def __enter__(self):
+        self.start = torch.cuda.memory_allocated()
+    def __exit__(self, *_):
+        self.most = torch.cuda.{}()
+with Meter():
+    for x, y in loader:
+        opt.zero_grad(); net(x.cuda(), y).backward(); opt.step()
+"""
+
+    def found(read: str) -> set[str]:
+        answer = review_script(None, {"script": script.format(read)})
+        return {each["rule"] for each in answer["findings"]}
+
+    assert "memory-read-between-steps" not in found("max_memory_allocated")
+    assert "memory-read-between-steps" in found("memory_allocated")

@@ -189,3 +189,151 @@ def test_a_loss_of_segmentation_models_fits_the_classes_and_the_activation(
 ) -> None:
     script = f'import torch\nimport segmentation_models_pytorch as smp\nnet = smp.Unet("resnet34", {model})\n'
     assert ("wrong-loss" in rules(f"{script}loss = smp.losses.{loss}\n")) is wrong
+
+
+def messages(script: str) -> str:
+    return " ".join(each["message"] for each in review_script(None, {"script": script})["findings"])
+
+
+HELD_OUT = """import keras, numpy as np
+from sklearn.model_selection import StratifiedShuffleSplit
+rows, answers = np.load("rows.npy"), np.load("answers.npy")
+learn, judge = next(StratifiedShuffleSplit(1, random_state=0).split(rows, answers))
+x_learn, x_judge = rows[learn], rows[judge]
+a_learn, a_judge = answers[learn], answers[judge]
+net = keras.Sequential([keras.layers.Dense(9, activation="softmax")])
+net.compile("adam", "sparse_categorical_crossentropy")
+net.fit({}, epochs=3, validation_data=(x_judge, a_judge))
+"""
+
+
+def test_rows_that_are_judged_are_none_of_those_that_were_fitted() -> None:
+    assert "judged-on-training-rows" in rules(HELD_OUT.format("rows, answers"))
+    assert "judged-on-training-rows" not in rules(HELD_OUT.format("x_learn, a_learn"))
+    shortened = HELD_OUT.replace("net = ", "rows, answers = x_learn, a_learn\nnet = ", 1)
+    assert "judged-on-training-rows" not in rules(shortened.format("rows, answers"))
+
+
+ALONE = """import pandas as pd
+from sklearn.ensemble import RandomForestRegressor
+rows = pd.read_csv("rents.csv")
+forest = RandomForestRegressor(random_state=0)
+forest.fit(rows[["area"]], rows["rent"])
+print({})
+"""
+
+
+def test_a_score_of_the_rows_that_were_fitted_is_no_score() -> None:
+    own = 'forest.score(rows[["area"]], rows["rent"])'
+    assert "judged-on-training-rows" in rules(ALONE.format(own))
+    assert "judged-on-training-rows" not in rules(ALONE.format(f"{own}, forest.score(others, rents)"))
+    folders = "from torchvision.datasets import ImageFolder\nlearn = ImageFolder('birds')\n"
+    assert "judged-on-training-rows" in rules(f"{folders}valid = ImageFolder('birds')")
+    assert "judged-on-training-rows" not in rules(f"{folders}valid = ImageFolder('birds_valid')")
+
+
+@pytest.mark.parametrize(
+    ("bad", "good", "said"),
+    [
+        ("        opt = torch.optim.SGD(net.parameters(), lr=0.1)\n", "", "made anew for every batch"),
+        (
+            "        total += (2 * loss + loss)\n",
+            "        total += 2 * loss.item()\n",
+            "keeps its graph|kept as",
+        ),
+    ],
+)
+def test_what_a_batch_makes_or_keeps(bad: str, good: str, said: str) -> None:
+    step = (
+        "        opt.zero_grad(); loss = net(x.cuda(), y.cuda())\n        (2 * loss).backward(); opt.step()"
+    )
+    found = [messages(TORCH.format(count=1, body=head + step)) for head in (bad, good)]
+    assert [any(part in one for part in said.split("|")) for one in found] == [True, False]
+
+
+HUB = """from datasets import load_dataset
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
+words = AutoTokenizer.from_pretrained("roberta-base")
+def ids(rows):
+    return words(rows["review"]{cut})
+rows = load_dataset("reviews").map(ids, batched=True)
+net = AutoModelForSequenceClassification.from_pretrained("roberta-base")
+how = TrainingArguments("out", num_train_epochs=2{judged})
+Trainer(net, how, train_dataset=rows["train"], eval_dataset=rows["dev"]).train()
+"""
+
+
+def test_the_trainer_judges_what_it_is_given_and_texts_are_cut() -> None:
+    bad = messages(HUB.format(cut="", judged=""))
+    good = messages(HUB.format(cut=", truncation=True", judged=", eval_strategy='epoch'"))
+    for said in ("it is never used", "not truncated"):
+        assert said in bad
+        assert said not in good
+
+
+def test_a_pretrained_encoder_does_not_learn_at_the_usual_rate() -> None:
+    script = """import torch
+from transformers import AutoModel
+net = AutoModel.from_pretrained("bert-base-uncased")
+opt = torch.optim.AdamW(net.parameters(){})
+"""
+    assert "too much for a pretrained transformer" in messages(script.format(""))
+    assert "too much for a pretrained transformer" not in messages(script.format(", lr=2e-5"))
+
+
+def test_generators_and_patience_of_keras() -> None:
+    script = """import keras
+from keras.preprocessing.image import ImageDataGenerator
+pictures = ImageDataGenerator(featurewise_center=True)
+{}
+net = keras.Sequential(layers); net.compile("adam", "mse")
+net.fit(pictures.flow(x, y), epochs=30, callbacks=[keras.callbacks.EarlyStopping(patience={})])
+"""
+    bad, good = (messages(script.format(*two)) for two in (("pass", 40), ("pictures.fit(x)", 4)))
+    for said in ("calls fit() on the generator", "it never stops"):
+        assert said in bad
+        assert said not in good
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("import numpy as np\nx = y.astype(np.int)", "np.int is gone"),
+        (
+            "import pandas as pd\na = pd.read_csv('a.csv')\nb = a.append(pd.read_csv('b.csv'))",
+            "append is gone",
+        ),
+        ("import tensorflow as tf\ntf.set_random_seed(1)", "tensorflow.set_random_seed is gone"),
+        (
+            "from fastai.vision import *\nd = ImageDataBunch.from_folder(p)",
+            "ImageDataBunch.from_folder is gone",
+        ),
+        ("import xgboost as xgb\nxgb.train({'objective': 'reg:linear'}, d)", "knows no 'reg:linear'"),
+        ("from trl import SFTTrainer\nt = SFTTrainer(m, max_seq_length=512)", "takes no max_seq_length"),
+    ],
+)
+def test_names_that_libraries_took_away(script: str, said: str) -> None:
+    assert said in messages(script)
+
+
+DUMMIES = """import pandas as pd, xgboost as xgb
+rows = pd.get_dummies(pd.read_csv("train.csv").drop(columns=["Id"]))
+trees = xgb.XGBRegressor(n_estimators=90)
+trees.fit(rows.drop(columns=["rent"]), rows["rent"])
+later = pd.get_dummies(pd.read_csv("test.csv").drop(columns=["Id"])){}
+print(trees.predict(later))
+"""
+
+
+def test_indicator_columns_of_a_test_table_are_those_of_training() -> None:
+    assert "labels-reencoded" in rules(DUMMIES.format(""))
+    assert "labels-reencoded" not in rules(DUMMIES.format(".reindex(columns=rows.columns, fill_value=0)"))
+
+
+def test_a_loop_beside_which_nothing_is_held_out_says_so() -> None:
+    step = "        opt.zero_grad(); net(x.cuda(), y.cuda()).backward(); opt.step()"
+    script = TORCH.format(count=1, body=step).replace("range(5)", "range(40)")
+    assert "no rows are held out" in messages(script)
+    assert "no rows are held out" not in messages(f"{script}    judge(net, valid_loader)")
+    assert "not-on-gpu" not in rules(script)
+    assert "not-on-gpu" in rules(script.replace(".cuda()", ""))

@@ -151,6 +151,37 @@ for fold, (tr, va) in enumerate(kfold.split(X, y)):
 np.save("answers.npy", np.mean(answers, axis=0))
 """
 
+PLAIN = """
+import pandas as pd
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import train_test_split
+
+rows = pd.read_csv("rows.csv")
+X, y = rows.drop(columns=["price"]), rows["price"]
+X_train, X_valid, y_train, y_valid = train_test_split(X, y, random_state=0)
+model = Ridge()
+model.fit(X_train, y_train)
+print(model.score(X_valid, y_valid))
+"""
+ON_CPU = """
+import time
+import torch
+from rows import batches, build
+
+torch.manual_seed(0)
+# a small network, and the CPU is enough
+END = time.monotonic() + 1500
+net = build()
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+for epoch in range(4):
+    for x, y in batches():
+        optimizer.zero_grad()
+        net(x, y).backward()
+        optimizer.step()
+    if time.monotonic() > END:
+        break
+"""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -225,6 +256,8 @@ CASES = (
     network("albumentations-trap", "tfm(image=image)", "tfm(image)"),
     network("wrong-parameter", "lr=5e-4", "learning_rate=5e-4"),
     table("wrong-parameter", "KFold(5, shuffle=True, random_state=42)", "KFold(5, random_state=42)"),
+    Case("judged-on-training-rows", PLAIN, "fit(X_train, y_train)", "fit(X, y)"),
+    Case("not-on-gpu", ON_CPU, "and the CPU is enough", "of three layers"),
     network("eval-mode-missing", "    model.eval()\n    right", "    right"),
     network("no-grad-missing", "with torch.no_grad():", "if True:"),
     network("gradients-not-zeroed", "            optimizer.zero_grad()\n", ""),

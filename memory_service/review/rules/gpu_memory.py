@@ -62,17 +62,24 @@ def _between_steps(facts: Facts) -> Iterator[Finding]:
     script = facts.script
     named: list[ast.Attribute | ast.Name] = [*script.all(ast.Attribute), *script.all(ast.Name)]
     peaks = {_where(facts, node) for node in named if last_name(node) in _SET.peak}
+    meters = {_meter(facts, node) for node in named if last_name(node) in _SET.peak} - {None}
     if "nvidia-smi" in script.text or re.search(r"\[['\"]peak['\"]\]", script.text):
         return
     for at, call in enumerate(script.called("memory_allocated")):
         followed = at < MOST_READINGS and _between_forward_and_backward(facts, call)
-        if not followed and _where(facts, call) not in peaks:
+        if not followed and _where(facts, call) not in peaks and _meter(facts, call) not in meters:
             yield finding("memory-read-between-steps", call)
 
 
 def _where(facts: Facts, node: ast.AST) -> tuple[ast.AST | None, ast.AST | None]:
     """The function and the innermost loop of a reading: what is read there beside it is shown beside it."""
     return facts.script.function(node), next(iter(facts.script.loops(node)), None)
+
+
+def _meter(facts: Facts, node: ast.AST) -> ast.ClassDef | None:
+    """A class that reads memory where it is entered or left."""
+    function = facts.script.function(node)
+    return facts.script.class_of(node) if getattr(function, "name", "") in ("__enter__", "__exit__") else None
 
 
 def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -> bool:

@@ -75,7 +75,8 @@ def _torch(facts: Facts) -> Iterator[Finding]:
         return
     scaled = _SCALED if facts.context.bf16 is False else ""
     shown = loops[0].backward if place in script.loops(loops[0].backward) else place
-    yield finding("no-mixed-precision", shown, "loop", place, paste=_paste(facts, "autocast"), scaled=scaled)
+    case = "accelerate" if script.called("Accelerator") else "loop"
+    yield finding("no-mixed-precision", shown, case, place, paste=_paste(facts, "autocast"), scaled=scaled)
 
 
 def switched_on(facts: Facts) -> bool:
@@ -104,7 +105,7 @@ def _asks_for_half(facts: Facts, call: ast.Call) -> bool:
     if facts.script.qualified(call.func).endswith("amp.initialize"):
         return True
     given = facts.argument(call, "mixed_precision") or facts.argument(call, "precision")
-    if given is None:
+    if given is None:  # `accelerate launch` may say it
         return last_name(call.func) == "Accelerator" and facts.values.open_ended(call)
     return facts.values.one(given) not in ("no", "32", 32, "32-true")
 

@@ -51,7 +51,10 @@ def _loops(facts: Facts) -> Iterator[Finding]:
         if not few and not training.stopping.stops_early(loop) and not _imported(facts, _RE.stopper):
             what = "steps" if once else "epochs"
             many = "All" if epochs is None else epochs
-            yield finding("no-early-stopping", loop, "loop", many=many, what=what)
+            inside = [n for n in facts.script.within(loop.body, follow=False) if isinstance(n, ast.For)]
+            alone = [one.batch for one in training.loops] == inside and not facts.script.loops(loop)
+            seen = not alone or _RE.judged.search(facts.script.text)
+            yield finding("no-early-stopping", loop, "loop" if seen else "blind", many=many, what=what)
         if not (_alarm(facts) or training.stopping.clocked(loop) or _clocked_around(facts, loop)):
             yield finding("no-deadline", loop, "loop", what="batches" if once else "epochs")
 

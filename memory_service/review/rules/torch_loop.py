@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from memory_service.review.facts import Facts
-from memory_service.review.findings import Finding, finding
+from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.rules.data_loader import Loader, has_reason, loaders_of, own_targets
 from memory_service.review.source.nodes import (
     arguments_of,
@@ -32,7 +32,7 @@ _LETS_GO = frozenset(("item", "detach", "float", "tolist", "numpy", "cpu_item"))
 
 
 def loop_rules(facts: Facts) -> Iterator[Finding]:
-    """gradients-not-zeroed, accumulation-voided, accumulation-unscaled, model-across-folds,
+    """gradients-not-zeroed, accumulation-voided, accumulation-unscaled, model-across-folds, not-on-gpu,
     train-not-shuffled and loss-keeps-graph."""
     yield from _across_folds(facts)
     loops = [loop for loop in facts.training.loops if isinstance(loop.batch, ast.For)]
@@ -45,9 +45,23 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
         yield from _not_zeroed(facts, loop, steps[id(facts.script.function(loop.backward))])
         yield from _keeps_graph(facts, loop)
         yield from _accumulated(facts, loop)
+        for call in calls_in(loop.batch) if loop.batch is not None else ():
+            of_torch = re.match(r"torch\.optim\.[A-Z]\w+$", facts.script.qualified(call.func))
+            if of_torch and facts.script.loops(call)[:1] == [loop.batch]:
+                yield wrong(call, "optimizer-anew", name=last_name(call.func))
+    yield from _off_card(facts, loops)
     in_own_order = _RE.ordered.search(facts.script.text.replace("shuffle=", ""))
     for loader in loaders_of(facts) if loops and not in_own_order else ():
         yield from _not_shuffled(facts, loader, loops)
+
+
+def _off_card(facts: Facts, loops: Sequence[Loop]) -> Iterator[Finding]:
+    """Nothing goes to a GPU, and nothing says that the CPU is meant; tables may stay there."""
+    if facts.modality in ("tabular", "time-series") or facts.script.called("TensorDataset"):
+        return
+    own = [loop.batch for loop in loops if loop.batch is not None and facts.script.runs(loop.batch)]
+    if own and facts.context.card != "cpu" and not facts.training.on_card and "cpu" not in facts.script.text:
+        yield finding("not-on-gpu", own[0])
 
 
 def _not_zeroed(facts: Facts, loop: Loop, steps: Sequence[ast.Call]) -> Iterator[Finding]:
@@ -166,11 +180,15 @@ def _keeps_graph(facts: Facts, loop: Loop) -> Iterator[Finding]:
     loss = receiver(loop.backward) if isinstance(loop.backward, ast.Call) else None
     if is_call(loss, "scale") and loss.args:
         loss = loss.args[0]
-    batch = loop.batch
-    if not isinstance(loss, ast.Name) or not isinstance(batch, ast.For):
-        return
-    name, inside = loss.id, [n for statement in batch.body for n in ast.walk(statement)]
-    if loop.backward not in inside:
+    for name in sorted(names_in(loss)) if isinstance(loss, ast.Name | ast.BinOp) else ():
+        if isinstance(loop.batch, ast.For):
+            yield from _kept(facts, loop, loop.batch, name)
+
+
+def _kept(facts: Facts, loop: Loop, batch: ast.For, name: str) -> Iterator[Finding]:
+    """What the backward pass starts from, or a part of it, by its name."""
+    inside = [n for statement in batch.body for n in ast.walk(statement)]
+    if loop.backward not in inside or not any(_is(to, name) for n in inside for to in _targets(n)):
         return
     stated = [(to, n.value) for n in inside if isinstance(n, ast.Assign) for to in n.targets]
     if any(is_call(c, *_LETS_GO) for to, value in stated if _is(to, name) for c in calls_in(value)):
@@ -193,6 +211,10 @@ def _keeps_graph(facts: Facts, loop: Loop) -> Iterator[Finding]:
         if holder is None or last_name(holder) in fresh | {name} or without_grad:
             continue
         yield finding("loss-keeps-graph", node, name=name)
+
+
+def _targets(node: ast.AST) -> list[ast.expr]:
+    return node.targets if isinstance(node, ast.Assign) else []
 
 
 def _let_go(value: ast.AST) -> Iterator[ast.Call]:

@@ -10,7 +10,14 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.state import Coding, Rows
 from memory_service.review.rules.data.leakage import column_of
-from memory_service.review.source.nodes import calls_in, grouped, is_call, last_name, receiver_name
+from memory_service.review.source.nodes import (
+    calls_in,
+    grouped,
+    is_call,
+    keyword_names,
+    last_name,
+    receiver_name,
+)
 from memory_service.review.tables import patterns
 
 _RE = patterns("label_encoding")
@@ -43,14 +50,20 @@ def _recoded(facts: Facts) -> Iterator[Finding]:
         return
     aligned = bool(facts.script.called("reindex", "align"))
     certain = [coding for coding in facts.walk.codings if coding.unconditional and coding.rows]
+    certain = [c for c in certain if c.columns is not None or not _chooses(c.place)]
     kinds = grouped((c.what, c) for c in certain if not (c.what == "get_dummies" and aligned))
     for what, codings in kinds.items():
         for at, later in enumerate(codings):
-            columns = {later.columns} - {None}
+            columns = {later.columns} - (set() if what == "get_dummies" else {None})
             before = (one for one in codings[:at] if one.place is later.place or one.columns in columns)
             if any(_is_anew(facts, one, later) for one in before):
-                yield recoded(later.place, "rows", what=what)
+                yield recoded(later.place, "columns" if what == "get_dummies" else "rows", what=what)
                 return
+
+
+def _chooses(place: ast.AST) -> bool:
+    """Columns are named, so that those of other tables keep theirs: `pd.get_dummies(df, columns=names)`."""
+    return isinstance(place, ast.Call) and "columns" in keyword_names(place)
 
 
 def _is_anew(facts: Facts, one: Coding, later: Coding) -> bool:

@@ -307,6 +307,8 @@ def _groups(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
             continue
         given = facts.values.argument(division.place, "groups", at)
         nothing = isinstance(given, ast.Constant) and given.value is None
+        answer = facts.values.argument(division.place, "y", 1)
+        nothing = nothing or (None not in (given, answer) and ast.dump(given) == ast.dump(answer))  # type: ignore[arg-type]
         if given is not None and facts.values.one(given) is None and not nothing:
             fix = _fix(division.kind)
             yield finding("groups-across-folds", division.place, "ignored", kind=kind, fix=fix)

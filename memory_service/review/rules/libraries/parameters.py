@@ -54,6 +54,8 @@ def parameter_rules(facts: Facts) -> Iterator[Finding]:
     yield from _thrown_away(facts)
     yield from _deterministic(facts)
     yield from _imports(facts)
+    yield from _never_judged(facts)
+    yield from _names(facts)
     for call in facts.script.calls:
         yield from _contradictions(facts, call)
         yield from _shares(facts, call)
@@ -120,8 +122,33 @@ def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             "torch"
         ):
             yield wrong(call, "plateau-factor")
+        case "ImageDataGenerator":
+            named = [k for k in keyword_names(call) if k is not None and k.startswith("featurewise_")]
+            stated = [k for k in named if facts.value(call, k) is True]
+            fits = (receiver(fit) for fit in facts.script.called("fit"))
+            if stated and not any(call in facts.values.makers(one) for one in fits if one is not None):
+                yield wrong(call, "never-fitted", name=stated[0])
+        case "EarlyStopping" if facts.script.uses(*KERAS):
+            patience, epochs = facts.number(call, "patience", 2), facts.training.framework_epochs("keras")
+            if patience and epochs and patience >= epochs:
+                yield wrong(call, "patience", patience=patience, epochs=epochs)
+        case "map" if facts.script.uses("transformers") and call.args and isinstance(call.args[0], ast.Name):
+            for function in facts.script.functions.get(call.args[0].id, ()):
+                yield from _not_cut(facts, function)
         case "DataLoader" if facts.script.uses("torch"):
             yield from _loader(facts, call)
+
+
+def _not_cut(facts: Facts, function: ast.AST) -> Iterator[Finding]:
+    """Texts that a pretrained tokenizer makes tokens of, for a network that learns from all of them."""
+    for call in calls_in(function):
+        makers = facts.values.makers(call.func)
+        pretrained = any(
+            is_call(one, "from_pretrained") and "Tokenizer" in ast.unparse(one.func) for one in makers
+        )
+        cut = keyword_names(call) & {"truncation", "max_length"} or facts.values.open_ended(call)
+        if pretrained and not cut and "transformers" in facts.training.kinds:
+            yield wrong(call, "not-cut")
 
 
 def _loader(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -152,7 +179,15 @@ def _shares(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 def _learning_rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     name, place = last_name(call.func), facts.argument(call, "lr", 1)
     rate = facts.values.number(place)
-    of_torch = facts.script.qualified(call.func).startswith(("torch.", "optim."))
+    of_torch = facts.script.qualified(call.func).startswith(("torch.", "optim.", "transformers."))
+    default = (
+        place is None
+        and [is_call(one, "parameters") for one in call.args] == [True]
+        and not facts.values.open_ended(call)
+    )
+    whole = default and name.startswith("Adam") and facts.script.called("from_pretrained")
+    if whole and of_torch and largest_tuning_rate(facts.script) == ENCODER_RATE:
+        yield wrong(call, "usual-rate", name=name)
     if rate is None or name not in LARGEST_RATE or not of_torch:
         return
     fine_tuned = bool(facts.script.called("from_pretrained")) and name.startswith("Adam")
@@ -206,7 +241,9 @@ def _gone() -> dict[str, list[Removed]]:
             continue
         library, called, argument, instead = (part.strip() for part in line.split("|", 3))
         argument, _, value = argument.partition("=")
-        for name in groups.get(called, called).split():
+        names = [f"name {argument}"] if called == "name" else groups.get(called, called).split()
+        argument = "" if called == "name" else argument
+        for name in names:
             out.setdefault(name, []).append(Removed(library, argument, value, instead))
     return out
 
@@ -226,6 +263,39 @@ def _imports(facts: Facts) -> Iterator[Finding]:
         for alias in node.names:
             for removed in removed_of(f"{module}.{alias.name}"):
                 yield wrong(node, "name-gone", module=module, name=alias.name, instead=removed.instead)
+
+
+def _names(facts: Facts) -> Iterator[Finding]:
+    """`np.int`, which is gone without a call; `series.append(more)`, whose result somebody uses."""
+    script = facts.script
+    for node in script.all(ast.Attribute):
+        for removed in removed_of(f"name {script.qualified(node)}"):
+            name = ast.unparse(node)
+            yield told("wrong-parameter", node, f"{name} is gone from {removed.library}.", removed.instead)
+    for call in script.called("append") if script.uses("pandas") else ():
+        base = receiver(call)
+        used = not isinstance(script.parents.get(call), ast.Expr) and len(call.args) == 1
+        table = base is not None and any(
+            _RE.table.match(last_name(m.func)) for m in facts.values.makers(base)
+        )
+        if used and table:
+            gone = "append is gone from pandas' tables and columns."
+            yield told("wrong-parameter", call, gone, "pd.concat([one, other])")
+
+
+def _never_judged(facts: Facts) -> Iterator[Finding]:
+    """transformers' Trainer with rows to judge by that nothing asks it to judge."""
+    script, asks = (
+        facts.script,
+        ("eval_strategy", "evaluation_strategy", "do_eval", "eval_steps", "eval_on_start"),
+    )
+    trainers = [t for t in script.calls if last_name(t.func).endswith("Trainer")]
+    given = any(facts.argument(t, "eval_dataset") is not None for t in trainers)
+    if not given or script.called("evaluate", "predict") or len(facts.training.arguments) != 1:
+        return
+    call = facts.training.arguments[0]
+    if not facts.values.open_ended(call) and not keyword_names(call) & set(asks):
+        yield wrong(call, "never-judged")
 
 
 def _unknown_arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -259,6 +329,7 @@ def _removed(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         shown += "()" if library == "keras" and name.islower() else ""
         if not removed.argument:
             gone = f"{name} is gone from {library.replace('keras', 'Keras')}."
+            gone = gone if name in _gone() else f"{qualified} is gone."
             yield told(rule, call, gone, removed.instead)
         for keyword in call.keywords:
             if not removed.argument or keyword.arg != removed.argument:
@@ -343,7 +414,7 @@ def _values(facts: Facts, library: str, params: dict[str, ast.AST]) -> Iterator[
     values = facts.values
     if values.text(params.get("tree_method")) == "gpu_hist":
         yield wrong(params["tree_method"], "gpu-hist")
-    objectives = ("loss_function", "objective") if library == "catboost" else ()
+    objectives = {"catboost": ("loss_function", "objective"), "xgboost": ("objective",)}.get(library, ())
     for key in ("metric", "eval_metric", *objectives):
         found = values.one(params.get(key))
         for name in found if isinstance(found, list) else [found]:
