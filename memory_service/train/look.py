@@ -60,7 +60,9 @@ def describe(folder: Path) -> dict[str, Any]:
     found |= answer
     if what is not None:
         found |= what
-        task = what["modality"]
+        if what["modality"] == "image" and len(targets) == 1 and are_run_lengths(some[targets[0]]):
+            found["modality"] = "masks"
+        task = found["modality"]
     else:
         found["n_features"] = len(kinds)
         others = [name for name, kind in kinds.items() if kind != "text"]
@@ -100,6 +102,14 @@ def target_facts(train: pd.DataFrame, targets: list[str]) -> dict[str, Any]:
         "n_classes": int(one.nunique()),
         "rarest_class": round(float(shares.min()), 5),
     }
+
+
+def are_run_lengths(column: pd.Series) -> bool:
+    """Whether the targets are masks such as "32 33 96 33": where a run begins, and how long it is."""
+    known = column.dropna().astype(str).str.strip()
+    known = known[known != ""]
+    runs = known.str.fullmatch(r"\d+ \d+(?: \d+ \d+)*")
+    return bool(len(known) and runs.mean() > 0.9 and known.str.count(" ").mean() > 3)
 
 
 def what_files(folder: Path, train: pd.DataFrame) -> dict[str, Any] | None:

@@ -117,30 +117,40 @@ def read_table(name: str) -> pd.DataFrame | None:
     settings |= {"keep_default_na": False, "na_values": MISSING}  # "None" is often a class
     try:
         if name == "train.csv" and plan.SAMPLE_ROWS:
-            return some_rows(path, settings, plan.SAMPLE_ROWS)
+            return sampled_table(path, settings, plan.SAMPLE_ROWS)
         return pd.read_csv(path, low_memory=False, **settings)
     except pd.errors.ParserError as error:
         print(f"WARNING: {name}: {str(error).strip()}; longer lines are cut", flush=True)
         return pd.read_csv(path, engine="python", on_bad_lines=lambda line: line[: len(columns)], **settings)
 
 
-def some_rows(path: Path, settings: Mapping[str, Any], most: int, at_once: int = 1_000_000) -> pd.DataFrame:
-    """At most so many rows of a long table: the last of it by time, else drawn at random; read in parts."""
-    parts, rows = list[pd.DataFrame](), 0
+def sampled_table(
+    path: Path, settings: Mapping[str, Any], most: int, at_once: int = 1_000_000
+) -> pd.DataFrame:
+    """About so many rows of a long table: the latest by its first column of dates where SPLIT is time, else
+    drawn at random; read in parts."""
+    head = pd.read_csv(path, nrows=1000, **settings)
+    dates = [name for name in head.columns if is_dates(head[name])] if plan.SPLIT == "time" else []
+    rows, some = 0, list[pd.Series]()
+    for part in pd.read_csv(
+        path, chunksize=at_once, usecols=[dates[0] if dates else head.columns[0]], dtype=str
+    ):
+        rows += len(part)
+        some.append(part.iloc[::100, 0] if dates else part.iloc[:0, 0])
+    share = min(1.0, most / max(rows, 1))
+    since = as_days(pd.concat(some)).quantile(1 - share) if dates else 0.0
+    parts = []
     for part in pd.read_csv(path, chunksize=at_once, **settings):
-        parts, rows = [*parts, part], rows + len(part)
-        if plan.SPLIT == "time":
-            while len(parts) > 1 and sum(map(len, parts[1:])) >= most:
-                del parts[0]
-        else:  # of each part as many as of all rows so far
-            share = min(1.0, most / rows)
-            kept = [round(share * of) for of in (rows - len(part), len(part))]
-            parts = [pd.concat(parts[:-1]).sample(kept[0], random_state=plan.SEED)] if parts[1:] else []
-            parts.append(part.sample(kept[1] if parts else min(most, len(part)), random_state=plan.SEED))
-    table = pd.concat(parts)
-    if len(table) < rows:
-        print(f"NOTE: {most} of {rows} rows of {path.name} are read", flush=True)
-    return (table.tail(most) if plan.SPLIT == "time" else table.sort_index()).reset_index(drop=True)
+        if dates:
+            codes, moments = pd.factorize(part[dates[0]])
+            days = as_days(pd.Series(moments)).to_numpy()
+            parts.append(part[np.where(codes < 0, -np.inf, days[codes]) >= since])
+        else:
+            parts.append(part.sample(round(share * len(part)), random_state=plan.SEED))
+    table = pd.concat(parts).sort_index().reset_index(drop=True)
+    if share < 1:
+        print(f"NOTE: {len(table)} of {rows} rows of {path.name} are read", flush=True)
+    return table
 
 
 def as_numbers(column: pd.Series) -> pd.Series:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from memory_service.train import side_tables
+from memory_service.train import reading, side_tables
 from memory_service.train.budget import plan, state
 
 
@@ -52,3 +52,30 @@ def test_a_table_of_hours_is_joined_by_the_moment_of_a_row(rides: tuple[pd.DataF
     for table in (train, test):
         hours = (pd.to_datetime(table.date) - pd.Timestamp("2021-01-01")).dt.days * 24
         assert (table["wind: wind"] == hours + table.departure_time // 100).all()
+
+
+@pytest.mark.parametrize("order", [["shop", "day"], ["day"]])
+def test_of_a_long_table_the_latest_days_of_all_series_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: list[str]
+) -> None:
+    monkeypatch.setattr(plan, "SPLIT", "time")
+    days = pd.date_range("2021-01-01", periods=200).astype(str)
+    table = pd.DataFrame([(day, shop) for day in days for shop in "abcd"], columns=["day", "shop"])
+    table = table.sort_values(order, ascending=order != ["day"]).assign(sold=1.0)
+    table.insert(0, "id", [f"r{number}" for number in range(len(table))])
+    table.to_csv(tmp_path / "train.csv", index=False)
+    read = reading.sampled_table(tmp_path / "train.csv", {"dtype": {"id": str}}, 200, at_once=70)
+    assert read.shop.nunique() == 4
+    assert read.day.min() >= days[140]
+    assert read.day.max() == days[-1]
+
+
+def test_of_a_long_table_without_time_rows_are_drawn_from_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "SPLIT", "random")
+    pd.DataFrame({"id": range(5000), "x": range(5000)}).to_csv(tmp_path / "train.csv", index=False)
+    read = reading.sampled_table(tmp_path / "train.csv", {}, 500, at_once=400)
+    assert len(read) == pytest.approx(500, abs=10)
+    assert read.x.is_unique
+    assert read.x.mean() == pytest.approx(2500, rel=0.15)
