@@ -162,7 +162,10 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
             continue
         direct = role is not None
         left = sentence[earlier : number.start()]
-        if last and last.role and not role and _BEHIND_OTHERS.fullmatch(left):  # "35 pots (105 scans)"
+        inside = "(" not in left or sentence.startswith(")", end)
+        if (
+            last and last.role and not role and inside and _BEHIND_OTHERS.fullmatch(left)
+        ):  # "35 pots (105 scans)"
             role, direct = last.role, True
         elif leading := _LEADING.search(left):  # "validation data (3,500 labelled clips"
             role, direct = _ROLES[leading[1].lower()], True
@@ -194,7 +197,7 @@ def _is_year(number: re.Match[str], sentence: str) -> bool:
 def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None, int]:
     """The noun that a number counts (one that is known, else the first plural), the role said between the
     two, and where the noun ends."""
-    if sentence.startswith(" of them", start):
+    if sentence.startswith(" of them", start) and "(" not in sentence[max(0, start - 14) : start]:
         return "sample", None, start + len(" of them")
     noun, role, end, plural = "", None, start, False
     other = "", start

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from memory_service.domain.description.phrases import singular
+from memory_service.domain.description.phrases import sentences_of, singular
 from memory_service.domain.description.prose import LONG_TEXT, task_sentences
 from memory_service.domain.description.quantities import (
     KIND_OF,
@@ -453,7 +453,7 @@ def _is_told(quantity: Quantity, text: str) -> bool:
 _THERE_ARE = re.compile(r"\b(?:there are|over the|all|these|of the) $", re.IGNORECASE)
 _ITEM = r"[\w'’-]+(?: (?!or\b|and\b|is\b|are\b|was\b)[\w'’-]+){0,2}"
 _LISTED = re.compile(
-    r"(?:[:(]|\b(?:as|is|are|either|of|between|into|marked|labelled)) ?"
+    r"(?:[:(]|\b(?:as|either|between|into|marked|labelled|(?:pixel|voxel|token)s? (?:is|are))) ?"
     rf"(?P<list>{_ITEM}(?:, {_ITEM}){{0,11}},? or {_ITEM})(?=[ .,;:()?]|$)",
     re.IGNORECASE,
 )
@@ -473,7 +473,7 @@ _SLASHED = re.compile(
 )
 _TO_TELL = re.compile(
     r"\b(?:predict|decide|say|tell|tag|draw|find|detect|recogni[sz]e|name|label(?:led)?|classif\w+|assign|marked|whether|sort|"
-    r"target|mask|pixel|"
+    r"target|mask|grade|pixel|"
     r"voxel|outcome|class|give)\b|->|→",
     re.IGNORECASE,
 )
@@ -485,32 +485,32 @@ _NUMBERED = re.compile(
 
 
 def _listed_classes(text: str) -> Stated:
-    """The classes that are counted out: "left, right or none", "0 (as new), 1 (spots), 2 (broken)"."""
-    for sentence in text.splitlines():
-        if match := _NUMBERED.search(sentence):
+    """The classes that are counted out behind what is to be told: "left, right or none", "0 (new), 1 (worn)"."""
+    for clause in (part for each in sentences_of(text) for part in each.split(";")):
+        told = _TO_TELL.search(clause)
+        if told is None:
+            continue
+        if match := _NUMBERED.search(clause):
             places = [int(each) for each in re.findall(r"(?:^|[,;]\s?(?:and |or )?)(\d{1,2})\b", match[0])]
             if places[1:] and places == list(range(places[0], places[0] + len(places))):
                 return {"n_classes": (len(places), match[0])}
-        if not _TO_TELL.search(sentence):
-            continue
-        for match in _COUNTED_OUT.finditer(sentence):
-            if KIND_OF.get(singular(match[2].lower())) == "column":
-                continue
-            if len(items := re.split(r", (?:and |or )?| and | or ", match[3])) == _counted(match[1]):
-                return {"n_classes": (len(items), match[0])}
-        if match := _SLASHED.search(sentence):
+        for match in _COUNTED_OUT.finditer(clause):
+            kind = KIND_OF.get(singular(match[2].lower()), "class")
+            if kind == "class" and len(_ITEM_ENDS.split(match[3])) == _counted(match[1]):
+                return {"n_classes": (round(_counted(match[1])), match[0])}
+        if match := _SLASHED.search(clause):
             return {"n_classes": (match["list"].count(" / ") + 1, match["list"])}
-        for match in (*_BOXED.finditer(sentence), *_LISTED.finditer(sentence)):
-            items = re.split(r",? (?:or|and) |, ", match["list"])
-            if len(items) > 2:
+        for match in (*_BOXED.finditer(clause), *_LISTED.finditer(clause)):
+            if len(items := _ITEM_ENDS.split(match["list"])) > 2:
                 return {"n_classes": (len(items), match["list"])}
     return {}
 
 
+_ITEM_ENDS = re.compile(r",? (?:or|and) |, (?:or |and )?")
 _UP_TO = re.compile(r"\b(?:up to|at most|as many as|no more than) (?:\w+ )?$", re.IGNORECASE)
 _LEVELS = re.compile(r"\b(?:categor\w+|features?|columns?|variables?|factors?)\b[^.;]{0,60}$", re.IGNORECASE)
 """Before what a column can be, which is no class to tell."""
-_GRADES = re.compile(r"(?<![\d.,-])([01])\s?(?:to|-|–|through|\.\.)\s?([2-9]|1[0-2])(?![\d.%])")
+_GRADES = re.compile(r"(?<![\d.,-])([01])\s?(?:to|-|–|through|\.\.)\s?([2-9]|1[0-2])(?![\d.%]| [a-z]+s\b)")
 """Grades that kappa judges: "(0-4)"."""
 
 

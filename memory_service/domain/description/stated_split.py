@@ -175,12 +175,15 @@ def _parts() -> Mapping[str, str]:
 _KEEP_APART = [
     (_patterns(rule["holds"], _parts()), _patterns(rule["names"], _parts())) for rule in _SEPARATION["rules"]
 ]
+_UNLESS = re.compile(_SEPARATION["unless"], re.IGNORECASE)
 _NO_UNIT = re.compile(rf"(?:{_ROWS}|{_PERIOD}|{'|'.join(_SEPARATION['no_unit'].split())})s?", re.IGNORECASE)
 
 
 def _kept_apart(text: str) -> Stated:
     """What a sentence says must not stand on both sides of a split, whatever it is called."""
     for sentence in sentences_of(text):
+        if _UNLESS.search(sentence):
+            continue
         for holds, names in _KEEP_APART:
             if not all(each.search(sentence) for each in holds):
                 continue
@@ -195,7 +198,7 @@ def _kept_apart(text: str) -> Stated:
 
 _YEAR = re.compile(r"(?<![\d.,-])20[0-4]\d(?![\d,])|(?<=20\d\d-)20[0-4]\d")
 _LEARNED = re.compile(r"(?:\b|_)(?:train|learn|history|historical|past)", re.IGNORECASE)
-_JUDGED = re.compile(r"(?:\b|_)(?:test|judged|evaluated|scored|hidden|predict|forecast)", re.IGNORECASE)
+_JUDGED = re.compile(r"(?:\b|_)test|\bjudged\b|\bevaluated on\b|\bscored on\b|\bhidden\b", re.IGNORECASE)
 
 
 def _years_apart(text: str) -> str | None:
