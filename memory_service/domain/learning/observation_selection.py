@@ -82,7 +82,7 @@ class ObservationSelection:
         self, observations: Iterable[Observation], predict: Predict, by_one: Sequence[Observation] = ()
     ) -> None:
         self._predict, self._by_one = predict, by_one
-        self._baselines: dict[tuple[PredictionKey, int, int], BaselinePrediction | None] = {}
+        self._baselines: dict[Hashable, BaselinePrediction | None] = {}
         of_place: dict[Part, dict[str, list[Observation]]] = {}
         for o in sorted(observations, key=newest_last, reverse=True):
             of_place.setdefault(o.part, {}).setdefault(o.device or o.gpu, []).append(o)
