@@ -3,6 +3,7 @@
     python -m benchmarks.learn_runs FOLDER --record                 short trainings of all cases, in turn
     python -m benchmarks.learn_runs FOLDER --record --server URL    the same, reported to a server at once
     python -m benchmarks.learn_runs FOLDER [--half tune|test]       what was predicted before each
+    python -m benchmarks.learn_runs FOLDER --server URL             the same of the runs that a server has
 
 Each training is a process of its own on one core, which reports through the client as a user's script does.
 Recorded runs are told again, in turn, to a new database. Half of the cases serve to choose how learning
@@ -220,6 +221,20 @@ def replay(runs: list[dict[str, Any]], *, poisoned: bool = True) -> dict[str, li
     return found
 
 
+def told_to(server: str) -> dict[str, list[dict[str, Any]]]:
+    """case -> pages of the runs that were reported to a server, in the order they began."""
+    import httpx2
+
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    cases = {(case["model"], case["rows"]): name for name, case in CASES.items()}
+    with httpx2.Client(base_url=server, timeout=60.0) as client:
+        items = client.get("/runs", params={"limit": 200}).json()["items"]
+        for run in sorted(items, key=lambda run: str(run["started_at"])):
+            name = cases[run["model"].split(".")[0], run["n_train"]]
+            found[name].append(client.get(f"/runs/{run['id']}").json())
+    return found
+
+
 def _tell(database: Any, run: dict[str, Any]) -> dict[str, Any]:
     """The run's page after it was told."""
     from memory_service.services.runs import telemetry
@@ -320,7 +335,8 @@ def main() -> None:
     if asked.record:
         record(asked.folder, asked.server, names, asked.repeats)
     else:
-        print(report(replay(recorded(asked.folder, asked.half))))
+        found = told_to(asked.server) if asked.server else replay(recorded(asked.folder, asked.half))
+        print(report(found))
 
 
 if __name__ == "__main__":

@@ -35,6 +35,10 @@ MEMORY_NOISE_SHARE = 0.02
 docs/methods/accuracy.md) and shares of what the step allocates (workspaces, caching). Set on the A100 table:
 `benchmarks/observe.py`."""
 
+PROCESSOR_NOISE_GIB = 0.01
+"""Of a process's memory from run to run: 0.0002 to 0.0054 GiB (`benchmarks/learn_runs.py`), read every two
+seconds, so that a short peak may be missed."""
+
 FAR_GIB = 2.0
 FAR_SHARE = 2.0
 """A peak is far beyond 2 GiB and thrice the prediction."""
@@ -69,7 +73,7 @@ class MemorySubjects:
     tells apart, one stands for all (`place`, shape (n,))."""
 
     place: NDArray[np.intp]
-    levels: Sequence[Sequence[Hashable]]
+    levels: Sequence[Sequence[tuple[Any, ...]]]
     fixed: Sequence[Loadings]
     share: Sequence[Loadings]
 
@@ -78,7 +82,7 @@ class MemorySubjects:
         """observed: keys of levels that anything was observed at."""
         configs: dict[StepConfig, StepConfig] = {}
         kinds: dict[Hashable, int] = {}
-        of_kind: list[dict[str, tuple[Hashable, ...]]] = []
+        of_kind: list[dict[str, tuple[Any, ...]]] = []
         place = []
         for subject in subjects:
             if subject.config not in configs:
@@ -113,6 +117,8 @@ class MemoryPosterior(Residuals):
         return float(_peak(one.observation, self._reading) or 0.0) - _baseline_peak(one, self._reading)
 
     def _usual_sd(self, one: MatchedObservation) -> float:
+        if one.observation.cores is not None:
+            return PROCESSOR_NOISE_GIB
         return MEMORY_NOISE_GIB + MEMORY_NOISE_SHARE * _baseline_peak(one, self._reading)
 
     def _far(self, one: MatchedObservation, row: Loadings) -> float:  # noqa: ARG002
@@ -153,6 +159,8 @@ class MemoryPosterior(Residuals):
         fixed_variance, of_fixed = posterior.many_explained(fixed)
         share_variance, of_share = posterior.many_explained(share)
         counts = np.array([self._levels.count(keys) for keys in subjects.levels], dtype=np.int64)
+        noise = [self._noise.variance(keys[DEVICE][1], keys[CASE], 0.0) for keys in subjects.levels]
+        fixed_unseen = fixed_unseen + np.array(noise)
         place = subjects.place[:, None]
         both = -np.einsum("ij,ij->i", of_fixed, of_share)
         return MemoryCorrection(
@@ -178,6 +186,9 @@ def _baseline_peak(one: MatchedObservation, reading: Reading) -> float:
         return min(max(one.observation.peak_allocated_gib or 0.0, least), max(baseline.reserved_gib, least))
     return baseline.reserved_gib if reading == "reserved" else baseline.driver_gib
 
+
+CASE, DEVICE = 0, 4
+"""Places in `level_keys`."""
 
 SHARED = ("device", "card")
 """What all networks there have in common. Where one network was observed alone, its family alone has it."""

@@ -22,9 +22,10 @@ MAD_OF_SD = 0.6745
 
 
 class RepeatNoise:
-    """Variance from run to run, as a multiple of the usual one, which says how it falls with what was timed.
+    """Noise of observations, whose usual standard deviations say how it falls with what was timed: repeats
+    give its multiple.
 
-    matched, values, usual   observations with their residuals and the usual standard deviations of those
+    sds   of each observation, what it is off by beside all that others have in common with it
     """
 
     def __init__(
@@ -36,34 +37,23 @@ class RepeatNoise:
                 batch = 0 if one.key.part == "fit" else one.observation.batch_size
                 cases = repeats.setdefault(where(one), {})
                 cases.setdefault(level_keys(one.key, True)["case"], {}).setdefault(batch, []).append(i)
-        self._times: dict[Hashable, float] = {}
-        self._usual: dict[Hashable, float] = {}
         value, sd = np.asarray(values, dtype=np.float64), np.asarray(usual, dtype=np.float64)
+        self.sds, self._variance = sd.tolist(), dict[Hashable, float]()
         for place, cases in repeats.items():
-            apart = {case: [value[b] / sd[b] for b in of.values()] for case, of in cases.items()}
-            self._times[place] = here = _times(1.0, [each for of in apart.values() for each in of])
+            apart = {case: [value[at] / sd[at] for at in of.values()] for case, of in cases.items()}
+            here, of_cases = _times(1.0, [each for of in apart.values() for each in of]), []
             for case, of in cases.items():
-                self._times[place, case] = _times(here, apart[case])
-                self._usual[place, case] = float(np.mean(sd[[i for b in of.values() for i in b]] ** 2))
-            self._usual[place] = float(np.mean([self._usual[place, case] for case in cases]))
-
-    @property
-    def is_known(self) -> bool:
-        """Whether anything was repeated."""
-        return any(times != 1.0 for times in self._times.values())
-
-    def sds(self, matched: Sequence[MatchedObservation], usual: Sequence[float]) -> list[float]:
-        """Of observations, what they are off by beside all that others have in common with them."""
-        found = []
-        for one, sd in zip(matched, usual, strict=True):
-            keys = where(one), level_keys(one.key, True)["case"]
-            found.append(sd * sqrt(self._times.get(keys, 1.0)) if is_own(one.observation) else sd)
-        return found
+                times, places = _times(here, apart[case]), [i for at in of.values() for i in at]
+                for i in places:
+                    self.sds[i] *= sqrt(times)
+                of_cases.append(float(np.mean(sd[places] ** 2)))
+                self._variance[place, case] = times * of_cases[-1]
+            self._variance[place] = here * float(np.mean(of_cases))
 
     def variance(self, place: str, case: Hashable, usual: float) -> float:
         """Of the next run. usual: its standard deviation where none was observed there."""
-        key = (place, case) if (place, case) in self._times else place
-        return self._times[key] * self._usual[key] if key in self._times else usual**2
+        found = self._variance.get((place, case), self._variance.get(place))
+        return usual**2 if found is None else found
 
 
 def _times(before: float, repeats: Sequence[Floats]) -> float:

@@ -27,9 +27,8 @@ class Residuals(ABC):
         used = [i for i in range(len(told)) if i not in set(out)]
         counted, values = [told[i] for i in used], [values[i] for i in used]
         self._noise = RepeatNoise(counted, values, noise := [noise[i] for i in used])
-        noise = self._noise.sds(counted, noise)
-        bounds = self._bounds()
-        if bounds or self._noise.is_known:
+        bounds, noise, usual = self._bounds(), self._noise.sds, noise
+        if bounds or noise != usual:
             counted += [one for one, _ in bounds]
             values += [bound for _, bound in bounds]
             noise += [self._usual_sd(one) for one, _ in bounds]
