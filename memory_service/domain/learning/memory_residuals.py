@@ -124,9 +124,6 @@ class MemoryPosterior(Residuals):
     def _far(self, one: MatchedObservation, row: Loadings) -> float:  # noqa: ARG002
         return max(FAR_GIB, FAR_SHARE * _baseline_peak(one, self._reading))
 
-    def _coefficient(self, one: MatchedObservation) -> float:
-        return one.baseline.allocated_gib
-
     def _loadings(self, one: MatchedObservation) -> Loadings:
         own = is_own(one.observation)
         keys = level_keys(one.key, own)

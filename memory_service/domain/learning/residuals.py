@@ -27,11 +27,11 @@ class Residuals(ABC):
         used = [i for i in range(len(told)) if i not in set(out)]
         counted, values = [told[i] for i in used], [values[i] for i in used]
         self._noise = RepeatNoise(counted, values, noise := [noise[i] for i in used])
-        bounds, noise, usual = self._bounds(), self._noise.sds, noise
-        if bounds or noise != usual:
+        bounds = self._bounds()
+        if bounds or self._noise.sds != noise:
             counted += [one for one, _ in bounds]
             values += [bound for _, bound in bounds]
-            noise += [self._usual_sd(one) for one, _ in bounds]
+            noise = [*self._noise.sds, *(self._usual_sd(one) for one, _ in bounds)]
             self._posterior = Posterior([self._row(one) for one in counted], values, noise, FREEDOM)
         self._levels = Hierarchy(counted, lone)
 
@@ -44,7 +44,7 @@ class Residuals(ABC):
 
     def _row(self, one: MatchedObservation) -> Loadings:
         """The same one for all observations of a case at one batch."""
-        key = (one.key, self._coefficient(one), is_own(one.observation))
+        key = id(one.key), id(one.baseline), is_own(one.observation)
         if key not in self._rows:
             self._rows[key] = self._loadings(one)
         return self._rows[key]
@@ -59,10 +59,6 @@ class Residuals(ABC):
     @abstractmethod
     def _far(self, one: MatchedObservation, row: Loadings) -> float:
         """A residual beyond is set aside until runs agree."""
-
-    @abstractmethod
-    def _coefficient(self, one: MatchedObservation) -> float:
-        """What, beside its key, decides the loadings."""
 
     @abstractmethod
     def _loadings(self, one: MatchedObservation) -> Loadings: ...

@@ -116,9 +116,6 @@ class TimePosterior(Residuals):
         least = FAR if is_own(one.observation) else FAR_IN_TABLES
         return max(least, FAR_SDS * sqrt(sum(x * x for x in row.values())))
 
-    def _coefficient(self, one: MatchedObservation) -> float:
-        return one.baseline.step_seconds
-
     def _loadings(self, one: MatchedObservation) -> Loadings:
         levels = _time_levels(one.key, one.baseline.card_log_sd, is_own(one.observation))
         if where(one) in self._lone:
