@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import log
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.domain.learning.test_corrections import BOX, moved, ran, step, taught
 QUIET, NOISY = (1.201, 1.199, 1.2, 1.202, 1.198), (1.05, 1.32, 1.2, 1.1, 1.36)
 
 
-def repeats(times: tuple[float, ...], model: str = "resnet50", **more: object) -> list[Observation]:
+def repeats(times: tuple[float, ...], model: str = "resnet50", **more: Any) -> list[Observation]:
     return [ran(model, each, f"{model} {n}", **more) for n, each in enumerate(times)]
 
 
