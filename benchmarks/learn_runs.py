@@ -126,8 +126,8 @@ def _network(run: Any, case: dict[str, Any], train: Any, valid: Any) -> None:
         from memory_service.measure.nets.tables import Mlp
 
         model = Mlp(case["columns"], 2)
-    parts = [_Samples(case, *part) for part in (train, valid)]
-    fed, held = (torch.utils.data.DataLoader(part, None, sampler=part.batches()) for part in parts)
+    parts: list[Any] = [_Samples(case, *part) for part in (train, valid)]
+    fed, held = (torch.utils.data.DataLoader[Any](part, None, sampler=part.batches()) for part in parts)
     optimizer, loss = torch.optim.AdamW(model.parameters()), torch.nn.CrossEntropyLoss()
     for epoch in range(case["epochs"]):
         model.train()
