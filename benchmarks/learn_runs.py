@@ -7,7 +7,7 @@
 
 Each training is a process of its own on one core, which reports through the client as a user's script does.
 Recorded runs are told again, in turn, to a new database. Half of the cases serve to choose how learning
-weighs runs; the other half were not looked at meanwhile.
+weighs runs; no constant was chosen on the other half.
 """
 
 from __future__ import annotations
