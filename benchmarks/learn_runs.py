@@ -1,23 +1,29 @@
 """How far do own runs correct predictions on a processor, by how many there were before?
 
-    python -m benchmarks.learn_runs --train runs.jsonl     some 30 short trainings, one thread each, in turn
-    python -m benchmarks.learn_runs runs.jsonl             what was predicted before each, in a new database
+    python -m benchmarks.learn_runs FOLDER --record                 short trainings of all cases, in turn
+    python -m benchmarks.learn_runs FOLDER --record --server URL    the same, reported to a server at once
+    python -m benchmarks.learn_runs FOLDER [--half tune|test]       what was predicted before each
+    python -m benchmarks.learn_runs FOLDER --server URL             the same of the runs that a server has
 
-Times are of the processor, not of the clock, so that other work on the machine changes them less. Each run
-is told as the client tells it: rounds or epochs, and the most memory that the process held. The runs of all
-cases take turns.
+Each training is a process of its own on one core, which reports through the client as a user's script does.
+Recorded runs are told again, in turn, to a new database. Half of the cases serve to choose how learning
+weighs runs; no constant was chosen on the other half.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import datetime as dt
+import io
 import json
+import os
+import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,242 +31,312 @@ import numpy as np
 
 # fmt: off
 CASES: dict[str, dict[str, Any]] = {
-    "lightgbm 40k x 20": {"model": "lightgbm", "rows": 40_000, "columns": 20, "rounds": 150, "repeats": 7},
-    "lightgbm 10k x 60": {"model": "lightgbm", "rows": 10_000, "columns": 60, "rounds": 150, "repeats": 7},
-    "random-forest 8k x 20": {"model": "random-forest", "rows": 8_000, "columns": 20, "rounds": 60,
-                              "repeats": 7},
-    "mlp 12k x 50": {"model": "mlp", "rows": 12_000, "columns": 50, "batch": 512, "repeats": 7},
+    "lightgbm 40k x 20": {"half": "tune", "model": "lightgbm", "rows": 40_000, "columns": 20, "rounds": 300},
+    "lightgbm 10k x 60": {"half": "tune", "model": "lightgbm", "rows": 10_000, "columns": 60, "rounds": 300},
+    "xgboost 20k x 30": {"half": "tune", "model": "xgboost", "rows": 20_000, "columns": 30, "rounds": 200},
+    "random-forest 8k x 20": {"half": "tune", "model": "random-forest", "rows": 8_000, "columns": 20,
+                              "rounds": 100},
+    "mlp 12k x 50": {"half": "tune", "model": "mlp", "rows": 12_000, "columns": 50, "batch": 512,
+                     "epochs": 5},
+    "mobilenetv3 at 64": {"half": "tune", "model": "mobilenetv3_small_100", "rows": 640, "pixels": 64,
+                          "batch": 64, "epochs": 4},
+    "resnet18 at 64, decoded": {"half": "tune", "model": "resnet18", "rows": 160, "pixels": 64, "stored": 700,
+                                "batch": 32, "epochs": 4},
+    "lightgbm 80k x 12": {"half": "test", "model": "lightgbm", "rows": 80_000, "columns": 12, "rounds": 200},
+    "lightgbm 20k x 40": {"half": "test", "model": "lightgbm", "rows": 20_000, "columns": 40, "rounds": 300},
+    "catboost 20k x 20": {"half": "test", "model": "catboost", "rows": 20_000, "columns": 20, "rounds": 300},
+    "extra-trees 15k x 12": {"half": "test", "model": "extra-trees", "rows": 15_000, "columns": 12,
+                             "rounds": 150},
+    "mlp 20k x 25": {"half": "test", "model": "mlp", "rows": 20_000, "columns": 25, "batch": 256,
+                     "epochs": 4},
+    "resnet18 at 64": {"half": "test", "model": "resnet18", "rows": 320, "pixels": 64, "batch": 32,
+                       "epochs": 4},
+    "mobilenetv3 at 96, decoded": {"half": "test", "model": "mobilenetv3_small_100", "rows": 320,
+                                   "pixels": 96, "stored": 500, "batch": 32, "epochs": 4},
 }
 # fmt: on
-FOLDS, EPOCHS = 5, 4
-STARTED = dt.datetime(2026, 11, 29, tzinfo=dt.UTC)
+REPEATS, FOLDS = 6, 5
 
 
-def train(name: str, into: Path) -> None:
-    """Repeats of a case in this process: a line of the file has the events of each."""
-    case = CASES[name]
-    run = _trees if "rounds" in case else _network
-    for repeat in range(case["repeats"]):
-        Path("/proc/self/clear_refs").write_text("5")
-        began = time.process_time()
-        events = run(case, np.random.default_rng(repeat))
-        held = next(line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line)
-        events.append({"kind": "gpu", "host_gib": int(held.split()[1]) / 2**20})
-        told = {"case": name, "events": events, "seconds": time.process_time() - began}
-        with into.open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps(told) + "\n")
+def train(name: str, seed: int) -> None:
+    """One training of a case in this process."""
+    from memory_service.client import watch
+
+    case, rng = CASES[name], np.random.default_rng(seed)
+    facts = {"gpu": "cpu", "model": case["model"], "n_train": case["rows"], "folds": 1, "n_classes": 2}
+    if "pixels" in case:
+        shape = case["rows"], 3, case["pixels"], case["pixels"]
+        facts |= {"task": "image-classification", "image_size": case["pixels"], "num_workers": 0}
+        x: Any = rng.standard_normal(shape, dtype=np.float32)
+        y: Any = rng.integers(0, 2, case["rows"])
+    else:
+        facts |= {"task": "tabular-classification", "n_features": case["columns"]}
+        x = rng.standard_normal((case["rows"], case["columns"]))
+        y = (x[:, :5].sum(1) + rng.standard_normal(case["rows"]) > 0).astype(int)
+    rounds = case.get("rounds")
+    facts |= {"epochs": rounds} if rounds else {"epochs": case["epochs"], "batch_size": case["batch"]}
+    with watch(**facts) as run:
+        cut = case["rows"] - case["rows"] // FOLDS
+        (_trees if rounds else _network)(run, case, (x[:cut], y[:cut]), (x[cut:], y[cut:]))
 
 
-class _Recorder:
-    """Takes what a callback reports."""
+def _trees(run: Any, case: dict[str, Any], train: Any, valid: Any) -> None:
+    from memory_service.client import boosting
 
-    def __init__(self) -> None:
-        self.events: list[dict[str, Any]] = []
-
-    def epoch(self, number: int, **figures: Any) -> None:
-        self.events.append({"kind": "epoch", "epoch": number, **figures})
-
-    def score(self, *_: Any, **__: Any) -> None:
-        """The scores do not matter here."""
-
-
-def _trees(case: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]]:
-    rows, columns = case["rows"], case["columns"]
-    x = rng.standard_normal((rows, columns))
-    y = (x[:, :5].sum(1) + rng.standard_normal(rows) > 0).astype(int)
-    cut = rows - rows // FOLDS
-    if case["model"] == "lightgbm":
+    model, rounds = case["model"], case["rounds"]
+    if model == "lightgbm":
         import lightgbm
 
-        from memory_service.client import boosting
+        data = lightgbm.Dataset(*train)
+        settings = {"objective": "binary", "verbosity": -1, "learning_rate": 0.05, "num_threads": 1}
+        callbacks = [boosting.lightgbm_callback(run)]
+        lightgbm.train(settings, data, rounds, [data.create_valid(*valid)], callbacks=callbacks)
+    elif model == "xgboost":
+        import xgboost
 
-        time.perf_counter = time.process_time  # what the callback reads
-        recorder = _Recorder()
-        data = lightgbm.Dataset(x[:cut], y[:cut])
-        valid = data.create_valid(x[cut:], y[cut:])
-        settings = {"objective": "binary", "num_threads": 1, "verbosity": -1, "learning_rate": 0.05}
-        callbacks = [boosting.lightgbm_callback(recorder)]  # type: ignore[arg-type]
-        lightgbm.train(settings, data, case["rounds"], [valid], callbacks=callbacks)
-        return recorder.events
-    from sklearn.ensemble import RandomForestClassifier
+        data, held = xgboost.DMatrix(*train), xgboost.DMatrix(*valid)
+        settings = {"objective": "binary:logistic", "max_leaves": 31, "grow_policy": "lossguide",
+                    "max_depth": 0, "nthread": 1}  # fmt: skip
+        callbacks = [boosting.xgboost_callback(run)]
+        xgboost.train(settings, data, rounds, [(held, "valid")], callbacks=callbacks, verbose_eval=False)
+    elif model == "catboost":
+        import catboost
 
-    began = time.process_time()
-    RandomForestClassifier(case["rounds"], n_jobs=1, random_state=0).fit(x[:cut], y[:cut])
-    facts = {"rows": cut, "columns": columns, "rounds": case["rounds"]}
-    return [{"kind": "note", "fit": "fit", "seconds": time.process_time() - began, **facts}]
+        callback = boosting.CatBoostCallback(run)
+        fit = catboost.CatBoostClassifier(rounds, verbose=False, thread_count=1, allow_writing_files=False)
+        fit.fit(*train, eval_set=valid, callbacks=[callback])
+    else:
+        from sklearn import ensemble
+
+        kind = {"random-forest": "RandomForestClassifier", "extra-trees": "ExtraTreesClassifier"}[model]
+        with run.fitting(rows=len(train[0]), columns=train[0].shape[1], rounds=rounds) as told:
+            forest = getattr(ensemble, kind)(rounds, n_jobs=1).fit(*train)
+        told["metric"] = float(forest.score(*valid))
 
 
-def _network(case: dict[str, Any], _: np.random.Generator) -> list[dict[str, Any]]:
+def _network(run: Any, case: dict[str, Any], train: Any, valid: Any) -> None:
     import torch
 
     torch.set_num_threads(1)
-    rows, batch = case["rows"], case["batch"]
-    from memory_service.measure.nets.tables import Mlp
+    if "pixels" in case:
+        import timm
 
-    model, x = Mlp(case["columns"], 2), torch.randn(rows, case["columns"])
-    y = torch.randint(0, 2, (rows,))
-    cut = rows - rows // FOLDS
+        model = timm.create_model(case["model"], num_classes=2)
+    else:
+        from memory_service.measure.nets.tables import Mlp
+
+        model = Mlp(case["columns"], 2)
+    parts: list[Any] = [_Samples(case, *part) for part in (train, valid)]
+    fed, held = (torch.utils.data.DataLoader[Any](part, None, sampler=part.batches()) for part in parts)
     optimizer, loss = torch.optim.AdamW(model.parameters()), torch.nn.CrossEntropyLoss()
-    events = []
-    for epoch in range(EPOCHS):
-        began = time.process_time()
+    for epoch in range(case["epochs"]):
         model.train()
-        for start in range(0, cut, batch):
+        for x, y in run.loader(fed):
             optimizer.zero_grad(set_to_none=True)
-            loss(model(x[start : start + batch]), y[start : start + batch]).backward()
+            loss(model(x), y).backward()
             optimizer.step()
-        middle = time.process_time()
         model.eval()
         with torch.no_grad():
-            for start in range(cut, rows, batch):
-                model(x[start : start + batch])
-        now = time.process_time()
-        events.append(
-            {"kind": "epoch", "epoch": epoch, "seconds": now - began, "valid_seconds": now - middle}
-        )
-    return events
+            losses = [float(loss(model(x), y)) for x, y in held]
+        run.epoch(epoch, valid_loss=statistics.fmean(losses))
 
 
-def replay(runs: list[dict[str, Any]], poisoned: bool = True) -> dict[str, list[dict[str, float]]]:
-    """case -> by repeat, each figure as it was predicted before and as it came (value, low, high, actual)."""
+class _Samples:
+    """Batches of samples; decoded from a JPEG each, where the case says how large pictures are stored."""
+
+    def __init__(self, case: dict[str, Any], x: Any, y: Any) -> None:
+        import torch
+
+        self._x, self._y = torch.as_tensor(x, dtype=torch.float32), torch.as_tensor(y).long()
+        self._case, self._stored = case, b""
+        if "stored" in case:
+            from PIL import Image
+
+            side, rng, file = case["stored"], np.random.default_rng(0), io.BytesIO()
+            noise = rng.integers(0, 255, (side // 4, side // 4, 3), dtype=np.uint8)
+            Image.fromarray(noise).resize((side, side)).save(file, "JPEG")
+            self._stored = file.getvalue()
+
+    def batches(self) -> list[list[int]]:
+        step = self._case["batch"]
+        return [list(range(at, min(at + step, len(self._y)))) for at in range(0, len(self._y), step)]
+
+    def __getitem__(self, places: list[int]) -> Any:
+        return (self._decoded(places) if self._stored else self._x[places]), self._y[places]
+
+    def _decoded(self, places: list[int]) -> Any:
+        import torch
+        from PIL import Image
+
+        size = (self._case["pixels"],) * 2
+        pictures = [np.asarray(Image.open(io.BytesIO(self._stored)).resize(size)) for _ in places]
+        return torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2).float() / 255.0
+
+
+def record(folder: Path, server: str | None, names: Iterable[str], repeats: int) -> None:
+    """Each case so many times, in turn: a spool of the client each."""
+    told = {"MEMORY_MODE": "online", "MEMORY_SERVER": server} if server else {"MEMORY_MODE": "offline"}
+    cores = min(os.sched_getaffinity(0))
+    for repeat in range(repeats):
+        for place, name in enumerate(names):
+            home = folder / f"{repeat:02}-{place:02}"
+            home.mkdir(parents=True)
+            (home / "case").write_text(name)
+            child = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\n"
+            child += "from benchmarks.learn_runs import train; train(sys.argv[2], int(sys.argv[3]))"
+            command = [sys.executable, "-c", child, str(cores), name, str(repeat)]
+            threads = {"OMP_NUM_THREADS": "1", "MEMORY_FLUSH_SECONDS": "60"}
+            env = os.environ | told | threads | {"MEMORY_HOME": str(home.resolve())}
+            subprocess.run(command, check=True, env=env)
+
+
+def recorded(folder: Path, half: str | None) -> list[dict[str, Any]]:
+    """case, start, events and finish of each recorded run, in the order they ran."""
+    runs = []
+    for home in sorted(folder.iterdir()):
+        name = (home / "case").read_text()
+        if half in (None, CASES[name]["half"]):
+            lines = [json.loads(line) for file in home.glob("spool/*.jsonl") for line in file.open()]
+            of = {key: line[key] for line in lines for key in ("run", "finish") if key in line}
+            runs.append({"case": name, "events": [line for line in lines if "kind" in line], **of})
+    return runs
+
+
+def replay(runs: list[dict[str, Any]], *, poisoned: bool = True) -> dict[str, list[dict[str, Any]]]:
+    """case -> pages of its runs, each with what was predicted before it; "poisoned" -> see `_poison`."""
     from memory_service.services.database.transactions import Database
     from memory_service.services.editorial import seeding
     from memory_service.services.operations.database import upgrade
-    from memory_service.services.runs.runs import run_page
 
-    by_case: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for run in runs:
-        by_case[run["case"]].append(run)
-    found: dict[str, list[dict[str, float]]] = defaultdict(list)
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
-        url = f"sqlite:///{folder}/learn.db"
-        database = Database(url)
+        database = Database(f"sqlite:///{folder}/learn.db")
         upgrade(database)
         seeding.seed(database)
-        for turn in range(max(map(len, by_case.values()))):
-            for name, some in by_case.items():
-                if turn < len(some):
-                    page = run_page(database, _tell(database, name, some[turn]))
-                    found[name].append(
-                        {"excluded": page["excluded"], "learned": page["learned"],
-                         "own_runs": page["prediction"]["own_runs"]}
-                        | {c["quantity"]: c["predicted"] | {"actual": c["actual"]}
-                           for c in page["comparison"]}
-                    )  # fmt: skip
+        for run in runs:
+            found[run["case"]].append(_tell(database, run))
         if poisoned:
-            found["poisoned"] = _poison(database, by_case)
+            found["poisoned"] = [_poison(database, runs)]
         database.close()
     return found
 
 
-def _poison(database: Any, by_case: dict[str, list[dict[str, Any]]]) -> list[dict[str, float]]:
-    """By how much six runs that are wrong move each case's prediction, in percent."""
+def told_to(server: str) -> dict[str, list[dict[str, Any]]]:
+    """case -> pages of the runs that were reported to a server, in the order they began."""
+    import httpx2
 
-    def now() -> dict[str, float]:
-        from memory_service.services.runs.runs import begin_run
-
-        begun = {name: begin_run(database, _body(name))[0]["prediction"] for name in by_case}
-        return {
-            f"{name}, {figure}": value["value"]
-            for name, told in begun.items() for figure, value in told.items()
-            if figure in ("samples_per_second", "epoch_seconds", "peak_memory_gib") and value
-        }  # fmt: skip
-
-    before = now()
-    first = {name: some[0] for name, some in by_case.items()}
-    crowd = [{"kind": "gpu", "cpu_percent": 50.0, "cpu_wait_percent": 45.0} for _ in range(9)]
-    wrong: tuple[tuple[str, float, list[dict[str, Any]]], ...] = (
-        ("lightgbm 40k x 20", 5.0, []), ("lightgbm 40k x 20", 1.8, crowd), ("mlp 12k x 50", 5.0, []),
-        ("mlp 12k x 50", 0.02, []), ("lightgbm 10k x 60", 1.8, crowd), ("random-forest 8k x 20", 6.0, []),
-    )  # fmt: skip
-    for name, times, more in wrong:
-        slow = [
-            event | ({"seconds": event["seconds"] * times} if "seconds" in event else {})
-            for event in first[name]["events"]
-        ]
-        slow = [{k: v * times if k == "valid_seconds" else v for k, v in event.items()} for event in slow]
-        _tell(database, name, {"events": slow + more, "seconds": first[name]["seconds"] * max(times, 1.0)})
-    after = now()
-    return [{figure: 100.0 * (after[figure] / value - 1.0) for figure, value in before.items()}]
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    cases = {(case["model"], case["rows"]): name for name, case in CASES.items()}
+    with httpx2.Client(base_url=server, timeout=60.0) as client:
+        items = client.get("/runs", params={"limit": 200}).json()["items"]
+        for run in sorted(items, key=lambda run: str(run["started_at"])):
+            name = cases[run["model"].split(".")[0], run["n_train"]]
+            found[name].append(client.get(f"/runs/{run['id']}").json())
+    return found
 
 
-def _body(name: str) -> dict[str, Any]:
-    case = CASES[name]
-    body = {
-        "task": "tabular-classification", "gpu": "cpu",
-        "model": case["model"], "n_train": case["rows"], "folds": 1, "precision": "fp32", "n_classes": 2,
-        "host": {"cpu_count": 1, "hostname": "bench"}, "started_at": STARTED.isoformat(),
-    }  # fmt: skip
-    body |= {"n_features": case["columns"]}
-    rounds = case.get("rounds")
-    return body | ({"epochs": rounds} if rounds else {"epochs": EPOCHS, "batch_size": case["batch"]})
-
-
-def _tell(database: Any, name: str, run: dict[str, Any]) -> str:
-    import asyncio
-
+def _tell(database: Any, run: dict[str, Any]) -> dict[str, Any]:
+    """The run's page after it was told."""
     from memory_service.services.runs import telemetry
     from memory_service.services.runs.runs import begin_run, finish_run
 
-    run_id = str(begin_run(database, _body(name))[0]["run_id"])
-    seconds = float(run["seconds"])
-    at = [
-        (STARTED + dt.timedelta(seconds=part)).isoformat()
-        for part in np.linspace(0, seconds, len(run["events"]))
-    ]
-    told = [{k: v for k, v in event.items() if v is not None} for event in run["events"]]
-    events = [event | {"seq": n, "at": at[n]} for n, event in enumerate(told)]
-    asyncio.run(telemetry.take_events(database, run_id, {"events": events}))
-    end = (STARTED + dt.timedelta(seconds=seconds)).isoformat()
-    finish_run(database, run_id, {"status": "completed", "at": end})
-    return run_id
+    run_id = str(begin_run(database, run["run"])[0]["run_id"])
+    asyncio.run(telemetry.take_events(database, run_id, {"events": run["events"]}))
+    return finish_run(database, run_id, run["finish"])
+
+
+def _poison(database: Any, runs: list[dict[str, Any]]) -> dict[str, float]:
+    """By how much six runs that are wrong move each figure that is predicted, in percent."""
+    from memory_service.services.runs.runs import begin_run
+
+    first: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        first.setdefault(run["case"], run)
+
+    def now() -> dict[str, float]:
+        begun = {name: begin_run(database, run["run"])[0]["prediction"] for name, run in first.items()}
+        return {
+            f"{name}, {figure}": told[figure]["value"]
+            for name, told in begun.items() for figure in FIGURES if told.get(figure)
+        }  # fmt: skip
+
+    before = now()
+    crowd = {"kind": "gpu", "cpu_percent": 50.0, "cpu_wait_percent": 45.0}
+    trees = [name for name in first if "rounds" in CASES[name]]
+    nets = [name for name in first if "rounds" not in CASES[name]]
+    wrong = ((trees[0], 5.0, 0), (trees[0], 1.8, 40), (trees[1], 1.8, 40), (trees[-1], 6.0, 0),
+             (nets[0], 5.0, 0), (nets[0], 0.02, 0))  # fmt: skip
+    for name, times, crowded in wrong:
+        run = first[name]
+        events = [
+            event | {key: event[key] * times for key in ("seconds", "valid_seconds") if key in event}
+            for event in run["events"]
+        ]
+        last, at = max(event["seq"] for event in events), run["finish"]["at"]
+        events += [crowd | {"seq": last + 1 + n, "at": at} for n in range(crowded)]
+        began = dt.datetime.fromisoformat(run["run"]["started_at"])
+        took = (dt.datetime.fromisoformat(at) - began) * max(times, 1.0)
+        finish = run["finish"] | {"at": (began + took).isoformat()}
+        _tell(database, {**run, "events": events, "finish": finish})
+    after = now()
+    return {figure: 100.0 * (after[figure] / value - 1.0) for figure, value in before.items()}
 
 
 FIGURES = ("samples_per_second", "epoch_seconds", "peak_memory_gib")
+MOST_SHOWN = 4
 
 
-def table(found: dict[str, list[dict[str, Any]]]) -> str:
+def report(found: dict[str, list[dict[str, Any]]]) -> str:
     """Errors by how many runs of the case there were, then intervals, then what wrong runs move."""
     poisoned = found.pop("poisoned", None)
-    most = 4
-    lines = [
-        f"| case, figure | {' | '.join(f'{n} before' for n in range(most))} | last |",
-        "|---" * (most + 2) + "|",
-    ]
-    inside: list[bool] = []
+    heads = " | ".join(f"{n} before" for n in range(MOST_SHOWN))
+    lines = [f"| case, figure | {heads} | worst of later |", "|---" * (MOST_SHOWN + 2) + "|"]
+    inside: dict[str, list[bool]] = defaultdict(list)
+    settled: dict[str, list[float]] = defaultdict(list)
     for name, pages in found.items():
         for figure in FIGURES:
-            errors = [100.0 * (p[figure]["value"] / p[figure]["actual"] - 1.0) for p in pages if figure in p]
-            if errors:
-                shown = " | ".join(f"{error:+.0f} %" for error in (*errors[:most], errors[-1]))
-                lines.append(f"| {name}, {figure} | {shown} |")
-            if figure != "epoch_seconds":
-                inside += [p[figure]["low"] <= p[figure]["actual"] <= p[figure]["high"]
-                           for p in pages[1:] if figure in p]  # fmt: skip
+            pairs = {
+                n: pair for n, page in enumerate(pages) for pair in page["comparison"]
+                if pair["quantity"] == figure and pair["excluded"] is None
+            }  # fmt: skip
+            errors = {n: pair["error_percent"] for n, pair in pairs.items()}
+            if not errors:
+                continue
+            first = " | ".join(f"{errors[n]:+.0f} %" if n in errors else "-" for n in range(MOST_SHOWN))
+            later = max((e for n, e in errors.items() if n >= MOST_SHOWN), key=abs, default=float("nan"))
+            lines.append(f"| {name}, {figure} | {first} | {later:+.0f} % |")
+            inside[figure] += [pair["inside"] for n, pair in pairs.items() if n]
+            kind = CASES[name]["model"] if "rounds" in CASES[name] else "network"
+            settled[f"{kind}, {figure}"] += [abs(e) for n, e in errors.items() if n >= 2]
+    lines += ["", "| after two runs of the case | median | worst | of |", "|---|---|---|---|"]
     lines += [
-        "",
-        f"{100 * sum(inside) / max(len(inside), 1):.0f} % of {len(inside)} measured figures are inside.",
+        f"| {name} | {statistics.median(errors):.1f} % | {max(errors):.1f} % | {len(errors)} |"
+        for name, errors in settled.items()
     ]
+    lines += ["", "| interval of | inside | of |", "|---|---|---|"]
+    lines += [f"| {name} | {sum(of)} ({sum(of) / len(of):.0%}) | {len(of)} |" for name, of in inside.items()]
+    why = Counter(page["excluded"] for pages in found.values() for page in pages if page["excluded"])
+    lines += ["", f"Runs named as not comparable: {dict(why) or 'none'}."]
     if poisoned:
-        worst = max(poisoned[0].items(), key=lambda item: abs(item[1]))
-        lines += ["", f"Six wrong runs move {worst[0]} most, by {worst[1]:+.1f} %."]
+        name, moved = max(poisoned[0].items(), key=lambda item: abs(item[1]))
+        lines += ["", f"Six wrong runs move {name} most, by {moved:+.1f} %."]
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("runs", nargs="?", type=Path)
-    parser.add_argument("--train", type=Path)
-    parser.add_argument("--case")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--record", action="store_true")
+    parser.add_argument("--server")
+    parser.add_argument("--half", choices=("tune", "test"))
+    parser.add_argument("--repeats", type=int, default=REPEATS)
     asked = parser.parse_args()
-    if asked.case:
-        train(asked.case, asked.runs)
-    elif asked.train:
-        command = [sys.executable, "-m", "benchmarks.learn_runs", str(asked.train), "--case"]
-        for name in CASES:
-            subprocess.run([*command, name], check=True)
+    names = [name for name, case in CASES.items() if asked.half in (None, case["half"])]
+    if asked.record:
+        record(asked.folder, asked.server, names, asked.repeats)
     else:
-        print(table(replay([json.loads(line) for line in asked.runs.read_text().splitlines()])))
+        found = told_to(asked.server) if asked.server else replay(recorded(asked.folder, asked.half))
+        print(report(found))
 
 
 if __name__ == "__main__":

@@ -485,10 +485,9 @@ _NUMBERED = re.compile(
 
 
 def _listed_classes(text: str) -> Stated:
-    """The classes that are counted out behind what is to be told: "left, right or none", "0 (new), 1 (worn)"."""
+    """The classes that are counted out where it is told what to say: "left, right or none"."""
     for clause in (part for each in sentences_of(text) for part in each.split(";")):
-        told = _TO_TELL.search(clause)
-        if told is None:
+        if not _TO_TELL.search(clause):
             continue
         if match := _NUMBERED.search(clause):
             places = [int(each) for each in re.findall(r"(?:^|[,;]\s?(?:and |or )?)(\d{1,2})\b", match[0])]

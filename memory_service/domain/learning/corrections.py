@@ -15,11 +15,12 @@ lower bound; an out-of-memory refuses its batch until a later success there (`do
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice, zip_longest
 from math import log
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -34,7 +35,6 @@ from memory_service.domain.learning.memory_residuals import (
     for_memory,
 )
 from memory_service.domain.learning.observation import (
-    BaselinePrediction,
     Observation,
     Part,
     Predict,
@@ -47,8 +47,10 @@ from memory_service.domain.learning.time_residuals import TimeCorrection, TimePo
 
 __all__ = [
     "MOST_OF_A_CASE", "Evidence", "LearnedCorrections", "LearnedPeaks", "MemoryCorrection", "TimeCorrection",
-    "TrainingSet", "learn", "newest_last",
+    "TrainingSet", "in_turn", "learn", "newest_last",
 ]  # fmt: skip
+
+T = TypeVar("T")
 
 MOST_OBSERVATIONS = 384
 """Read by `learn`, the newest of every device in turn."""
@@ -104,34 +106,23 @@ def learn(observations: Iterable[Observation], predict: Predict) -> LearnedCorre
               such card: then nothing is learned from it
     """
     newest = sorted(observations, key=newest_last, reverse=True)
+    known = {id(o): baseline for o in newest if (baseline := predict(o)) is not None}
+    bounds = BatchBounds((o, known[id(o)].usable_gib) for o in bounding(newest) if id(o) in known)
     taken: Counter[Hashable] = Counter()
-    of_device: Counter[Hashable] = Counter()
-    ranked: list[tuple[int, Observation]] = []
-    for observation in newest:
-        case = observation_key(observation)
-        taken[case] += not observation.out_of_memory
-        if taken[case] <= MOST_OF_A_CASE and not observation.out_of_memory:
-            here = observation.device or observation.gpu
-            of_device[here] += 1
-            ranked.append((of_device[here], observation))
-    matched: list[MatchedObservation] = []
-    known: dict[int, BaselinePrediction | None] = {}
-    for _, observation in sorted(ranked, key=lambda one: one[0]):
-        if len(matched) >= MOST_OBSERVATIONS:
-            break
-        baseline = known[id(observation)] = predict(observation)
-        if baseline is not None:
-            matched.append(MatchedObservation(observation, observation_key(observation), baseline))
-    fits: list[tuple[Observation, float]] = []
-    for observation in bounding(newest):
-        baseline = known[id(observation)] if id(observation) in known else predict(observation)
-        if baseline is not None:
-            fits.append((observation, baseline.usable_gib))
+    of_device: dict[str, list[MatchedObservation]] = {}
+    for o in newest:
+        key = observation_key(o)
+        if id(o) in known and not o.out_of_memory and taken[key] < MOST_OF_A_CASE:
+            taken[key] += 1
+            matched = MatchedObservation(o, key, known[id(o)])
+            of_device.setdefault(o.device or o.gpu, []).append(matched)
+    chosen = list(islice(in_turn(of_device.values()), MOST_OBSERVATIONS))
+    return LearnedCorrections(lambda part: (Evidence([s for s in chosen if s.key.part == part]), bounds))
 
-    def chosen(part: Part) -> TrainingSet:
-        return Evidence([one for one in matched if one.key.part == part]), BatchBounds(fits)
 
-    return LearnedCorrections(chosen)
+def in_turn(several: Iterable[Sequence[T]]) -> Iterator[T]:
+    """The first of each, then the second of each, and so on."""
+    return (one for row in zip_longest(*several) for one in row if one is not None)
 
 
 def newest_last(o: Observation) -> tuple[Any, ...]:
@@ -155,16 +146,17 @@ class LearnedCorrections:
     ) -> None:
         self._choose = choose
         self._by_one = by_one
-        self._known_sets: dict[Part, TrainingSet] = {}
-        self._known_time: dict[Hashable, TimeCorrection | None] = {}
-        self._known_memory: dict[Hashable, MemoryCorrection | None] = {}
-        self._known_bounds: dict[Hashable, Bounds] = {}
-        self._known_peaks: dict[Hashable, LearnedPeaks] = {}
+        self._known: dict[Hashable, Any] = {}
+
+    def _once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gave the first time it was asked for by this key."""
+        if key not in self._known:
+            self._known[key] = make()
+        found: T = self._known[key]
+        return found
 
     def _chosen(self, part: Part = "step") -> TrainingSet:
-        if part not in self._known_sets:
-            self._known_sets[part] = self._choose(part)
-        return self._known_sets[part]
+        return self._once(part, lambda: self._choose(part))
 
     def _time(self, part: Part = "step") -> TimePosterior:
         return self._chosen(part)[0].time
@@ -179,26 +171,26 @@ class LearnedCorrections:
                       unsure
         card_log_sd   as in `BaselinePrediction`
         """
-        key = (subject, card_log_sd)
-        if key not in self._known_time:
-            found = self._time(subject.part).correction(subject, shares, card_log_sd)
-            self._known_time[key] = self._nudged(found, [subject], shares)
-        return self._known_time[key]
+        of = self._time(subject.part)
+        return self._once(
+            (subject, "time", card_log_sd),
+            lambda: self._nudged(of.correction(subject, shares, card_log_sd), [subject], shares),
+        )
 
     def memory_of(self, subject: PredictionKey, reading: Reading) -> MemoryCorrection | None:
         """What to add to a predicted peak; None where nothing observed bears on it."""
-        key = (subject, reading)
-        if key not in self._known_memory:
-            self._known_memory[key] = self._memory(subject.part)[reading].correction(for_memory(subject))
-        return self._known_memory[key]
+        of = self._memory(subject.part)[reading]
+        return self._once((subject, reading), lambda: of.correction(for_memory(subject)))
 
     def peaks_of(self, subject: PredictionKey, usable_gib: float) -> LearnedPeaks:
         """All of the above that bears on a peak, looked up at once."""
-        key = (subject, usable_gib)
-        if key not in self._known_peaks:
-            of = {reading: self.memory_of(subject, reading) for reading in READINGS}
-            self._known_peaks[key] = LearnedPeaks(of, self.batch_bounds(subject, usable_gib))
-        return self._known_peaks[key]
+        return self._once(
+            (subject, "peaks", usable_gib),
+            lambda: LearnedPeaks(
+                {reading: self.memory_of(subject, reading) for reading in READINGS},
+                self.batch_bounds(subject, usable_gib),
+            ),
+        )
 
     def times_of(
         self, subjects: Sequence[PredictionKey], shares: Floats, card_log_sd: Sequence[float]
@@ -248,10 +240,9 @@ class LearnedCorrections:
 
     def batch_bounds(self, subject: PredictionKey, usable_gib: float) -> Bounds:
         """The largest batch that ran and the smallest that ran out of memory, for this case and memory."""
-        key = (subject, usable_gib)
-        if key not in self._known_bounds:
-            self._known_bounds[key] = self._chosen()[1].bounds(subject, usable_gib)
-        return self._known_bounds[key]
+        return self._once(
+            (subject, "bounds", usable_gib), lambda: self._chosen()[1].bounds(subject, usable_gib)
+        )
 
     @property
     def set_aside(self) -> tuple[Observation, ...]:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.learning.hierarchy import (
     OWN_LEVELS,
-    Hierarchy,
     MatchedObservation,
     is_own,
     level_keys,
@@ -22,7 +21,8 @@ from memory_service.domain.learning.hierarchy import (
     where,
 )
 from memory_service.domain.learning.observation import Observation, PredictionKey
-from memory_service.domain.learning.shrinkage import Floats, Loadings, without_outliers
+from memory_service.domain.learning.residuals import Residuals
+from memory_service.domain.learning.shrinkage import Floats, Loadings
 
 Reading = Literal["allocated", "reserved", "driver"]
 READINGS: tuple[Reading, ...] = ("allocated", "reserved", "driver")
@@ -34,6 +34,10 @@ MEMORY_NOISE_SHARE = 0.02
 """Of peaks: GiB whatever the batch (context, libraries: 0.3 to 1 GiB between drivers,
 docs/methods/accuracy.md) and shares of what the step allocates (workspaces, caching). Set on the A100 table:
 `benchmarks/observe.py`."""
+
+PROCESSOR_NOISE_GIB = 0.01
+"""Of a process's memory from run to run: 0.0002 to 0.0054 GiB (`benchmarks/learn_runs.py`), read every two
+seconds, so that a short peak may be missed."""
 
 FAR_GIB = 2.0
 FAR_SHARE = 2.0
@@ -69,7 +73,7 @@ class MemorySubjects:
     tells apart, one stands for all (`place`, shape (n,))."""
 
     place: NDArray[np.intp]
-    levels: Sequence[Sequence[Hashable]]
+    levels: Sequence[Sequence[tuple[Any, ...]]]
     fixed: Sequence[Loadings]
     share: Sequence[Loadings]
 
@@ -78,7 +82,7 @@ class MemorySubjects:
         """observed: keys of levels that anything was observed at."""
         configs: dict[StepConfig, StepConfig] = {}
         kinds: dict[Hashable, int] = {}
-        of_kind: list[dict[str, tuple[Hashable, ...]]] = []
+        of_kind: list[dict[str, tuple[Any, ...]]] = []
         place = []
         for subject in subjects:
             if subject.config not in configs:
@@ -97,26 +101,36 @@ class MemorySubjects:
         )
 
 
-class MemoryPosterior:
+class MemoryPosterior(Residuals):
     """Everything observed of one reading of the peak, solved once."""
 
     def __init__(self, matched: Sequence[MatchedObservation], reading: Reading) -> None:
+        self._reading = reading
         keys = {id(s.key): for_memory(s.key) for s in {id(s.key): s for s in matched}.values()}
         told = [s for s in matched if _peak(s.observation, reading) is not None]
-        observed = [MatchedObservation(s.observation, keys[id(s.key)], s.baseline) for s in told]
         lone = lone_devices(s for s in matched if any(_peak(s.observation, each) for each in READINGS))
-        known: dict[Hashable, Loadings] = {}
-        rows = [_row(s, lone, known) for s in observed]
-        self._alone = {_alone(s.key, level) for s in observed if where(s) in lone for level in SHARED}
-        predicted = [_baseline_peak(s, reading) for s in observed]
-        peaks = [float(_peak(s.observation, reading) or 0.0) for s in observed]
-        values = [peak - p for peak, p in zip(peaks, predicted, strict=True)]
-        noise = [MEMORY_NOISE_GIB + MEMORY_NOISE_SHARE * p for p in predicted]
-        far = [max(FAR_GIB, FAR_SHARE * p) for p in predicted]
-        runs = [s.observation.run_id or i for i, s in enumerate(observed)]
-        places, reporters = [where(s) for s in observed], [s.observation.reporter for s in observed]
-        self._posterior, aside = without_outliers(rows, values, noise, far, places, runs, reporters)
-        self._levels = Hierarchy((s for i, s in enumerate(observed) if i not in set(aside)), lone)
+        told = [MatchedObservation(s.observation, keys[id(s.key)], s.baseline) for s in told]
+        self._alone = {_alone(s.key, level) for s in told if where(s) in lone for level in SHARED}
+        super().__init__(told, lone)
+
+    def _residual(self, one: MatchedObservation) -> float:
+        return float(_peak(one.observation, self._reading) or 0.0) - _baseline_peak(one, self._reading)
+
+    def _usual_sd(self, one: MatchedObservation) -> float:
+        if one.observation.cores is not None:
+            return PROCESSOR_NOISE_GIB
+        return MEMORY_NOISE_GIB + MEMORY_NOISE_SHARE * _baseline_peak(one, self._reading)
+
+    def _far(self, one: MatchedObservation, row: Loadings) -> float:  # noqa: ARG002
+        return max(FAR_GIB, FAR_SHARE * _baseline_peak(one, self._reading))
+
+    def _loadings(self, one: MatchedObservation) -> Loadings:
+        own = is_own(one.observation)
+        keys = level_keys(one.key, own)
+        if where(one) in self._lone:
+            keys = {level: each for level, each in keys.items() if level in OWN_LEVELS}
+            keys |= {level: _alone(one.key, level) for level in SHARED if own or level != "device"}
+        return {**_fixed_loadings(keys), **_share_loadings(keys, one.baseline.allocated_gib)}
 
     @cached_property
     def observed(self) -> frozenset[Hashable]:
@@ -142,6 +156,8 @@ class MemoryPosterior:
         fixed_variance, of_fixed = posterior.many_explained(fixed)
         share_variance, of_share = posterior.many_explained(share)
         counts = np.array([self._levels.count(keys) for keys in subjects.levels], dtype=np.int64)
+        noise = [self._noise.variance(keys[DEVICE][1], keys[CASE], 0.0) for keys in subjects.levels]
+        fixed_unseen = fixed_unseen + np.array(noise)
         place = subjects.place[:, None]
         both = -np.einsum("ij,ij->i", of_fixed, of_share)
         return MemoryCorrection(
@@ -168,17 +184,8 @@ def _baseline_peak(one: MatchedObservation, reading: Reading) -> float:
     return baseline.reserved_gib if reading == "reserved" else baseline.driver_gib
 
 
-def _row(one: MatchedObservation, lone: Container[str], known: dict[Hashable, Loadings]) -> Loadings:
-    """The same one for all observations of a case at one batch."""
-    key = (one.key, one.baseline.allocated_gib, is_own(one.observation))
-    if key not in known:
-        keys = level_keys(one.key, key[2])
-        if where(one) in lone:
-            keys = {level: each for level, each in keys.items() if level in OWN_LEVELS}
-            keys |= {level: _alone(one.key, level) for level in SHARED if key[2] or level != "device"}
-        known[key] = {**_fixed_loadings(keys), **_share_loadings(keys, one.baseline.allocated_gib)}
-    return known[key]
-
+CASE, DEVICE = 0, 4
+"""Places in `level_keys`."""
 
 SHARED = ("device", "card")
 """What all networks there have in common. Where one network was observed alone, its family alone has it."""

@@ -39,7 +39,7 @@ class Observation:
     input_size        pixels a side, tokens or columns
     part              see `Part`
     cores             of a processor, that it ran on; None of a card, and where it was stored without them
-    outputs, leaves   of a fit: trees a round, leaves a tree
+    outputs, leaves   of a fit: classes (1 = regression), leaves a tree
     precision         fp32 | tf32 | fp16 | bf16; layout nhwc | nchw; mode train | infer
     step_seconds      steady state, loader not counted as far as it was measured separately; None = not
                       observed
@@ -112,7 +112,7 @@ class Observation:
 class PredictionKey:
     """What is predicted: fields as in `Observation`. It belongs to one key of every level.
 
-    shape   of a fit: (half octaves of its rows, outputs, leaves)
+    shape   of a fit: (half octaves of its rows, trees a round, leaves)
     """
 
     gpu: str
@@ -158,15 +158,16 @@ def observation_key(observation: Observation) -> PredictionKey:
     )
 
 
-def priced_as(observation: Observation) -> tuple[PredictionKey, int, int]:
-    """What its baseline prediction depends on: the first rounds of a fit cost more than later ones."""
+def priced_as(observation: Observation) -> tuple[PredictionKey, int, int, int]:
+    """What its baseline prediction depends on: the first rounds of a fit cost more than later ones, trees of
+    classes take less memory."""
     rounds = observation.n if observation.part == "fit" else 0
-    return observation_key(observation), observation.batch_size, rounds
+    return observation_key(observation), observation.batch_size, rounds, observation.outputs
 
 
 def shape_of(rows: float, outputs: int, leaves: int) -> tuple[int, int, int]:
     """The `shape` of a fit's key."""
-    return round(2.0 * log2(max(rows, 1.0))), outputs, leaves
+    return round(2.0 * log2(max(rows, 1.0))), outputs if outputs > 2 else 1, leaves
 
 
 _PLAIN = ("gpu", "device", "model", "family", "input_size", "checkpointing", "cores", "part")

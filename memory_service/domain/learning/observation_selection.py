@@ -10,10 +10,9 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import merge
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice
 from math import log
 from statistics import median
-from typing import TypeVar
 
 from memory_service.domain.learning.batch_bounds import BatchBounds, bounding
 from memory_service.domain.learning.corrections import (
@@ -21,6 +20,7 @@ from memory_service.domain.learning.corrections import (
     Evidence,
     LearnedCorrections,
     TrainingSet,
+    in_turn,
     newest_last,
 )
 from memory_service.domain.learning.hierarchy import MatchedObservation
@@ -40,7 +40,6 @@ OWN_BATCHES, BATCHES_OF_MODEL = 40, 16
 them leaves free the others take. Solving takes some 50 ms with 64 and grows with their cube; the
 observations of one case at one batch, up to MOST_OF_A_CASE, cost nothing more."""
 
-T = TypeVar("T")
 Batch = tuple[Observation, ...]
 """Observations that one baseline prediction stands for (`priced_as`), the newest first."""
 
@@ -64,7 +63,7 @@ class Place:
                 told.setdefault(observation_key(o), {}).setdefault(o.reporter, []).append(o)
         found: dict[Hashable, list[Observation]] = {}
         for reporters in told.values():
-            latest = islice(_in_turn(reporters.values()), MOST_OF_A_CASE)
+            latest = islice(in_turn(reporters.values()), MOST_OF_A_CASE)
             for o in sorted(latest, key=newest_last, reverse=True):
                 found.setdefault(priced_as(o), []).append(o)
         return tuple(sorted(map(tuple, found.values()), key=_newest, reverse=True))
@@ -82,7 +81,7 @@ class ObservationSelection:
         self, observations: Iterable[Observation], predict: Predict, by_one: Sequence[Observation] = ()
     ) -> None:
         self._predict, self._by_one = predict, by_one
-        self._baselines: dict[tuple[PredictionKey, int, int], BaselinePrediction | None] = {}
+        self._baselines: dict[Hashable, BaselinePrediction | None] = {}
         of_place: dict[Part, dict[str, list[Observation]]] = {}
         for o in sorted(observations, key=newest_last, reverse=True):
             of_place.setdefault(o.part, {}).setdefault(o.device or o.gpu, []).append(o)
@@ -147,7 +146,7 @@ class ObservationSelection:
     def _in_order(self, own: Place, model: Sequence[Place], others: Sequence[Place]) -> Iterator[Batch]:
         mine, of_model, elsewhere = (
             filter(lambda batch: self._baseline_of(batch[0]) is not None, batches)
-            for batches in (own.batches, _in_turn(_batches(model)), _in_turn(_batches(others)))
+            for batches in (own.batches, in_turn(_batches(model)), in_turn(_batches(others)))
         )
         first = [*islice(mine, OWN_BATCHES), *islice(of_model, BATCHES_OF_MODEL)]
         return islice(chain(first, elsewhere, mine, of_model), MOST_BATCHES)
@@ -162,11 +161,6 @@ class ObservationSelection:
 def _batches(places: Sequence[Place]) -> list[tuple[Batch, ...]]:
     newest_first = sorted(places, key=lambda place: _newest(place.observations), reverse=True)
     return [place.batches for place in newest_first]
-
-
-def _in_turn(several: Iterable[Sequence[T]]) -> Iterator[T]:
-    """The first of each, then the second of each, and so on."""
-    return (one for row in zip_longest(*several) for one in row if one is not None)
 
 
 def _newest(batch: Batch) -> tuple[object, ...]:

@@ -1,6 +1,6 @@
 """How much slower or faster steps, fits and loaders are than predicted: by card, family and model."""
 
-from collections.abc import Container, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, log, sqrt
 from typing import Any
@@ -10,22 +10,15 @@ import numpy as np
 from memory_service.domain.cost.step_time import PARTS
 from memory_service.domain.learning.hierarchy import (
     OWN_LEVELS,
-    Hierarchy,
     MatchedObservation,
     is_own,
     level_keys,
     lone_devices,
     where,
 )
-from memory_service.domain.learning.observation import PredictionKey, priced_as
-from memory_service.domain.learning.shrinkage import (
-    AGREE,
-    FREEDOM,
-    Floats,
-    Loadings,
-    Posterior,
-    without_outliers,
-)
+from memory_service.domain.learning.observation import PredictionKey
+from memory_service.domain.learning.residuals import Residuals
+from memory_service.domain.learning.shrinkage import Floats, Loadings
 
 TIME_SD: Mapping[str, float] = {
     "all": 0.01,  # one law for every card: what is common to all is in its coefficients already
@@ -54,18 +47,17 @@ PART_SD = 0.07
 at 8 and 40 rows; less carries over less to a card nobody measured, more moves a well-known one."""
 
 STEP_NOISE_SD = 0.05
-SECOND_NOISE_SD = 0.12
+SECOND_NOISE_SD = 0.03
 TABLE_NOISE_SD = 0.10
 """Noise of a median beside that from run to run: 5 % of one step or epoch, which falls with how many there
-were; 12 % of a figure timed for one second, which falls with the seconds; and 10 % of a published figure,
-whose host and software are not known: with 0.05 one row of the V100 did harm, with 0.15 eight rows of the
-RTX 4090 taught too little."""
+were; 3 % of a figure timed for one second, which falls with the seconds (neighbouring epochs of one run on a
+processor: `benchmarks/learn_runs.py`); and 10 % of a published figure, whose host and software are not known:
+with 0.05 one row of the V100 did harm, with 0.15 eight rows of the RTX 4090 taught too little."""
 
-RUN_SD, PROCESSOR_RUN_SD = 0.02, 0.06
-RUN_SD_WEIGHT = 3.0
-"""From run to run of one case on one device: 2 % between nominally equal hosts however long they ran (public
-tables), 6 % on a processor, which other work shares (docs/learning.md); so many repetitions weigh as much as
-that. No interval is narrower."""
+RUN_SD, PROCESSOR_RUN_SD = 0.02, 0.04
+"""From run to run of one case on one device, as long as no repeats say: 2 % between nominally equal hosts
+however long they ran (public tables); on a processor 2.9 % alone on its core and 5.6 % beside other work
+(`benchmarks/learn_runs.py`), so the middle of them."""
 
 FAR = log(3.0)
 FAR_IN_TABLES = log(2.0)
@@ -97,59 +89,49 @@ class TimeCorrection:
     wider: Floats | float = 0.0
 
 
-class TimePosterior:
-    """Everything observed of steps, solved once."""
+class TimePosterior(Residuals):
+    """Everything observed of steps (or fits, or loaders), solved once."""
 
     def __init__(self, matched: Sequence[MatchedObservation]) -> None:
-        observed = [s for s in matched if s.observation.excluded is None]
-        timed = [s for s in observed if _is_time(s.observation.step_seconds)]
-        self._lone = lone = lone_devices(observed)
-        known: dict[Hashable, Loadings] = {}
-        rows = [_known_row(s, lone, known) for s in timed]
-        values = [log((s.observation.step_seconds or 0.0) / s.baseline.step_seconds) for s in timed]
-        noise = [_noise(s) for s in timed]
-        sds = [sqrt(sum(x * x for x in row.values())) for row in rows]
-        least = [FAR if is_own(s.observation) else FAR_IN_TABLES for s in timed]
-        far = [max(far_off, FAR_SDS * sd) for far_off, sd in zip(least, sds, strict=True)]
-        runs = [s.observation.run_id or i for i, s in enumerate(timed)]
-        places, reporters = [where(s) for s in timed], [s.observation.reporter for s in timed]
-        self._posterior, aside = without_outliers(rows, values, noise, far, places, runs, reporters)
-        used = [s for i, s in enumerate(timed) if i not in set(aside)]
-        self.aside = tuple(timed[i].observation for i in aside)
-        self._run_sd = _run_sds(used, [value for i, value in enumerate(values) if i not in set(aside)])
-        bounds = [
-            (s, row, bound)
-            for s in observed if s.observation.step_seconds is None
-            for row in [_time_row(s, lone)] for bound in [self._contradicting(s, self._mean(row))]
-            if bound is not None
-        ]  # fmt: skip
-        if bounds:
-            included = [i for i in range(len(timed)) if i not in set(aside)]
-            used += [s for s, _, _ in bounds]
-            self._posterior = Posterior(
-                [rows[i] for i in included] + [row for _, row, _ in bounds],
-                [values[i] for i in included] + [bound for _, _, bound in bounds],
-                [noise[i] for i in included] + [_noise(s) for s, _, _ in bounds],
-                FREEDOM,
-            )
-        self._levels = Hierarchy(used, lone)
+        self._observed = [s for s in matched if s.observation.excluded is None]
+        timed = [s for s in self._observed if _is_time(s.observation.step_seconds)]
+        super().__init__(timed, lone_devices(self._observed))
         self._parts: dict[Hashable, tuple[tuple[Loadings, ...], tuple[float, ...]]] = {}
 
-    @staticmethod
-    def _contradicting(one: MatchedObservation, mean: float) -> float | None:
+    def _bounds(self) -> list[tuple[MatchedObservation, float]]:
+        others = ((s, self._bound(s)) for s in self._observed if s.observation.step_seconds is None)
+        return [(s, bound) for s, bound in others if bound is not None]
+
+    def _residual(self, one: MatchedObservation) -> float:
+        return log((one.observation.step_seconds or 0.0) / one.baseline.step_seconds)
+
+    def _usual_sd(self, one: MatchedObservation) -> float:
+        o = one.observation
+        if not is_own(o):
+            return TABLE_NOISE_SD
+        timed = 0.0 if o.timed_seconds is None else SECOND_NOISE_SD**2 / max(o.timed_seconds, 1e-3)
+        return sqrt(_usual_run_sd(one.key) ** 2 + STEP_NOISE_SD**2 / max(o.n, 1) + timed)
+
+    def _far(self, one: MatchedObservation, row: Loadings) -> float:
+        least = FAR if is_own(one.observation) else FAR_IN_TABLES
+        return max(least, FAR_SDS * sqrt(sum(x * x for x in row.values())))
+
+    def _loadings(self, one: MatchedObservation) -> Loadings:
+        levels = _time_levels(one.key, one.baseline.card_log_sd, is_own(one.observation))
+        if where(one) in self._lone:
+            return _own_levels(levels)
+        parts = zip(PARTS, one.baseline.shares, strict=True)
+        effects = ((_part_effects(one.key, part), share) for part, share in parts if share > 0.0)
+        return levels | {name: loading * share for of, share in effects for name, loading in of.items()}
+
+    def _bound(self, one: MatchedObservation) -> float | None:
         """The bound that the observation is, where what is expected lies beyond it, and not too far."""
-        for seconds, sign in (
-            (one.observation.at_least_seconds, 1.0),
-            (one.observation.at_most_seconds, -1.0),
-        ):
+        o = one.observation
+        for seconds, sign, far in ((o.at_least_seconds, 1.0, FAR), (o.at_most_seconds, -1.0, inf)):
             if seconds is not None and _is_time(seconds):
                 bound = log(seconds / one.baseline.step_seconds)
-                far = FAR if sign > 0.0 else inf
-                return bound if 0.0 < sign * (bound - mean) <= far else None
+                return bound if 0.0 < sign * (bound - self._mean(self._loadings(one))) <= far else None
         return None
-
-    def _mean(self, row: Loadings) -> float:
-        return 0.0 if self._posterior is None else self._posterior.mean(row)
 
     def correction(self, subject: PredictionKey, shares: Floats, card_log_sd: float) -> TimeCorrection | None:
         """None where nothing observed bears on it."""
@@ -181,8 +163,11 @@ class TimePosterior:
                 unseen[places] += shares[places] ** 2 @ unseen_of_part
         for places in settings.values():
             parts[places] = self._of_setting(subjects[places[0]])[1]
-        floor = np.array([self._run_sd.get(s.device or s.gpu, _usual_run_sd(s)) for s in subjects])
-        sd = np.sqrt(posterior.many_explained(weights)[0] + unseen + floor**2)
+        noise = [
+            self._noise.variance(s.device or s.gpu, next(iter(level)), _usual_run_sd(s))
+            for s, level in zip(subjects, levels, strict=True)
+        ]
+        sd = np.sqrt(posterior.many_explained(weights)[0] + unseen + noise)
         known = np.array([self._levels.bears_on(subject) for subject in subjects])
         parts = np.where(known[:, None], parts, 0.0)
         return TimeCorrection(np.where(known, log_shift, 0.0), parts, np.where(known, sd, inf))
@@ -204,32 +189,6 @@ def _usual_run_sd(key: PredictionKey) -> float:
     return RUN_SD if key.cores is None else PROCESSOR_RUN_SD
 
 
-def _noise(one: MatchedObservation) -> float:
-    o = one.observation
-    if not is_own(o):
-        return TABLE_NOISE_SD
-    steps = 1 if o.part == "fit" else max(o.n, 1)
-    timed = 0.0 if o.timed_seconds is None else SECOND_NOISE_SD**2 / max(o.timed_seconds, 1e-3)
-    return sqrt(_usual_run_sd(one.key) ** 2 + STEP_NOISE_SD**2 / steps + timed)
-
-
-def _run_sds(timed: Sequence[MatchedObservation], values: Sequence[float]) -> dict[str, float]:
-    """By device, how much runs of one case differ: pooled over its cases, of each further run its square."""
-    cases: dict[tuple[str, Hashable], list[float]] = {}
-    usual: dict[str, float] = {}
-    for one, value in zip(timed, values, strict=True):
-        if is_own(one.observation):
-            cases.setdefault((where(one), priced_as(one.observation)), []).append(value)
-            usual[where(one)] = _usual_run_sd(one.key)
-    found = {}
-    for place, sd in usual.items():
-        several = [np.array(case) for (of, _), case in cases.items() if of == place and len(case) > 1]
-        squares = sum(float(np.sum(np.clip(case - np.median(case), -AGREE, AGREE) ** 2)) for case in several)
-        more = sum(len(case) - 1 for case in several)
-        found[place] = sqrt((RUN_SD_WEIGHT * sd**2 + squares) / (RUN_SD_WEIGHT + more))
-    return found
-
-
 def _time_levels(subject: PredictionKey, card_log_sd: float, own: bool) -> dict[Hashable, float]:
     sd = {"card": card_log_sd, **(TIME_SD if subject.part == "step" else HOST_SD)}
     return {key: sd[level] for level, key in level_keys(subject, own).items()}
@@ -242,20 +201,3 @@ def _own_levels(levels: Mapping[Any, float]) -> dict[Hashable, float]:
 def _part_effects(s: PredictionKey, part: str) -> dict[Hashable, float]:
     c = s.config
     return {("part", part, s.gpu, c.precision, c.layout, c.mode, c.stack): PART_SD}
-
-
-def _time_row(one: MatchedObservation, lone: Container[str]) -> dict[Hashable, float]:
-    levels = _time_levels(one.key, one.baseline.card_log_sd, is_own(one.observation))
-    if where(one) in lone:
-        return _own_levels(levels)
-    parts = zip(PARTS, one.baseline.shares, strict=True)
-    effects = ((_part_effects(one.key, part), share) for part, share in parts if share > 0.0)
-    return levels | {name: loading * share for of, share in effects for name, loading in of.items()}
-
-
-def _known_row(one: MatchedObservation, lone: Container[str], known: dict[Hashable, Loadings]) -> Loadings:
-    """The same one for all observations of a case at one batch."""
-    key = (one.key, one.baseline.step_seconds, is_own(one.observation))
-    if key not in known:
-        known[key] = _time_row(one, lone)
-    return known[key]

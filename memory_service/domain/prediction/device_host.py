@@ -45,7 +45,7 @@ def device_fit(
     cost = _fit_by_law(kind, rows, columns, n_classes, rounds, cpu_count, device)
     if device.learned is None:
         return cost
-    shape = shape_of(rows, n_classes if n_classes > 2 else 1, LEAVES)
+    shape = shape_of(rows, n_classes, LEAVES)
     key = _key(device, "fit", model, kind, columns, cpu_count, shape)
     memory = device.learned.memory_of(key, "driver")
     gib = cost.memory_gib if memory is None else _with_shift(cost.memory_gib, memory)

@@ -108,10 +108,9 @@ class RunCase:
         """What an observation of this run would be of, without figures; None where it could teach nothing: of
         masks of many classes no baseline is predicted again."""
         if self.row is not None and self.is_trees and (law := cost_kind(*_names(self.row))) is not None:
-            classes = int(self.reported.get("n_classes") or 1)
             return Observation(
                 self.gpu.slug, self.row.name, law, self.columns, "fp32", 0, self.gpu.device, "fit",
-                self.cpu_count, classes if classes > 2 else 1, LEAVES, self.input_kind,
+                self.cpu_count, int(self.reported.get("n_classes") or 1), LEAVES, self.input_kind,
             )  # fmt: skip
         if self.profile is None or self.unseen or "classes" in self.profile.extra:
             return None

@@ -92,6 +92,16 @@ def test_a_fit_that_was_told_as_a_whole_teaches_and_a_short_one_weighs_less(
     assert 1.0 < moved[0] < moved[1]
 
 
+def test_the_memory_of_a_forest_of_two_classes_is_learned(seeded_database: Database) -> None:
+    """Its trees are smaller than a regression's: what it held is beside what was predicted for it."""
+    body = trees(model="random-forest", n_train=40_000, n_classes=2, epochs=100)
+    fit = {"kind": "note", "fit": "fit", "rows": 32_000, "columns": 20, "rounds": 100, "seconds": 30.0}
+    held = {"kind": "gpu", "host_gib": 0.9, "seq": 1, "at": at(20)}
+    told(seeded_database, body, [fit | {"seq": 0, "at": at(30)}, held])
+    again, _ = begin_run(seeded_database, {name: value for name, value in body.items() if name != "run_id"})
+    assert again["prediction"]["peak_memory_gib"]["value"] == pytest.approx(0.9, rel=0.05)
+
+
 @pytest.mark.parametrize("waits", [80.0, 0.0])
 def test_an_input_pipeline_is_learned_from_what_waited_and_from_what_did_not(
     seeded_database: Database, waits: float
