@@ -423,8 +423,8 @@ Left out by quarters of the competitions (all texts of one together; pages made 
 
 At 0.5, with the encoder (words alone in brackets): of 1 460 whole texts with a task 88 % are told (79 %), of
 those 87 % rightly (84 %); of 303 outside or empty ones 92 % are left unplanned (89 %). Most are one line of
-`benchmarks/data/task_texts.txt`, harder than a page: 600 of them came on 2026-11-29 from an author who had seen
-neither the classifier nor a test.
+`benchmarks/data/task_texts.txt`, harder than a page: 600 of them came on 2026-11-29 from an author who had
+seen neither the classifier nor a test.
 
 | set, not fitted to | n | told | of those right | likeliest by cues and example sentences (before) |
 |---|---|---|---|---|
@@ -439,7 +439,7 @@ neither the classifier nor a test.
 
 What else was read of them (of the texts that state it), in the same order as above:
 
-| set | training rows right, wrong | classes right, wrong | split by group or time right | outside left unplanned |
+| set | training rows: right, wrong | classes: right, wrong | splits right | outside left unplanned |
 |---|---|---|---|---|
 | blind9, before | 46, 7 of 60 | 13, 2 of 30 | 18 of 39 | 9 of 10 |
 | blind9, after mending against it | 57, 0 | 28, 0 | 37 | 10 |
