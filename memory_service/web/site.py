@@ -89,7 +89,7 @@ class Pages(APIRouter):
         """POST `path`, with the session's token; answer with `see(...)` or a page with the error."""
 
         def register(endpoint: Endpoint) -> Endpoint:
-            checked = [Depends(form_of)]
+            checked = [READ_FORM]
             self.add_api_route(
                 path, endpoint, methods=["POST"], response_class=Response, dependencies=checked
             )
@@ -207,7 +207,10 @@ def _fields(request: Request, raw: bytes) -> dict[str, str]:
     return out
 
 
-Form = Annotated[dict[str, str], Depends(form_of)]
+READ_FORM = Depends(form_of, scope="function")
+"""Its turn ends before the answer is sent: who reads slowly holds none."""
+
+Form = Annotated[dict[str, str], READ_FORM]
 
 
 def url_of(path: str, query: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
-from anyio import create_task_group, move_on_after, run
+from anyio import create_task_group, move_on_after, run, sleep_forever
 from fastapi.testclient import TestClient
 from pydantic import ValidationError
 
@@ -297,6 +297,33 @@ def test_a_long_form_is_read_beside_the_event_loop_too(
         form = {"text": f"id,quantity\nfrom-a-form,{text}\n", "step": "look"}
         assert sqlite_client.post("/browse/import/claims", data=form).status_code == 200
     assert in_loop == [True, False]
+
+
+def test_whoever_reads_the_answer_to_a_long_form_slowly_holds_no_turn(sqlite_client: TestClient):
+    app: Any = sqlite_client.app
+    turns = app.state.service.long_bodies.limiter
+    unread = [b"step=look&text=id,quantity%0Aslow,%0A" + b"%0A" * 30_000]
+    held: list[tuple[int, int]] = []
+    media = [(b"content-type", b"application/x-www-form-urlencoded"), (b"host", b"testserver")]
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+        "path": "/browse/import/claims", "raw_path": b"/browse/import/claims", "query_string": b"",
+        "root_path": "", "headers": media, "client": ("testclient", 1), "server": ("testserver", 80),
+        "state": {},
+    }  # fmt: skip
+
+    async def receive() -> Any:
+        if unread:
+            return {"type": "http.request", "body": unread.pop(), "more_body": False}
+        return await sleep_forever()
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            held.append((message["status"], turns.borrowed_tokens))
+
+    assert sqlite_client.portal is not None
+    sqlite_client.portal.call(app, scope, receive, send)
+    assert held == [(200, 0)]
 
 
 @pytest.mark.parametrize("path", ["/rank", "/predict", "/calibrations", "/compare"])
