@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -48,7 +49,12 @@ def test_a_table_of_more_than_one_change_is_refused(
 ) -> None:
     looked: list[Any] = []
     one = import_file._looked
-    monkeypatch.setattr(import_file, "_looked", lambda *row: looked.append(row) or one(*row))
+
+    def noted(*row: Any) -> Any:
+        looked.append(row)
+        return one(*row)
+
+    monkeypatch.setattr(import_file, "_looked", noted)
     answer = brought(sqlite_client, text)
     assert (answer.status_code, why in answer.text) == (422, True)
     assert len(looked) <= curation.MOST_ROWS + 1
@@ -104,8 +110,9 @@ def test_events_of_one_key_leave_the_places_before_the_database_to_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(telemetry, "MOST_WAITING", 40)
-    monkeypatch.setattr(telemetry.threading.Thread, "start", lambda _: None)
-    writer = telemetry._Writer(Opened())
+    monkeypatch.setattr(threading.Thread, "start", lambda _: None)
+    database: Any = Opened()
+    writer = telemetry._Writer(database)
 
     def write(asker: str | None, n: int) -> Any:
         batch: Any = SimpleNamespace(events=[None] * n, asker=asker)
