@@ -29,6 +29,10 @@ FILES = 2
 """Of files that are streamed, pieces that are made at once: between them nobody waits for a slow reader."""
 
 
+BATCHES = 8
+"""Large batches of events that are checked and written at once."""
+
+
 class FewAtOnce:
     """Work that holds Python's lock for most of its time: `most` at once, and one of a caller, whose others
     wait for it."""
@@ -60,6 +64,7 @@ class Service:
         self.readiness_limiter = anyio.CapacityLimiter(1)
         self.long_bodies = FewAtOnce(LONG_BODIES)
         self.files = FewAtOnce(FILES)
+        self.batches = FewAtOnce(BATCHES)
         self.keeps_house = True
         """Whether this process does what one of several that serve an address does for all."""
         self.stopping = threading.Event()

@@ -11,8 +11,11 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from anyio import create_task_group, run, sleep
 from fastapi.testclient import TestClient
 
+from memory_service.api.routes import runs as routes
+from memory_service.api.service import FewAtOnce
 from memory_service.errors import InvalidInput, Unavailable
 from memory_service.services.editorial import curation, import_file
 from memory_service.services.pages import edit
@@ -130,6 +133,35 @@ def test_events_of_one_key_leave_the_places_before_the_database_to_others(
     write("key a", 9)
     with pytest.raises(Unavailable, match="too many events wait"):
         write("key c", 3)
+
+
+def test_of_large_batches_of_one_key_one_is_taken_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+    most: dict[str, int] = {}
+    service = SimpleNamespace(batches=FewAtOnce(8))
+
+    async def take(_: Any, run_id: str, __: Any) -> Any:
+        taken.append(run_id)
+        most[run_id] = max(most.get(run_id, 0), taken.count(run_id))
+        await sleep(0.01)
+        taken.remove(run_id)
+
+    async def body(request: Any) -> Any:
+        return {"events": [None] * request.n}
+
+    async def main() -> None:
+        async with create_task_group() as tasks:
+            for key, n in (("large", 501), ("large", 501), ("large", 900), ("small", 500), ("small", 500)):
+                request: Any = SimpleNamespace(n=n, scope={"query_string": b"", "state": {"key_id": key}})
+                tasks.start_soon(routes.post_events, request, key)
+
+    monkeypatch.setattr(routes, "take_events", take)
+    monkeypatch.setattr(routes, "event_object", body)
+    monkeypatch.setattr(routes, "service_of", lambda _: service)
+    monkeypatch.setattr(routes, "database_of", lambda _: None)
+    monkeypatch.setattr(routes, "_counted", lambda *_: None)
+    run(main)
+    assert most == {"large": 1, "small": 2}
 
 
 class Opened:
