@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memory_service.domain.common.quoted_text import one_line, quoted
+from memory_service.domain.common.quoted_text import named, one_line, quoted
 from memory_service.domain.common.units import figures, percent, spread
 from memory_service.domain.cost.throughput_knee import KNEE_GAIN
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
@@ -97,7 +97,7 @@ def _followed(page: Mapping[str, Any]) -> Iterator[str]:
     """Of a run's page: its status, how far it is, and the verdict while it runs."""
     done, best = page["outcome"]["epochs_done"], page["best_metric"]
     score = "" if best is None else f", best metric {best:g}"
-    yield f"run {page['id']}: {page['status']}, {page['model']}, {done} epochs done{score}"
+    yield f"run {page['id']}: {page['status']}, {named(page['model'])}, {done} epochs done{score}"
     yield from clock_lines(page["next_minutes"])
     if page["status"] == "running":
         yield verdict_text(page["verdict"])

@@ -1,14 +1,16 @@
 """Content negotiation and serialisation of answers: JSON, Markdown or Python."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
+import anyio.to_thread
 import orjson
 from fastapi import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from memory_service.api.error_handlers import NotAcceptable
-from memory_service.api.service import server_of
+from memory_service.api.fair_share import caller_of
+from memory_service.api.service import server_of, service_of
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.services.planning.plan_script import blend_script, plan_script
 
@@ -32,6 +34,22 @@ def as_bytes(data: Any) -> bytes:
 def json_answer(data: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """A JSON answer."""
     return Response(as_bytes(data), status, headers, media_type="application/json")
+
+
+def file_of(request: Request, pieces: Iterable[bytes], media: str) -> Response:
+    """A file that is streamed; each piece is made in its caller's turn."""
+    turns = service_of(request).files
+
+    async def made() -> AsyncIterator[bytes]:
+        left = iter(pieces)
+        while True:
+            async with turns.turn(caller_of(request.scope)):
+                piece = await anyio.to_thread.run_sync(next, left, None)
+            if piece is None:
+                return
+            yield piece
+
+    return StreamingResponse(made(), media_type=media)
 
 
 def told(request: Request, data: Any, words: Callable[[Any], str]) -> Response:

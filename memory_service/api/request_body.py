@@ -3,10 +3,9 @@ guessed."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import cache
 from itertools import chain
 from math import isfinite
@@ -23,8 +22,9 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from memory_service.api.error_handlers import UnsupportedMediaType
-from memory_service.api.fair_share import EVERYBODY, caller_of
+from memory_service.api.fair_share import caller_of
 from memory_service.api.idempotency import IdempotentAnswers, key_of
+from memory_service.api.service import FewAtOnce
 from memory_service.errors import FieldError, InvalidInput, MalformedBody, TooLarge, wrong_value
 from memory_service.schemas.validation_errors import found_errors, refusal
 
@@ -33,6 +33,8 @@ MAX_FIELDS = 200
 unknown one is answered with the nearest names."""
 LOOP_BYTES = 64 * 1024
 """A longer body is read and checked in a thread: other requests go on meanwhile."""
+STRANGERS_BYTES = 16 * 1024
+"""Of a body from somebody who showed no key: the form of the login page."""
 LONGEST_IN_QUERY = 5_000
 """Characters of a text in a query string, where each may take twelve bytes; longer ones go into a body."""
 MOST_VALUES = 400_000
@@ -114,14 +116,10 @@ class StrictRoute(APIRoute):
             raise refusal(found_errors(error), model) from None
 
 
-@asynccontextmanager
-async def long_body(request: Request) -> AsyncIterator[None]:
-    """What few may hold at once, and a caller once: whoever works on a body of over `LOOP_BYTES`. Each holds
-    Python's lock for most of the time, and the requests of others wait for it as often as there are such."""
-    service, caller = request.app.state.service, caller_of(request.scope)
-    own = nullcontext() if caller == EVERYBODY else service.long_body_of.setdefault(caller, asyncio.Lock())
-    async with own, service.long_bodies:
-        yield
+def long_body(request: Request) -> AbstractAsyncContextManager[None]:
+    """What few may hold at once, and a caller once: whoever works on a body of over `LOOP_BYTES`."""
+    turns: FewAtOnce = request.app.state.service.long_bodies
+    return turns.turn(caller_of(request.scope))
 
 
 def _check_lengths(query: Mapping[str, str]) -> None:
@@ -162,11 +160,12 @@ def no_query(request: Request) -> None:
 
 async def raw_body(request: Request) -> bytes:
     """The body as it is, whatever it is called. TooLarge while it streams in; UnsupportedMediaType where it
-    is compressed."""
+    is compressed. Of somebody without a key it is short."""
     coding = _header(request, b"content-encoding", "identity").strip().lower()
     if coding not in ("", "identity"):
         raise UnsupportedMediaType(f"The body must not be compressed (Content-Encoding: {coding[:40]})")
-    return await _limited(request, request.app.state.service.settings.max_body_bytes)
+    most: int = request.app.state.service.settings.max_body_bytes
+    return await _limited(request, most if request.state.scopes else min(most, STRANGERS_BYTES))
 
 
 async def event_object(request: Request) -> dict[str, Any]:
@@ -176,7 +175,7 @@ async def event_object(request: Request) -> dict[str, Any]:
     raw = await raw_body(request)
     if len(raw) <= LOOP_BYTES:
         return _event_object(raw)
-    limiter = request.app.state.service.long_bodies
+    limiter = request.app.state.service.long_bodies.limiter
     return await anyio.to_thread.run_sync(_event_object, raw, limiter=limiter)
 
 
@@ -306,7 +305,8 @@ async def _limited(request: Request, limit: int) -> bytes:
         if not over:
             pieces.append(piece)
     if over:
-        raise TooLarge(f"The body is over the limit of {limit} bytes (MEMORY_MAX_BODY_BYTES)")
+        setting = " without a key" if limit == STRANGERS_BYTES else " (MEMORY_MAX_BODY_BYTES)"
+        raise TooLarge(f"The body is over the limit of {limit} bytes{setting}")
     return b"".join(pieces)
 
 

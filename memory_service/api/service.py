@@ -2,11 +2,14 @@
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from weakref import WeakValueDictionary
 
 import anyio
 from fastapi import Request
 
+from memory_service.api.fair_share import EVERYBODY
 from memory_service.api.idempotency import IdempotentAnswers
 from memory_service.api.metrics import Metrics
 from memory_service.api.security.loopback import server_url
@@ -22,6 +25,27 @@ from memory_service.settings import Settings
 
 LONG_BODIES = 2
 """Requests with a long body (`api.request_body`) that are worked on at once."""
+FILES = 2
+"""Of files that are streamed, pieces that are made at once: between them nobody waits for a slow reader."""
+
+
+BATCHES = 8
+"""Large batches of events that are checked and written at once."""
+
+
+class FewAtOnce:
+    """Work that holds Python's lock for most of its time: `most` at once, and one of a caller, whose others
+    wait for it."""
+
+    def __init__(self, most: int) -> None:
+        self.limiter = anyio.CapacityLimiter(most)
+        self._own = WeakValueDictionary[str, asyncio.Lock]()
+
+    @asynccontextmanager
+    async def turn(self, caller: str) -> AsyncIterator[None]:
+        own = nullcontext() if caller == EVERYBODY else self._own.setdefault(caller, asyncio.Lock())
+        async with own, self.limiter:
+            yield
 
 
 class Service:
@@ -38,9 +62,9 @@ class Service:
         self.metrics = Metrics()
         self.idempotent_answers = IdempotentAnswers(self.database)
         self.readiness_limiter = anyio.CapacityLimiter(1)
-        self.long_bodies = anyio.CapacityLimiter(LONG_BODIES)
-        self.long_body_of = WeakValueDictionary[str, asyncio.Lock]()
-        """Caller -> its turn: of several long bodies of one caller the first is worked on."""
+        self.long_bodies = FewAtOnce(LONG_BODIES)
+        self.files = FewAtOnce(FILES)
+        self.batches = FewAtOnce(BATCHES)
         self.keeps_house = True
         """Whether this process does what one of several that serve an address does for all."""
         self.stopping = threading.Event()

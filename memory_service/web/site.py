@@ -2,16 +2,17 @@
 
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 
+import anyio.to_thread
 from fastapi import APIRouter, Depends, Request
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response
 
-from memory_service.api.answers import json_answer
-from memory_service.api.request_body import parse_query_string, raw_body
+from memory_service.api.answers import file_of, json_answer
+from memory_service.api.request_body import LOOP_BYTES, long_body, parse_query_string, raw_body
 from memory_service.api.security.auth_middleware import form_is_signed
 from memory_service.api.service import database_of, server_of
 from memory_service.client.config import DEFAULT_SERVER
@@ -88,7 +89,7 @@ class Pages(APIRouter):
         """POST `path`, with the session's token; answer with `see(...)` or a page with the error."""
 
         def register(endpoint: Endpoint) -> Endpoint:
-            checked = [Depends(form_of)]
+            checked = [READ_FORM]
             self.add_api_route(
                 path, endpoint, methods=["POST"], response_class=Response, dependencies=checked
             )
@@ -119,7 +120,7 @@ class Pages(APIRouter):
             filters = {name: value for name, value in query_of(request).items() if name not in _PAGING}
             form = request.url.path.rpartition(".")[2]
             made = pieces(database_of(request), filters | request.path_params, form)
-            return StreamingResponse(made, media_type=MEDIA_TYPES[form])
+            return file_of(request, made, MEDIA_TYPES[form])
 
         for form in FORMATS:
             self.add_api_route(f"{path}.{form}", rows, methods=["GET"], response_class=Response)
@@ -178,12 +179,21 @@ def query_of(request: Request) -> dict[str, str]:
     return query
 
 
-async def form_of(request: Request) -> dict[str, str]:
-    """Field -> text of a form, empty fields included (a dependency of form routes).
+async def form_of(request: Request) -> AsyncIterator[dict[str, str]]:
+    """Field -> text of a form, empty fields included (a dependency of form routes). A long one is read, and
+    answered, as other long bodies are.
 
     TooLarge; InvalidInput for what is not UTF-8 or repeated; CsrfMissing.
     """
     raw = await raw_body(request)
+    if len(raw) <= LOOP_BYTES:
+        yield _fields(request, raw)
+    else:
+        async with long_body(request):
+            yield await anyio.to_thread.run_sync(_fields, request, raw)
+
+
+def _fields(request: Request, raw: bytes) -> dict[str, str]:
     try:
         pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=1_000)
     except ValueError:
@@ -197,7 +207,10 @@ async def form_of(request: Request) -> dict[str, str]:
     return out
 
 
-Form = Annotated[dict[str, str], Depends(form_of)]
+READ_FORM = Depends(form_of, scope="function")
+"""Its turn ends before the answer is sent: who reads slowly holds none."""
+
+Form = Annotated[dict[str, str], READ_FORM]
 
 
 def url_of(path: str, query: Mapping[str, str]) -> str:

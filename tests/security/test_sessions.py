@@ -194,3 +194,11 @@ def test_over_loopback_pages_need_no_session_and_forms_no_token(house: House, ed
     assert house.ask("POST", ROW, form=form, **at).status == 409, "the row moved meanwhile: it was answered"
     assert house.ask("POST", ROW, form=form, session="one-that-ended", **at).status == 409
     assert house.ask("POST", ROW, form=form, session=house.sign_in(editor).session, **at).status == 403
+
+
+@pytest.mark.parametrize("path", ["/browse/login", "/browse/login?next=/"])
+def test_whoever_shows_no_key_sends_no_long_form(house: House, path: str):
+    """Percent signs are decoded before anybody knows whether the key in them is one."""
+    assert house.ask("POST", path, form={"key": "A" * 10_000}).status == 401
+    refused = house.ask("POST", path, form={"key": "A" * 17_000})
+    assert (refused.status, "16384 bytes without a key" in refused.text) == (413, True)

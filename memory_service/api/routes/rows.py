@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 from fastapi import Request
 from pydantic import BaseModel
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
-from memory_service.api.answers import json_answer
+from memory_service.api.answers import file_of, json_answer
 from memory_service.api.security.auth_middleware import signed
 from memory_service.api.service import database_of, service_of
 from memory_service.schemas.lists import ListQuery, list_query
@@ -46,7 +46,7 @@ def file_answer(
     pieces = stream_rows(database_of(request), table, filters, sort, form)
     if isinstance(pieces, tuple):
         return Response(pieces[0], media_type=MEDIA_TYPES[form])
-    return StreamingResponse(pieces, media_type=MEDIA_TYPES[form])
+    return file_of(request, pieces, MEDIA_TYPES[form])
 
 
 def split_signature(body: BaseModel) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Routes of runs: begin, report, end, list, one; and how good the predictions for them were."""
 
+from contextlib import nullcontext
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -8,6 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from memory_service.api.answer_text import accuracy_text, run_text, verdict_text
 from memory_service.api.answers import json_answer, told
 from memory_service.api.describe import created, files, refusals, texts
+from memory_service.api.fair_share import caller_of
 from memory_service.api.idempotency import run_id_of
 from memory_service.api.request_body import StrictRoute, event_object, no_query, raw_body
 from memory_service.api.routes.rows import file_answer, list_answer, table_query
@@ -22,7 +24,7 @@ from memory_service.schemas.runs import STATUSES, AccuracyQuery, LogQuery, RunEx
 from memory_service.services.runs.run_log import take_log
 from memory_service.services.runs.runs import begin_run, finish_run, mark_run, run_page
 from memory_service.services.runs.scored_runs import accuracy
-from memory_service.services.runs.telemetry import RUNNING, known_run_key, take_events
+from memory_service.services.runs.telemetry import READ_AT_ONCE, RUNNING, known_run_key, take_events
 from memory_service.services.runs.verdicts import run_verdict
 
 router = APIRouter(tags=["runs"], route_class=StrictRoute)
@@ -87,7 +89,10 @@ async def post_events(request: Request, run_id: str) -> Response:
     """Report events. Each seq counts once however often it is sent; what is acknowledged is on disk."""
     no_query(request)
     body = await event_object(request)
-    return _counted(request, await take_events(database_of(request), run_id, body))
+    events, turns = body.get("events"), service_of(request).batches
+    large = isinstance(events, list) and len(events) > READ_AT_ONCE
+    async with turns.turn(caller_of(request.scope)) if large else nullcontext():
+        return _counted(request, await take_events(database_of(request), run_id, body))
 
 
 @router.post(

@@ -28,5 +28,13 @@ def quoted(text: str) -> str:
     return f'"{_MARKUP.sub(_harmless, one_line(text)).replace(chr(34), chr(39))}"'
 
 
+def named(text: str) -> str:
+    """A name as it is; quoted where it is more than a word."""
+    return text if _WORD.fullmatch(text) else quoted(text)
+
+
+_WORD = re.compile(r"[\w.:/@+-]+")
+
+
 def _harmless(found: re.Match[str]) -> str:
     return "'" if found[0] == "`" else "".join(f"\\{sign}" for sign in found[0])

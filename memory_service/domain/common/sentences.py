@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from string import Formatter
 from typing import Any, Literal, Self
 
+from memory_service.domain.common.quoted_text import one_line
 from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.units import figures, percent
 
@@ -31,7 +32,8 @@ _FORMATTER = _Formatter()
 
 class Sentence(str):
     """A sentence that knows its code, the values in it, and, as a warning, how much it matters: `warning`
-    where the plan may be wrong by it, `note` where something was assumed or left out."""
+    where the plan may be wrong by it, `note` where something was assumed or left out. It is one line,
+    whatever its values hold; what a caller said is quoted by who makes it (`quoted_text`)."""
 
     code: str
     values: Mapping[str, Any]
@@ -39,6 +41,7 @@ class Sentence(str):
 
     def __new__(cls, code: str, values: Mapping[str, Any]) -> Self:
         words = _WORDS[code]
+        values = {n: v if type(v) is not str or v.isprintable() else one_line(v) for n, v in values.items()}
         shown = {
             name: _FORMATTER.vformat(choices[values[name]], (), values)
             for name, choices in words.items()

@@ -24,6 +24,9 @@ from memory_service.store.tables.knowledge import History
 
 EncoderSource = Callable[[], TextEncoder | None]
 
+MOST_ROWS = 500
+"""Of one change: nobody else writes meanwhile, some milliseconds a row."""
+
 LARGEST_ENTRY = 2**31 - 1
 """What the column of ids holds on PostgreSQL."""
 
@@ -54,8 +57,9 @@ def write_changes(
     """Do all of it, or nothing, in one transaction: the rows as they are now, None of deleted ones; of a new
     competition also `inferred`, its fields that were read from its text.
 
-    Errors are those of `add_row`, `correct_row` and `remove_row`.
+    Errors are those of `add_row`, `correct_row` and `remove_row`; InvalidInput for over `MOST_ROWS`.
     """
+    one_change(len(changes))
     signed = {"who": who or ANONYMOUS, "why": why}
     added = {one.values.get("slug") for one in changes if one.action == "create"} - {None}
     ready = [  # what belongs to a competition that is added with it can be checked only behind it
@@ -83,6 +87,12 @@ def write_changes(
                 catalogue.delete_row(transaction, table, key, **signed, expected_version=version)
                 done.append(None)
     return done
+
+
+def one_change(n: int) -> None:
+    """InvalidInput where a change has too many rows."""
+    if n > MOST_ROWS:
+        raise wrong_value("rows", f"of one change are at most {MOST_ROWS}, not {n}; make it in parts")
 
 
 def _checked(

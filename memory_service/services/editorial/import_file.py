@@ -9,10 +9,12 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +22,12 @@ from memory_service.domain.common.row_difference import difference
 from memory_service.errors import InvalidInput, MemoryServiceError, wrong_value
 from memory_service.schemas.rows import ROW_MODELS, fields_of, validate
 from memory_service.services.database.transactions import Database, ReadTransaction
-from memory_service.services.editorial.curation import Change, EncoderSource, write_changes
+from memory_service.services.editorial.curation import (
+    MOST_ROWS,
+    Change,
+    EncoderSource,
+    write_changes,
+)
 from memory_service.services.editorial.facts_format import TABLES, as_row, table_of
 from memory_service.services.tables.file_formats import exported_cell, undefused
 from memory_service.services.tables.table_rows import CORRECTABLE, check_correction, check_new
@@ -29,6 +36,10 @@ from memory_service.store.queries import history, rows
 Outcome = Literal["taken", "changed", "there", "refused"]
 
 MOST_BYTES = 256 * 2**20
+MOST_LINES = 2_000
+"""Rows of a table that somebody sends: each is looked at beside the one that is stored."""
+MOST_COLUMNS = 200
+"""Of a table, and members of a line of JSON: each unknown one is answered with the nearest names."""
 Seen = dict[tuple[str, str], tuple["ImportedLine", Mapping[str, Any]]]
 """(table, key) -> the line that names the row first and is not refused, and what stands in it."""
 
@@ -80,7 +91,8 @@ def _kept(line: ImportedLine) -> ImportedLine:
 def apply(
     database: Database, lines: Sequence[ImportedLine], *, encoder: EncoderSource, who: str | None, why: str
 ) -> int | None:
-    """Store what the lines add and change, all or nothing; a number of the change, None where nothing is."""
+    """Store what the lines add and change, so many rows (`MOST_ROWS`) all or nothing; a number of the first
+    change, None where nothing is."""
     actions: dict[Outcome, history.Action] = {"taken": "create", "changed": "update"}
     useful = [line for table in ORDER for line in lines if line.table == table and line.outcome in actions]
     changes = [
@@ -89,17 +101,31 @@ def apply(
     ]
     if not changes:
         return None
-    write_changes(database, changes, encoder=encoder, who=who, why=why)
+    for start in range(0, len(changes), MOST_ROWS):  # others write between them
+        write_changes(database, changes[start : start + MOST_ROWS], encoder=encoder, who=who, why=why)
     with database.read() as transaction:
         return history.of_row(transaction.session, changes[0].table, changes[0].key, 1)[0].id
 
 
-def look(database: Database, text: str, table: str | None = None) -> list[ImportedLine]:
-    """What each line of a file would do, in order. InvalidInput for a text that is no table."""
+def look(
+    database: Database,
+    text: str,
+    table: str | None = None,
+    most: float = inf,
+    still_wanted: Callable[[], None] = lambda: None,
+) -> list[ImportedLine]:
+    """What each line of a file would do, in order. InvalidInput for a text that is no table, and for one of
+    over `most` rows.
+
+    still_wanted   is called before each row; what it raises ends the look
+    """
     done: list[ImportedLine] = []
     waiting: dict[str, list[tuple[int, Mapping[str, Any], bool]]] = {name: [] for name in ORDER}
     begin = text.lstrip("\ufeff \n")
-    for line, raw, is_text in _json_lines(text) if begin.startswith("{") else _cells(begin, table):
+    found = _json_lines(text) if begin.startswith("{") else _cells(begin, table)
+    for n, (line, raw, is_text) in enumerate(found, 1):
+        if n > most:
+            raise wrong_value("file", f"has more than {most} rows; send it in parts")
         if isinstance(raw, str):
             done.append(ImportedLine(line, table, None, "refused", raw))
             continue
@@ -111,6 +137,7 @@ def look(database: Database, text: str, table: str | None = None) -> list[Import
     with database.read() as transaction:
         for name, some in waiting.items():
             for line, raw, is_text in some:
+                still_wanted()
                 one = _looked(transaction, name, line, raw, is_text, seen)
                 if one.key is not None and one.outcome != "refused":
                     seen.setdefault((name, one.key), (one, raw))
@@ -128,7 +155,12 @@ def _json_lines(text: str) -> Iterator[tuple[int, Any, bool]]:
     for line, one in enumerate(text.split("\n"), 1):
         if one.strip():
             try:
-                yield line, json.loads(one), False
+                raw = json.loads(one)
+                if not isinstance(raw, dict):
+                    raw = "is no JSON object"
+                elif len(raw) > MOST_COLUMNS:
+                    raw = f"has over {MOST_COLUMNS} members"
+                yield line, raw, False
             except (ValueError, RecursionError) as error:
                 yield line, f"is not JSON: {error}", False
 
@@ -144,7 +176,11 @@ def _cells(text: str, table: str | None) -> Iterator[tuple[int, Any, bool]]:
         if not any(rows.key_of(rows.ENTITIES[one]) in names for one in ([table] if table else CORRECTABLE)):
             known = "the key of its rows" if table is None else rows.key_of(rows.ENTITIES[table])
             raise wrong_value("file", f"has no head that names {known}, as an exported table has", head[:80])
-        repeated = sorted({name for name in names if name and names.count(name) > 1})
+        if len(names) > MOST_COLUMNS:
+            raise wrong_value(
+                "file", f"has {len(names)} columns; a table has at most {MOST_COLUMNS}", head[:80]
+            )
+        repeated = sorted(name for name, n in Counter(names).items() if name and n > 1)
         if repeated:
             raise wrong_value("file", f"names a column twice: {', '.join(repeated)}", head[:80])
         for cells in reader:

@@ -256,15 +256,16 @@ class _Read:
     views: LRUCache[str, Knowledge] = field(default_factory=lambda: LRUCache(MOST_VIEWS))
 
     def view(self, asker: str | None) -> str | None:
-        """What the views of askers that see the same go by; None: all that was told."""
-        if asker is None or not self.reporters:
-            return None
+        """What the views of askers that see the same go by; "": what everybody hears, None: all that was
+        told."""
+        if asker is None:
+            return None if self.reporters else ""
         return asker if asker in self.reporters else ""
 
     def seen_by(self, asker: str | None) -> Knowledge:
         """What a key's questions rest on (`domain.prediction.trust.heard`)."""
         view = self.view(asker)
-        if view is None:
+        if view is None or not self.reporters:
             return self.knowledge
         with _VIEWING:
             if view not in self.views:
@@ -417,7 +418,7 @@ class _Latest:
 
     def view(self) -> str | None:
         """What the asker's view goes by, as of the latest snapshot."""
-        return None if self._read is None else self._read.view(ASKER.get())
+        return "" if self._read is None else self._read.view(ASKER.get())
 
     def left_out(self) -> tuple[str, ...]:
         read = self._read

@@ -11,8 +11,10 @@ from memory_service.domain.common.row_difference import difference
 from memory_service.errors import Conflict, FieldError, InvalidInput, unknown_name, wrong_value
 from memory_service.schemas.rows import ROW_MODELS, fields_of, validate
 from memory_service.services.database.transactions import Database
-from memory_service.services.editorial.curation import EncoderSource, changed_together
+from memory_service.services.editorial.curation import MOST_ROWS, EncoderSource, changed_together, one_change
 from memory_service.services.editorial.import_file import (
+    MOST_LINES,
+    ImportedLine,
     apply,
     form_of,
     kind_of,
@@ -21,13 +23,11 @@ from memory_service.services.editorial.import_file import (
     stamp,
     value_of,
 )
+from memory_service.services.knowledge.asker import still_wanted
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.strategies import effect_on_plans
-from memory_service.services.tables.table_rows import CORRECTABLE, get_row, history_of
+from memory_service.services.tables.table_rows import CORRECTABLE, get_row, history_of, told
 from memory_service.store.queries import rows
-
-MOST_LINES = 500
-"""Of an import that are shown."""
 
 EMPTY: Mapping[str, str] = {}
 
@@ -55,10 +55,10 @@ def import_page(database: Database, table: str, text: str | None = None) -> dict
     page |= {"left_out": 0, "counts": {}, "stamp": "", "effect": None}
     if text is None:
         return page
-    lines = look(database, text, table)
+    lines = _looked(database, text, table)
     counts = Counter(one.outcome for one in lines)
     telling = [one for one in lines if one.outcome != "there"]
-    shown = [asdict(one) for one in telling[:MOST_LINES]]
+    shown = [asdict(one) for one in telling[:MOST_ROWS]]
     changed = {str(one.key): one.values or {} for one in telling if one.outcome == "changed"}
     if table == "strategies" and changed:
         page["effect"] = effect_on_plans(database, knowledge_of(database), changed)
@@ -67,12 +67,19 @@ def import_page(database: Database, table: str, text: str | None = None) -> dict
     return page | {"lines": shown, "left_out": left_out, "counts": counted, "stamp": stamp(lines)}
 
 
+def _looked(database: Database, text: str, table: str) -> list[ImportedLine]:
+    """What a table would do; InvalidInput where that is more than one change."""
+    lines = look(database, text, table, MOST_LINES, still_wanted)
+    one_change(sum(each.outcome in ("taken", "changed") for each in lines))
+    return lines
+
+
 def apply_import(
     database: Database, table: str, text: str, seen: str, *, encoder: EncoderSource, who: str | None, why: str
 ) -> int:
     """Store what the lines add and change: the number of the change. Conflict where that is not what was
     `seen`, InvalidInput where nothing changes."""
-    lines = look(database, text, table)
+    lines = _looked(database, text, table)
     if stamp(lines) != seen:
         raise Conflict("The file or its rows changed since you looked; nothing of yours is kept yet.")
     number = apply(database, lines, encoder=encoder, who=who, why=why)
@@ -82,19 +89,15 @@ def apply_import(
 
 
 def change_page(database: Database, number: int) -> dict[str, Any]:
-    """`{"change", "at", "who", "why", "can_undo", "rows"}`: all that was written in one change, a row an
-    entry of its history with its `page`; NotFound."""
+    """`{"change", "at", "who", "why", "can_undo", "rows", "left_out"}`: what was written in one change, a row
+    an entry of its history with its `page`, as many as one change may have now; NotFound."""
     with database.read() as transaction:
         entries = changed_together(transaction, number)
-        told = [
-            next(one for one in history_of(transaction, each.table, each.row) if one["id"] == each.id)
-            for each in entries
-        ]
-    first = told[0]
-    shown = [{**one, "page": page_of(one["table"])} for one in told]
-    can_undo = all(one["can_undo"] for one in told)
-    signed = {name: first[name] for name in ("at", "who", "why")}
-    return {"change": number, **signed, "can_undo": can_undo, "rows": shown}
+        shown = [{**one, "page": page_of(one["table"])} for one in told(transaction, entries[:MOST_ROWS])]
+    left_out = len(entries) - len(shown)
+    can_undo = not left_out and all(one["can_undo"] for one in shown)
+    signed = {name: shown[0][name] for name in ("at", "who", "why")}
+    return {"change": number, **signed, "can_undo": can_undo, "rows": shown, "left_out": left_out}
 
 
 def edit_page(database: Database, table: str, key: str, form: Mapping[str, str] = EMPTY) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
+from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
 
@@ -28,7 +29,12 @@ PATIENCE_SECONDS = 0.2
 
 Key = tuple[int, str]
 
-Query = tuple[Mode, str | None, bytes]
+View = str | None
+
+EVERYBODYS: View = ""
+"""The view of askers of whom nobody told anything: what one key told counts there within bounds."""
+
+Query = tuple[Mode, View, bytes]
 """The most of memory that its asker may use, the asker's view, and a query string."""
 
 _PLAN_ID = re.compile(r"plan-[0-9a-f]+(?:\.\d{1,3})?@[a-z]+")
@@ -49,6 +55,7 @@ class PlanCache:
         self._left: LRUCache[int, float] = LRUCache(MOST_NAMES)
         self._answers: LRUCache[Key, bytes] = LRUCache(MOST_BYTES, len)
         self._plans: LRUCache[str, Key] = LRUCache(MOST_NAMES)
+        self._asked: LRUCache[str, str] = LRUCache(MOST_NAMES)
         self._questions: LRUCache[Query, str] = LRUCache(MOST_NAMES)
         self._renewals: LRUCache[str, deque[tuple[float, int]]] = LRUCache(MOST_NAMES)
         self._planning: LRUCache[str, tuple[float, Future[bytes]]] = LRUCache(MOST_NAMES)
@@ -86,9 +93,17 @@ class PlanCache:
         return self._answers.get((revision, question))
 
     def store(
-        self, revision: int, question: str, answer: bytes, plan_id: str | None, mode: Mode = "open"
+        self,
+        revision: int,
+        question: str,
+        answer: bytes,
+        plan_id: str | None,
+        mode: Mode = "open",
+        view: View = EVERYBODYS,
     ) -> None:
-        """Remember an answer, and where it has a plan, its id with what of memory it rests on."""
+        """Remember an answer, and where it has a plan, its id with what of memory and whose view it rests
+        on: with other reports the same settings have other figures."""
+        name = f"{plan_id}@{mode}"
         if len(answer) <= MOST_BYTES:
             with self._lock:
                 exact = bytes(memoryview(answer))  # orjson's buffer is up to twice as long
@@ -97,10 +112,11 @@ class PlanCache:
                 renewals.append((monotonic(), revision))
                 self._renewals[question] = renewals
                 if plan_id is not None:
-                    self._plans[f"{plan_id}@{mode}"] = (revision, question)
+                    self._plans[_seen(name, view)] = (revision, question)
+                    self._asked[name] = question
             if plan_id is not None and self._folder is not None:
-                self._write(self._folder, f"{plan_id}@{mode}{_ASKED}", question.encode())
-                self._write(self._folder, f"{plan_id}@{mode}", answer)
+                self._write(self._folder, f"{name}{_ASKED}", question.encode())
+                self._write(self._folder, _seen(name, view), answer)
 
     def store_query(self, query: Query, question: str) -> None:
         """Remember what a query string means."""
@@ -138,28 +154,30 @@ class PlanCache:
         changed = revision - latest >= MOST_RENEWALS and self._left.get(latest, renewals[-1][0]) > since
         return self._answers.get((latest, question)) if often or changed else None
 
-    def with_plan(self, plan_id: str, limit: Mode = "open") -> bytes | None:
-        """The latest answer with this plan that rests on no more memory than a limit allows, of whatever
-        revision: evidence may have changed while the settings, and with them the id, stayed."""
+    def with_plan(self, plan_id: str, limit: Mode = "open", view: View = EVERYBODYS) -> bytes | None:
+        """The latest answer with this plan in the asker's view or everybody's that rests on no more memory
+        than a limit allows, of whatever revision: evidence may have changed while the settings, and with
+        them the id, stayed."""
         allowed = MODES[MODES.index(limit) :]
-        return next(filter(None, (self._with_name(f"{plan_id}@{mode}") for mode in allowed)), None)
+        names = [(f"{plan_id}@{mode}", of) for of in (view, EVERYBODYS) for mode in allowed]
+        return next(filter(None, (self._with_name(*name) for name in names)), None)
 
-    def _with_name(self, name: str) -> bytes | None:
+    def _with_name(self, name: str, view: View) -> bytes | None:
         with self._lock:
-            key = self._plans.get(name)
+            key = self._plans.get(_seen(name, view))
             known = None if key is None else self._answers.get(key)
         if known is None and self._folder is not None and _PLAN_ID.fullmatch(name):
             with suppress(OSError):
-                known = (self._folder / name).read_bytes()
+                known = (self._folder / _seen(name, view)).read_bytes()
         return known
 
     def question_of(self, plan_id: str) -> str | None:
-        """The canonical text of the question that this plan answered last."""
+        """The canonical text of the question that this plan answered last, in whatever view."""
         for name in (f"{plan_id}@{mode}" for mode in MODES):
             with self._lock:
-                key = self._plans.get(name)
-            if key is not None:
-                return key[1]
+                asked = self._asked.get(name)
+            if asked is not None:
+                return asked
             if self._folder is not None and _PLAN_ID.fullmatch(name):
                 with suppress(OSError):
                     return (self._folder / f"{name}{_ASKED}").read_text()
@@ -176,3 +194,8 @@ class PlanCache:
                 found = sorted((file.stat().st_mtime, file) for file in folder.glob("plan-*"))
                 for _, file in found[: -2 * MOST_NAMES]:
                     file.unlink(missing_ok=True)
+
+
+def _seen(name: str, view: View) -> str:
+    """A plan's name in a view, fit for a file."""
+    return name if view == EVERYBODYS else f"{name}.{blake2b(repr(view).encode(), digest_size=8).hexdigest()}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +27,14 @@ from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Done, Question
 from memory_service.domain.portfolio.portfolio_plan import done_runs
 from memory_service.domain.quality.conditioning import points_of_metric
-from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, wrong_value
+from memory_service.errors import (
+    Conflict,
+    FieldError,
+    InvalidInput,
+    MemoryServiceError,
+    NotFound,
+    wrong_value,
+)
 from memory_service.schemas.predict import PredictRequest
 from memory_service.schemas.recommend import plan_request
 from memory_service.schemas.validation_errors import checked
@@ -103,7 +111,8 @@ def evaluate_request(database: Database, question: Question) -> EvaluatedRequest
 
 def _evaluated(database: Database, question: Question, parts: frozenset[str]) -> tuple[Weighed | None, bytes]:
     knowledge = knowledge_of(database)
-    key = _key(question, parts, asker_view(database))
+    view = asker_view(database)
+    key = _key(question, parts, view)
     memory = read_request_text(database, question)
     open_answer = unplanned(knowledge, question, memory) or without_hardware(knowledge, question)
     cache = database.caches.of(PlanCache)
@@ -140,7 +149,7 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
         _mark_scripted(answer)
         body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
         plan_id = _of_run(answer["plan_id"], question.run) if question.run else answer["plan_id"]
-        cache.store(knowledge.revision, key, body, plan_id, question.mode)
+        cache.store(knowledge.revision, key, body, plan_id, question.mode, view)
     return (knowledge, memory, case, candidate_sets), body
 
 
@@ -201,8 +210,13 @@ def _key(question: Question, parts: frozenset[str], view: str | None) -> str:
 
 def cached_plan(database: Database, plan_id: str, limit: Mode = "open") -> dict[str, Any] | None:
     """The answer of that id, where this process gave it not long ago. Plans are not stored: they can be asked
-    for again."""
-    body = database.caches.of(PlanCache).with_plan(plan_id, limit)
+    for again, and are where they were given to askers with other reports only."""
+    cache = database.caches.of(PlanCache)
+    body = cache.with_plan(plan_id, limit, asker_view(database))
+    if body is None and (asked := question_of(database, plan_id)) is not None:
+        with suppress(MemoryServiceError):
+            recommend(database, asked.within(limit))
+        body = cache.with_plan(plan_id, limit, asker_view(database))
     return None if body is None else orjson.loads(body)
 
 

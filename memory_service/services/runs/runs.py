@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from memory_service.domain.common.quoted_text import named, quoted
 from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.prediction.trust import reporter_of
 from memory_service.domain.runs.learned_figures import learned_figures
@@ -43,6 +44,8 @@ from memory_service.store.engine import is_readable
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
 
+LONGEST_NAME = 200
+"""Characters of a name of an imported run that its note says."""
 LONGEST_KEPT = 4_000
 """Characters of a description that is kept with a run."""
 
@@ -168,8 +171,8 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
 def _learned(database: Database, run: Run, found: Sequence[dict[str, Any]]) -> list[str]:
     """What the run changed, by what is predicted now, or why nothing; nothing of one that still runs."""
     if run.exclusion is not None:
-        who, why = (run.exclusion.get(name, "?") for name in ("who", "why"))
-        return [f"{who} excluded it: it counts nowhere. Reason: {why}"]
+        who, why = (str(run.exclusion.get(name, "?")) for name in ("who", "why"))
+        return [f"{named(who)} excluded it: it counts nowhere. Reason: {quoted(why)}"]
     if not run.finish:
         return []
     now = None
@@ -221,11 +224,12 @@ def _notes(run: Run) -> list[Sentence]:
     notes = [sentence("damaged", parts=", ".join(cut))] if cut else []
     imported = (run.given.get("host") or {}).get("imported")
     if isinstance(imported, dict) and {"tracker", "run"} <= imported.keys():
-        notes.append(sentence("imported", tracker=imported["tracker"], run=imported["run"]))
+        said = {name: named(str(imported[name])[:LONGEST_NAME]) for name in ("tracker", "run")}
+        notes.append(sentence("imported", **said))
     best = (run.finish or {}).get("best_metric")
     known = facts.get("metric_direction") or named_direction(summary)
     if known is None and best is None and (metric or scored):
-        what = f"the metric {metric!r}" if metric else "the metric that its epochs report"
+        what = f"the metric {quoted(metric)}" if metric else "the metric that its epochs report"
         notes.append(sentence("direction-unknown", metric=what))
     if run.plan_id is None or "planned" in expected:
         return notes

@@ -11,7 +11,7 @@ import contextlib
 import datetime as dt
 import threading
 import weakref
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,6 +34,7 @@ from memory_service.schemas.events import ReportedEvent, StoredEvent, as_stored,
 from memory_service.schemas.fields import utc_text
 from memory_service.schemas.runs import run_key
 from memory_service.services.database.transactions import BulkTransaction, Database
+from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.runs.observations import conclude_again
 from memory_service.services.runs.summaries import Begun, Folding, begun, note_teller, told_by_another
 from memory_service.services.runs.verdicts import or_nothing, remembered_verdict, reported_verdict
@@ -57,7 +58,7 @@ WRITTEN_WITHIN_SECONDS = 45.0
 """A commit waits for another writer of SQLite for 15 s at most, and 25 s for a PostgreSQL that hangs."""
 
 MOST_WAITING = 50_000
-"""Events that wait for their transaction: some 20 MB. More are told to come again."""
+"""Events that wait for their transaction: some 20 MB, of one key a quarter. More are told to come again."""
 
 
 async def take_events(database: Database, run_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,6 +155,7 @@ class Batch:
     ignored: list[dict[str, Any]] = field(default_factory=list)
     error: BaseException | None = None
     done: int = 0
+    asker: str | None = field(default_factory=ASKER.get)
 
     @classmethod
     def of(cls, run_id: str, reported: Sequence[ReportedEvent]) -> Batch:
@@ -264,16 +266,20 @@ class _Writer:
         self._database = weakref.ref(database)
         self._waiting: SimpleQueue[_Waiting | None] = SimpleQueue()
         self._lock = threading.Lock()
-        self._events = 0
+        self._events: Counter[str | None] = Counter()
         weakref.finalize(database, self._waiting.put, None)
         threading.Thread(target=self._run, name="events", daemon=True).start()
 
     def write(self, batch: Batch, written: asyncio.Future[None]) -> None:
-        """`written` is done when the batch is on disk or has its `error`. Unavailable where too many wait."""
+        """`written` is done when the batch is on disk or has its `error`. Unavailable where too many wait, of
+        everybody or of the key that asks: a batch of one alone is always taken."""
+        n, who = len(batch.events), batch.asker
         with self._lock:
-            if self._events + len(batch.events) > MOST_WAITING:
-                raise Unavailable("too many events wait for the database; send them again in a moment")
-            self._events += len(batch.events)
+            own = self._events[who] if who is not None else 0
+            if self._events.total() + n > MOST_WAITING or (own and own + n > MOST_WAITING // 4):
+                whose = "events of this key" if own else "events"
+                raise Unavailable(f"too many {whose} wait for the database; send them again in a moment")
+            self._events[who] += n
         self._waiting.put((batch, written))
 
     def _run(self) -> None:
@@ -304,7 +310,10 @@ class _Writer:
 
     def _wake(self, group: Sequence[_Waiting]) -> None:
         with self._lock:
-            self._events -= sum(len(batch.events) for batch, _ in group)
+            for batch, _ in group:
+                self._events[batch.asker] -= len(batch.events)
+                if not self._events[batch.asker]:
+                    del self._events[batch.asker]
         waiting: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
         for _, written in group:
             waiting.setdefault(written.get_loop(), []).append(written)

@@ -269,12 +269,23 @@ def history_of(transaction: ReadTransaction, table: str, key: str, limit: int = 
         entries = []
     if not entries:
         _existing(transaction, table, key)
-    row = rows.find(transaction.session, table, key) if entries else None
-    now = None if row is None else rows.knowledge_values(row)
-    names = ("id", "table", "row", "version", "action", "origin", "at", "who", "why", "before", "after")
+    return told(transaction, entries)
+
+
+_OF_ENTRY = ("id", "table", "row", "version", "action", "origin", "at", "who", "why", "before", "after")
+
+
+def told(transaction: ReadTransaction, entries: Sequence[History]) -> list[dict[str, Any]]:
+    """Entries as `history_of` has them; each row is read once."""
+    keys = {(entry.table, entry.row) for entry in entries}
+    found = {of: rows.find(transaction.session, *of) for of in keys}
+    now = {of: None if row is None else rows.knowledge_values(row) for of, row in found.items()}
     return [
-        on_the_wire({name: getattr(entry, name) for name in names})
-        | {"changes": difference(entry.before or {}, entry.after or {}), "can_undo": _can_undo(entry, now)}
+        on_the_wire({name: getattr(entry, name) for name in _OF_ENTRY})
+        | {
+            "changes": difference(entry.before or {}, entry.after or {}),
+            "can_undo": _can_undo(entry, now[entry.table, entry.row]),
+        }
         for entry in entries
     ]
 

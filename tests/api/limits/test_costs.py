@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
-from weakref import WeakValueDictionary
 
 import orjson
 import pytest
-from anyio import CapacityLimiter, move_on_after, run
+from anyio import create_task_group, move_on_after, run, sleep_forever
 from fastapi.testclient import TestClient
 from pydantic import ValidationError
 
 from memory_service.api import request_body
+from memory_service.api.answers import file_of
+from memory_service.api.service import FewAtOnce
 from memory_service.domain.logs.parser import Context, read_log
 from memory_service.schemas import validation_errors
 from memory_service.services.knowledge import profiling
 from memory_service.services.review import review
 from memory_service.services.runs import run_log
+from memory_service.web import site
 from tests.store.fakes import model
 from tests.telling import at
 
@@ -223,7 +226,7 @@ def begun(client: TestClient) -> str:
 
 
 def test_a_second_long_body_of_one_caller_leaves_the_place_to_others():
-    service = SimpleNamespace(long_bodies=CapacityLimiter(2), long_body_of=WeakValueDictionary())
+    service = SimpleNamespace(long_bodies=FewAtOnce(2))
 
     def of(caller: str) -> Any:
         app = SimpleNamespace(state=SimpleNamespace(service=service))
@@ -243,6 +246,84 @@ def test_a_second_long_body_of_one_caller_leaves_the_place_to_others():
         return again, other, await enter("one")
 
     assert run(main) == (False, True, True)
+
+
+def test_pieces_of_files_are_made_one_at_a_time_for_a_caller_and_two_for_all():
+    service = SimpleNamespace(files=FewAtOnce(2))
+    made: list[str] = []
+    most: dict[str, int] = {}
+
+    def pieces(caller: str) -> Iterator[bytes]:
+        for _ in range(3):
+            made.append(caller)
+            most["all"] = max(most.get("all", 0), len(made))
+            most[caller] = max(most.get(caller, 0), made.count(caller))
+            time.sleep(0.01)  # in a thread
+            made.remove(caller)
+            yield b"x"
+
+    async def read(caller: str) -> None:
+        app = SimpleNamespace(state=SimpleNamespace(service=service))
+        request: Any = SimpleNamespace(app=app, scope={"state": {"key_id": caller}})
+        file: Any = file_of(request, pieces(caller), "text/csv")
+        assert [piece async for piece in file.body_iterator] == [b"x"] * 3
+
+    async def main() -> None:
+        async with create_task_group() as tasks:
+            for caller in ("one", "one", "one", "two", "three", "four"):
+                tasks.start_soon(read, caller)
+
+    run(main)
+    assert most == {"all": 2, "one": 1, "two": 1, "three": 1, "four": 1}
+
+
+def test_a_long_form_is_read_beside_the_event_loop_too(
+    sqlite_client: TestClient, monkeypatch: pytest.MonkeyPatch
+):
+    in_loop: list[bool] = []
+    fields = site._fields
+
+    def noted(*form: Any) -> Any:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            in_loop.append(False)
+        else:
+            in_loop.append(True)
+        return fields(*form)
+
+    monkeypatch.setattr(site, "_fields", noted)
+    for text in ("leaves", "leaves " * 12_000):
+        form = {"text": f"id,quantity\nfrom-a-form,{text}\n", "step": "look"}
+        assert sqlite_client.post("/browse/import/claims", data=form).status_code == 200
+    assert in_loop == [True, False]
+
+
+def test_whoever_reads_the_answer_to_a_long_form_slowly_holds_no_turn(sqlite_client: TestClient):
+    app: Any = sqlite_client.app
+    turns = app.state.service.long_bodies.limiter
+    unread = [b"step=look&text=id,quantity%0Aslow,%0A" + b"%0A" * 30_000]
+    held: list[tuple[int, int]] = []
+    media = [(b"content-type", b"application/x-www-form-urlencoded"), (b"host", b"testserver")]
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+        "path": "/browse/import/claims", "raw_path": b"/browse/import/claims", "query_string": b"",
+        "root_path": "", "headers": media, "client": ("testclient", 1), "server": ("testserver", 80),
+        "state": {},
+    }  # fmt: skip
+
+    async def receive() -> Any:
+        if unread:
+            return {"type": "http.request", "body": unread.pop(), "more_body": False}
+        return await sleep_forever()
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            held.append((message["status"], turns.borrowed_tokens))
+
+    assert sqlite_client.portal is not None
+    sqlite_client.portal.call(app, scope, receive, send)
+    assert held == [(200, 0)]
 
 
 @pytest.mark.parametrize("path", ["/rank", "/predict", "/calibrations", "/compare"])

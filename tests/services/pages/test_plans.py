@@ -48,6 +48,7 @@ def test_a_plan_that_was_forgotten_is_known_from_its_runs(seeded_database: Datab
     cache = database.caches.of(PlanCache)
     cache._answers.clear()
     cache._plans.clear()
+    cache._asked.clear()
     assert question_of(database, plan["plan_id"]) is None
     page = plan_page(database, plan["plan_id"], NOW)
     assert page["asked"]["description"] == "Which of five plants is on a photo?"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +31,23 @@ def test_a_request_that_began_before_a_run_ended_costs_no_plan_of_before():
     assert plans.get(8, "other") == b"eight"
     assert plans.get(7, "one") == b"seven", "the slower request, with the revision that it read"
     assert plans.with_plan("plan-7") == b"seven"
+
+
+def test_a_plan_is_found_in_the_view_it_was_made_in_and_in_everybodys(tmp_path: Path):
+    plans, other = PlanCache(), PlanCache()
+    plans.share(tmp_path)
+    other.share(tmp_path)  # another process of the same address
+    plans.store(7, "of one", b"of one", "plan-7", view="key one")
+    plans.store(7, "whole", b"all that was told", "plan-8", view=None)
+    for cache in (plans, other):
+        assert cache.with_plan("plan-7", view="key one") == b"of one"
+        assert cache.with_plan("plan-7", view="key two") is cache.with_plan("plan-7") is None
+        assert cache.with_plan("plan-8") is cache.with_plan("plan-8", view="None") is None
+        assert cache.question_of("plan-7") == "of one", "the question is the same to all"
+    plans.store(7, "of everybody", b"of everybody", "plan-7")
+    for cache in (plans, other):
+        assert cache.with_plan("plan-7", view="key one") == b"of one"
+        assert cache.with_plan("plan-7", view="key two") == b"of everybody"
 
 
 class Planner:

@@ -16,6 +16,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.knowledge.outcomes import outcomes_and_results
 from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.planning.recommend import cached_plan, recommend
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs.observations import conclude
 from memory_service.services.runs.outcome_evidence import remember_missing
@@ -173,7 +174,7 @@ class TestExcluding:
         assert knowledge_runs(shared, run["id"]) == []
         assert (gone["excluded"], gone["exclusion"]["who"]) == ("by_person", "anna")
         assert gone["exclusion"]["why"] == "it leaks the target"
-        assert gone["learned"] == ["anna excluded it: it counts nowhere. Reason: it leaks the target"]
+        assert gone["learned"] == ['anna excluded it: it counts nowhere. Reason: "it leaks the target"']
         assert mark_run(shared, run["id"], "again", excluded=True)["exclusion"] == gone["exclusion"]
         remember_missing(shared)
         conclude(shared, run["id"])
@@ -260,6 +261,31 @@ def test_what_one_key_tells_moves_the_questions_of_others_little_until_a_second_
     agreed = seen(shared, gpu)
     assert agreed["step_seconds"]["grade"] == "measured"
     assert speed(agreed) == pytest.approx(speed(before) * factor, rel=0.25)
+
+
+def test_a_plan_s_id_shows_each_asker_figures_of_their_own_view(shared: Database) -> None:
+    question = {"task": "image", "gpu": "v100", "model": "resnet50", "image_size": "224", "n_train": "20000"}
+    own_question = question | {"minutes": "77"}
+    with asking("victim"):
+        before = recommend(shared, question)
+    step = speed(seen(shared, "v100", "liar"))
+    for _ in range(4):
+        reported(shared, "liar", step * 1.01, gpu="v100")
+    with asking("liar"):
+        poisoned, asked_by_it_alone = recommend(shared, question), recommend(shared, own_question)
+        assert cached_plan(shared, before["plan_id"]) == poisoned
+    assert poisoned["plan_id"] == before["plan_id"], "the settings are the same"
+    assert poisoned["expected"] != before["expected"]
+    for key in ("victim", "another"):
+        with asking(key):
+            plan = cached_plan(shared, before["plan_id"])
+            assert plan is not None
+            assert plan["expected"] == before["expected"]
+    with asking("victim"):
+        plan = cached_plan(shared, asked_by_it_alone["plan_id"])
+        assert plan is not None
+        assert plan["expected"] == recommend(shared, own_question)["expected"]
+        assert plan["expected"] != asked_by_it_alone["expected"]
 
 
 def test_memory_that_ran_out_for_one_key_bounds_nobody_else_s_batch(shared: Database) -> None:
