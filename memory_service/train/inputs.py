@@ -42,20 +42,26 @@ def read_files(train: pd.DataFrame, test, sample) -> Data:
 
 
 def read_masks(train: pd.DataFrame, test, sample) -> Data:
-    """The data of masks: `targets` are their paths, empty where an image has none, so no object is on it.
-    Folds have their shares of the files' sizes: those of empty masks are small."""
+    """The data of masks: `targets` are their paths, or run lengths where no folder train_masks is there but
+    the column of the sample; empty where an image has none, so no object is on it. Folds have their shares
+    of the masks' sizes: those of empty ones are small."""
     if sample is not None and len(sample.columns) != 2:
         raise ValueError(f"{list(sample.columns)} are not an id and run lengths: change read_data")
     train = train.drop_duplicates(train.columns[0])
     ids, test_ids = train.iloc[:, 0], (sample if test is None else test).iloc[:, 0].tolist()
-    images, found = find_files("train", ids), find_files("train_masks", ids)
-    masks = [str(path) if path.exists() else "" for path in found]
+    images = find_files("train", ids)
+    column = "" if sample is None else sample.columns[1]
+    if column in train.columns and not (plan.DATA_DIR / "train_masks").is_dir():
+        masks = train[column].fillna("").astype(str).str.strip().tolist()
+        sizes = [sum(map(int, mask.split()[1::2])) for mask in masks]
+    else:
+        masks = [str(path) if path.exists() else "" for path in find_files("train_masks", ids)]
+        sizes = [os.path.getsize(path) if path else 0 for path in masks]
     if not any(masks):
         raise FileNotFoundError("no file of train_masks is named as an id of train.csv: change read_data")
     if "" in masks:
-        told = f"{masks.count('')} of {len(masks)} images have no file in train_masks"
+        told = f"{masks.count('')} of {len(masks)} images have no mask"
         print(f"WARNING: {told}: they count as without an object", flush=True)
-    sizes = [os.path.getsize(path) if path else 0 for path in masks]
     return table_data(
         train,
         test,

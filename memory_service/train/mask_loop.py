@@ -23,7 +23,7 @@ from memory_service.train.budget import plan, prediction_deadline, state, usual_
 from memory_service.train.ddp import gathered
 from memory_service.train.folds import latest_checkpoints, why_left_out
 from memory_service.train.media_files import read_image, read_mask
-from memory_service.train.reading import WARNED, Data, warn_unreadable
+from memory_service.train.reading import RUNS, WARNED, Data, warn_unreadable
 from memory_service.train.torch_loop import (
     Samples,
     autocast,
@@ -201,7 +201,10 @@ def write_held_out(fold: int, data: Data, rows: np.ndarray, run) -> None:
     for row, text in zip(rows, encoded, strict=True):
         with suppress(OSError, ValueError, SyntaxError):  # a mask that cannot be read
             if text is not None:
-                found[data.ids[row]] = [run_lengths(np.asarray(plan.read_mask(data.targets[row])) > 0), text]
+                true = data.targets[row]
+                if not RUNS.fullmatch(true):
+                    true = run_lengths(np.asarray(plan.read_mask(true)) > 0)
+                found[data.ids[row]] = [true, text]
     add_out_of_fold(data, found)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from memory_service.train.folds import split
 from memory_service.train.networks import Augmentation, multiplications, speed, train
 from memory_service.train.pictures import picture
 from memory_service.train.problem import Clock
-from memory_service.train.reading import Data
+from memory_service.train.reading import Data, drawn_runs
 from memory_service.train.writing import add_out_of_fold, run_lengths, write_submission
 
 if TYPE_CHECKING:
@@ -50,16 +49,13 @@ def read_mask(given: str, size: tuple[int, int]) -> Any:
     """The mask of a picture of `size`, (width, height): of a file, of run lengths, or empty."""
     from PIL import Image
 
-    flat = np.zeros(size[0] * size[1], np.uint8)
-    if re.fullmatch(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*", given.strip()):
-        numbers = np.array(given.split(), int)
-        for start, length in zip(numbers[::2], numbers[1::2], strict=True):
-            flat[start - 1 : start - 1 + length] = 255
-    elif given.strip():
+    if (drawn := drawn_runs(given, size)) is not None:
+        return Image.fromarray(drawn)
+    if given.strip():
         with Image.open(given) as file:
             values = np.asarray(file.convert("L") if file.mode not in ("L", "P", "I;16", "I", "1") else file)
         return Image.fromarray(np.uint8(255 * (values > 0.5 * values.max())))
-    return Image.fromarray(flat.reshape(size).T.copy())
+    return Image.new("L", size)
 
 
 def dice(truth: Any, mask: Any) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from memory_service.train.budget import plan
+from memory_service.train.reading import drawn_runs
 
 try:
     import soundfile  # type: ignore[import-not-found]  # reads flac, ogg and mp3, too
@@ -51,11 +52,13 @@ def read_image(path: Path, partial: bool = False, side: int = 0, upright: bool =
 
 
 def read_mask(path: str, size: tuple[int, int] = (1, 1)) -> Any:
-    """255 where the object is, else 0 (of a JPEG up to 127); of the size given where there is no file."""
+    """255 where the object is, else 0 (of a JPEG up to 127); run lengths or no file are of the size given."""
     from PIL import Image
 
     if not path:
         return Image.new("L", size)
+    if (drawn := drawn_runs(path, size)) is not None:
+        return Image.fromarray(drawn)
     with Image.open(path) as image:
         levels = np.asarray(image if len(image.getbands()) == 1 else image.convert("L"))
         most = 127 if image.format == "JPEG" else 0

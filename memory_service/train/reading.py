@@ -57,6 +57,7 @@ class Data:
 
 MISSING = ["", "#N/A", "<NA>", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan"]  # not None
 
+RUNS = re.compile(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*")  # of a mask
 ROW_WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
 
 WARNED: set[Path | str] = set()
@@ -127,14 +128,17 @@ def read_table(name: str) -> pd.DataFrame | None:
 def sampled_table(
     path: Path, settings: Mapping[str, Any], most: int, at_once: int = 1_000_000
 ) -> pd.DataFrame:
-    """About so many rows of a long table: the latest by its first column of dates where SPLIT is time, else
-    drawn at random; read in parts."""
+    """About so many rows of a long table: the latest by its first column of dates where SPLIT is time, whole
+    groups where it is group, else drawn at random; read in parts, without malformed lines."""
+    settings = {**settings, "on_bad_lines": "skip"}
     head = pd.read_csv(path, nrows=1000, **settings)
+    if not len(head):
+        return head
+    group = plan.GROUP_BY if plan.SPLIT == "group" and plan.GROUP_BY in head.columns else None
     dates = [name for name in head.columns if is_dates(head[name])] if plan.SPLIT == "time" else []
     rows, some = 0, list[pd.Series]()
-    for part in pd.read_csv(
-        path, chunksize=at_once, usecols=[dates[0] if dates else head.columns[0]], dtype=str
-    ):
+    first = {"usecols": [dates[0] if dates else head.columns[0]], "dtype": str, "on_bad_lines": "skip"}
+    for part in pd.read_csv(path, chunksize=at_once, **first):
         rows += len(part)
         some.append(part.iloc[::100, 0] if dates else part.iloc[:0, 0])
     share = min(1.0, most / max(rows, 1))
@@ -145,12 +149,27 @@ def sampled_table(
             codes, moments = pd.factorize(part[dates[0]])
             days = as_days(pd.Series(moments)).to_numpy()
             parts.append(part[np.where(codes < 0, -np.inf, days[codes]) >= since])
+        elif group:
+            drawn = pd.util.hash_array(part[group].astype(str).to_numpy(object)) % 10_000
+            parts.append(part[drawn < 10_000 * share])
         else:
             parts.append(part.sample(round(share * len(part)), random_state=plan.SEED))
     table = pd.concat(parts).sort_index().reset_index(drop=True)
     if share < 1:
         print(f"NOTE: {len(table)} of {rows} rows of {path.name} are read", flush=True)
     return table
+
+
+def drawn_runs(given: str, size: tuple[int, int]) -> np.ndarray | None:
+    """(height, width) of 0 and 255, of run lengths such as "32 33 96 33": from where, down the columns, and
+    how many; None where it is no such text."""
+    if not RUNS.fullmatch(given.strip()):
+        return None
+    flat = np.zeros(size[0] * size[1], np.uint8)
+    numbers = [int(each) for each in given.split()]
+    for start, length in zip(numbers[::2], numbers[1::2], strict=True):
+        flat[start - 1 : start - 1 + length] = 255
+    return flat.reshape(size).T.copy()
 
 
 def as_numbers(column: pd.Series) -> pd.Series:

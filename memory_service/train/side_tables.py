@@ -22,6 +22,7 @@ FEW_VALUES = 12  # of a category, of which each has its share
 RANGES = ("min", "max", "std", "last")
 MOST_KEYS = 2  # by each of which the rows of a table are summarised
 CALENDAR = ("year", "month", "day", "hour")  # columns of a table that tell a moment together
+FEW_NAMES = 3  # yes and no name no rows of another table
 ONCE = 0.995  # of the rows, whose keys are different: an hour comes twice when clocks are set back
 NAMED = 0.8  # of the rows, whose names a column of another name must have
 LEAST_MATCHED = 0.3  # of the rows, that have a row in the table
@@ -121,7 +122,8 @@ def columns_by_key(
         roles = named_otherwise(train, test, table)
         for mine, own in roles:
             asked = pd.concat([train[own], test[own]], ignore_index=True)
-            part = table.drop(columns=mine).set_index(table[mine].astype(str)).reindex(asked.astype(str))
+            there = table[table[mine].notna()]
+            part = there.drop(columns=mine).set_index(there[mine].astype(str)).reindex(asked.astype(str))
             parts.append(part.add_prefix(f"{name} of {own}: ").reset_index(drop=True))
         found = [(True, [own], asked, asked) for _, own in roles]
     joined = pd.concat(parts, axis=1) if parts else pd.DataFrame()
@@ -172,14 +174,16 @@ def is_clock(column: pd.Series, name: str) -> bool:
 def named_otherwise(train: pd.DataFrame, test: pd.DataFrame, table: pd.DataFrame) -> list[tuple[str, str]]:
     """Columns of names that a column of another name has once each: airports.csv by its code, for origin and
     for destination."""
-    names = [name for name in table.columns if table[name].is_unique and is_names(table[name])]
+    named = table.iloc[:, :MOST_COLUMNS]
+    names = [name for name in named if named[name].dropna().is_unique and is_names(named[name])]
+    known = {name: set(named[name].dropna().astype(str)) for name in names}
     own = [name for name in train.columns[1:] if name in test.columns and is_names(train[name])]
     matched: list[tuple[str, str]] = []
     for name in own:
-        asked = pd.concat([train[name], test[name]]).dropna().astype(str)
-        shares = {mine: asked.isin(set(table[mine].astype(str))).mean() for mine in names}
+        asked = pd.concat([train[name], test[name]]).dropna().astype(str).value_counts(normalize=True)
+        shares = {mine: float(asked[[each in known[mine] for each in asked.index]].sum()) for mine in names}
         best = max(shares, key=lambda mine: shares[mine], default=None)
-        if best is not None and shares[best] >= NAMED and asked.nunique() > 1:
+        if best is not None and shares[best] >= NAMED and len(asked) >= FEW_NAMES:
             matched.append((best, name))
     return matched[:MOST_KEYS]
 

@@ -45,7 +45,7 @@ def test_an_image_without_a_mask_is_learned_from_as_empty(
 ) -> None:
     script = opened("image-segmentation", lambda folder: (folder / "train_masks" / "0003.png").unlink())
     data = script.read_data()
-    assert f"1 of {len(data.ids)} images have no file in train_masks" in capsys.readouterr().out
+    assert f"1 of {len(data.ids)} images have no mask" in capsys.readouterr().out
     for train in (True, False):
         (_, mask), row, readable = script.Masks(data.inputs, [3], data.targets, train)[0]
         assert (row, readable, mask.shape, float(mask.sum())) == (3, 1.0, (1, 32, 32), 0.0)

@@ -6,9 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from PIL import Image
 
+from memory_service.train.budget import plan
+from memory_service.train.inputs import read_masks
 from memory_service.train.look import describe
+from memory_service.train.media_files import read_mask
 
 
 def written(folder: Path, **tables: pd.DataFrame) -> Path:
@@ -47,3 +51,19 @@ def test_titles_that_are_numbers_are_no_dates_beyond_the_calendar(tmp_path: Path
         written(tmp_path, train=train, test=train.drop(columns="liked").assign(id=range(200, 320)))
     )
     assert found["n_classes"] == 2
+
+
+def test_masks_in_run_lengths_are_read_down_the_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "DATA_DIR", tmp_path, raising=False)
+    for part in ("train", "test"):
+        (tmp_path / part).mkdir()
+        for number in range(3):
+            Image.new("L", (4, 3), number).save(tmp_path / part / f"{part}{number}.png")
+    train = pd.DataFrame({"id": [f"train{number}" for number in range(3)], "sea": ["2 2 7 1", "", "1 12"]})
+    test = pd.DataFrame({"id": [f"test{number}" for number in range(3)]})
+    data = read_masks(train, test, test.assign(sea="1 1"))
+    found = [np.asarray(read_mask(mask, (4, 3))) // 255 for mask in data.targets]
+    assert found[0].tolist() == [[0, 0, 1, 0], [1, 0, 0, 0], [1, 0, 0, 0]]
+    assert [mask.sum() for mask in found] == [3, 0, 12]

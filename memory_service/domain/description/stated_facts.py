@@ -378,12 +378,13 @@ def sizes_of_search(text: str) -> Stated:
 
 _HOURS = {"hour": 1, "day": 24, "week": 168, "month": 730.5, "quarter": 2191.5, "year": 8766}
 _SPAN = re.compile(
-    r"(?<![\w.,-])(?<!next )(?<!following )(?<!coming )(?<!last )(?<!every )"
+    r"(?:\b(?:of|over|for|from|covers?|past|spans?|during|in|has|have) (?:about |all |the )?|, ?|^)"
     rf"(?P<number>\d[\d,]{{0,8}}|{NUMBER_WORD})[ -](?:consecutive |full |whole )?"
     rf"(?P<unit>{'|'.join(_HOURS)})s?\b"
-    r"(?! (?:ahead|later|after|out|in advance|horizon))",
+    r"(?! (?:ahead|later|after|out|in advance|horizon|to \w))",
     re.IGNORECASE,
 )
+_MINUTES = re.compile(r"\b(\d{1,3})[ -]?min(?:ute)?s?\b(?! (?:ahead|later|budget))", re.IGNORECASE)
 _OFTEN = re.compile(r"\b(hour|dai|week|month|quarter|year)ly\b", re.IGNORECASE)
 
 
@@ -399,10 +400,16 @@ def rows_of_series(text: str) -> Stated:
     often = _OFTEN.search(text)
     span, hours = max(spans, key=lambda each: _counted(each[0]["number"]) * each[1])
     step = _HOURS[often[1].lower().replace("dai", "day")] if often else hours
+    if minutes := _MINUTES.search(text):
+        step = max(int(minutes[1]), 1) / 60
     of = max(counted, key=lambda q: q.value)
     moments = _counted(span["number"]) * hours / step
     rows = round(of.value * moments)
-    return {"n_train": (rows, f"{of.words} x {span[0]}")} if moments >= 2 and rows <= _MOST_SAMPLES else {}
+    return (
+        {"n_train": (rows, f"{of.words} x {span['number']} {span['unit']}s")}
+        if moments >= 2 and rows <= _MOST_SAMPLES
+        else {}
+    )
 
 
 def _counted(number: str) -> float:

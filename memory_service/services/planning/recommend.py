@@ -156,7 +156,13 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
 def _sampled(case: PlanningProblem, refusal: Refusal) -> PlanningProblem | None:
     """The problem with as many rows of a table, or of series, as the refusal says would fit."""
     fewer = [each.set["n_train"] for each in refusal.closest if each.set.keys() == {"n_train"}]
-    if not fewer or case.question.pinned or not case.task.startswith(("tabular", "time-series")):
+    read = 60 * case.question.minutes * READ_SHARE * ROWS_READ
+    if (
+        not fewer
+        or case.n_train > read
+        or case.question.pinned
+        or not case.task.startswith(("tabular", "time-series"))
+    ):
         return None
     which = "the latest" if case.by_time else "drawn at random"
     names = {
@@ -168,6 +174,9 @@ def _sampled(case: PlanningProblem, refusal: Refusal) -> PlanningProblem | None:
     warning = sentence("rows-sampled", **names, which=which)
     return replace(case, n_train=fewer[0], sampled=True, warnings=(*case.warnings, warning))
 
+
+ROWS_READ, READ_SHARE = 300_000, 0.2
+"""Rows of a CSV a second, about ten columns on one core; the share of the minutes that reading may take."""
 
 FEWER = (5_000, 1_000)
 """Training samples that are assumed, one after the other, where nobody says how many there are and nothing

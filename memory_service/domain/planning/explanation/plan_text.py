@@ -231,7 +231,7 @@ def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:
         "method": f"{answer.get('method')}{rank}",
         "gradient_checkpointing": "gradient checkpointing" if answer["gradient_checkpointing"] else "",
         "texts_per_row": f"{answer.get('texts_per_row') or 0:.1f} texts packed a row",
-        "n_gpus": f"{n_gpus} cards over {answer['interconnect']}" if n_gpus > 1 else "",
+        "n_gpus": f"{n_gpus} cards over {answer.get('interconnect', 'pcie')}" if n_gpus > 1 else "",
         "sharding": "weights spread over them (FSDP)",
         "folds": f"folds={answer['folds']}",
         "seeds": f"seeds={answer['seeds']}" if answer["seeds"] > 1 else "",
