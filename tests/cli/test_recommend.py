@@ -73,7 +73,7 @@ def test_a_whole_plan_shows_stages_runs_reasons_and_recipe_too(url: str) -> None
         "- run 1, ",
         "because",
         "out of memory",
-        "similar competitions were won",
+        "similar ones were won",
     ):
         assert word in shown
 
@@ -186,4 +186,4 @@ def test_a_terminal_is_asked_for_an_open_task_and_plans_the_answer(url: str) -> 
 
 def test_a_script_to_compare_that_is_not_there_is_named(tmp_path: Path) -> None:
     told = ask("compare", str(tmp_path / "none.py"), code=2).stderr
-    assert "none.py" in "".join(told.split())
+    assert "none.py" in "".join(told.replace("│", " ").split())  # a long path is folded within a frame

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from memory_service.services.database.transactions import Database
 from memory_service.services.review.review import review_script
 
@@ -161,3 +163,25 @@ with Meter():
 
     assert "memory-read-between-steps" not in found("max_memory_allocated")
     assert "memory-read-between-steps" in found("memory_allocated")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        (
+            "import pandas as pd\ntrain = pd.get_dummies(pd.read_csv('train.csv'))\n"
+            "test = pd.get_dummies(pd.read_csv('test.csv'))\ntest = test[train.columns]"
+        ),
+        "import numpy as np\nmask = np.zeros(4, dtype=np.bool)",
+        (
+            "from sklearn.ensemble import RandomForestClassifier\n"
+            "from sklearn.metrics import accuracy_score\n"
+            "m = RandomForestClassifier()\nm.fit(x_train, y_train)\nprint(m.score(x_train, y_train))\n"
+            "print(accuracy_score(y_test, m.predict(x_test)))"
+        ),
+        "from sklearn.mixture import GaussianMixture\nm = GaussianMixture(3)\nm.fit(x)\nprint(m.score(x))",
+    ],
+)
+def test_aligned_columns_and_judged_rows_are_no_fault(script: str) -> None:
+    said = {finding["rule"] for finding in review_script(None, {"script": script})["findings"]}
+    assert not said & {"labels-reencoded", "wrong-parameter", "judged-on-training-rows"}

@@ -308,7 +308,6 @@ net.fit(pictures.flow(x, y), epochs=30, callbacks=[keras.callbacks.EarlyStopping
             "from fastai.vision import *\nd = ImageDataBunch.from_folder(p)",
             "ImageDataBunch.from_folder is gone",
         ),
-        ("import xgboost as xgb\nxgb.train({'objective': 'reg:linear'}, d)", "knows no 'reg:linear'"),
         ("from trl import SFTTrainer\nt = SFTTrainer(m, max_seq_length=512)", "takes no max_seq_length"),
     ],
 )

@@ -61,7 +61,7 @@ def split_setting(answer: Mapping[str, Any]) -> tuple[str, str | None]:
     recipe = answer.get("recipe")
     if recipe:
         by = recipe["validation"]["by"]
-        return recipe["validation"]["split"], by and by[:_LONGEST_COLUMN]
+        return recipe["validation"]["split"], by and one_line(by)[:_LONGEST_COLUMN]
     return usual_split(answer["task"]), None
 
 

@@ -79,6 +79,13 @@ def _fitted_alone(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
         return
     judged = [call for call in script.called("score", "evaluate") if call.args and receiver(call) is not None]
     judged = [call for call in judged if _alike(receiver(call), model)]
+    predicted = [call for call in script.called("predict", "predict_proba") if _alike(receiver(call), model)]
+    if (
+        len(fit.args) < 2
+        or "oob_score" in script.text
+        or any(call.args and not _alike(call.args[0], fit.args[0]) for call in predicted)
+    ):
+        return
     if judged and all(_alike(call.args[0], fit.args[0]) for call in judged):
         yield finding("judged-on-training-rows", judged[0], "alone", rows=ast.unparse(fit.args[0]))
 

@@ -60,7 +60,13 @@ def _off_card(facts: Facts, loops: Sequence[Loop]) -> Iterator[Finding]:
     if facts.modality in ("tabular", "time-series") or facts.script.called("TensorDataset"):
         return
     own = [loop.batch for loop in loops if loop.batch is not None and facts.script.runs(loop.batch)]
-    if own and facts.context.card != "cpu" and not facts.training.on_card and "cpu" not in facts.script.text:
+    if (
+        own
+        and facts.context.card != "cpu"
+        and not facts.training.on_card
+        and "cpu" not in facts.script.text
+        and not facts.script.uses("deepspeed")
+    ):
         yield finding("not-on-gpu", own[0])
 
 

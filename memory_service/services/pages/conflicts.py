@@ -98,9 +98,7 @@ def kind_of(item: Mapping[str, Any]) -> str:
 
 def row_of(item: Mapping[str, Any]) -> Item:
     """The row with its kind, and its sides in a word each."""
-    sides = [
-        f"{side['grade']} {_range(side)}{' (set aside)' * ('set_aside' in side)}" for side in item["sides"]
-    ]
+    sides = [f"{side['grade']} {_range(side)}" for side in item["sides"]]
     return {**item, "kind": kind_of(item), "said": "; ".join(sides)}
 
 

@@ -7,6 +7,7 @@ joined by task and library. What all scripts share are the modules of `memory_se
 import re
 import textwrap
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -123,11 +124,17 @@ def blend_script(plan: Mapping[str, Any]) -> str:
     return standalone(_rendered("blend_head", words), texts, shared, ending)
 
 
+_SCHEDULE = ("folds", "seeds", "epochs", "early_stopping_patience")
+
+
 def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     """What the parts are told."""
     model = plan["model"]
     words = {**kind.words, "plan": plan, **judged_by(plan, kind)}
     view = plan_view(plan)
+    if kind.words["frames"]:  # members fit as often as the minutes allow
+        settings = tuple(each for each in view.settings if each.name not in _SCHEDULE)
+        view = replace(view, settings=settings)
     undone = ["What this script leaves to you:", *view.undone] if view.undone else []
     won = [f"{view.won}:", *view.recipe, *undone]
     words |= _shares(plan) | {

@@ -206,8 +206,8 @@ _MOST_OF_CHANGES = 120
 _COPIED = (
     "plan_id", "model", "image_size", "seq_len", "n_features", "batch_size", "grad_accumulation", "precision",
     "channels_last", "compile", "method", "lora_rank", "gradient_checkpointing", "texts_per_row", "n_gpus",
-    "sharding", "folds", "seeds", "epochs", "early_stopping_patience", "tree_device", "optimizer",
-    "learning_rate", "warmup_epochs", "data_loader", "split", "group_by", "metric",
+    "sharding", "folds", "seeds", "epochs", "early_stopping_patience", "tree_device", "sample_rows",
+    "optimizer", "learning_rate", "warmup_epochs", "data_loader", "split", "group_by", "metric",
 )  # fmt: skip
 
 

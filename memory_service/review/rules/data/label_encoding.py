@@ -48,7 +48,9 @@ def _recoded(facts: Facts) -> Iterator[Finding]:
     """The first place that numbers rows of prediction after those of training."""
     if facts.script.called(*_SHARED_CODES):
         return
-    aligned = bool(facts.script.called("reindex", "align"))
+    aligned = bool(
+        facts.script.called("reindex", "align", "Categorical") or _RE.aligned.search(facts.script.text)
+    )
     certain = [coding for coding in facts.walk.codings if coding.unconditional and coding.rows]
     certain = [c for c in certain if c.columns is not None or not _chooses(c.place)]
     kinds = grouped((c.what, c) for c in certain if not (c.what == "get_dummies" and aligned))

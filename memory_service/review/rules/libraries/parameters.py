@@ -147,7 +147,12 @@ def _not_cut(facts: Facts, function: ast.AST) -> Iterator[Finding]:
             is_call(one, "from_pretrained") and "Tokenizer" in ast.unparse(one.func) for one in makers
         )
         cut = keyword_names(call) & {"truncation", "max_length"} or facts.values.open_ended(call)
-        if pretrained and not cut and "transformers" in facts.training.kinds:
+        if (
+            pretrained
+            and not cut
+            and "transformers" in facts.training.kinds
+            and not _RE.cut.search(facts.script.text)
+        ):
             yield wrong(call, "not-cut")
 
 
@@ -186,7 +191,12 @@ def _learning_rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         and not facts.values.open_ended(call)
     )
     whole = default and name.startswith("Adam") and facts.script.called("from_pretrained")
-    if whole and of_torch and largest_tuning_rate(facts.script) == ENCODER_RATE:
+    if (
+        whole
+        and of_torch
+        and not facts.script.called("OneCycleLR", "CyclicLR")
+        and largest_tuning_rate(facts.script) == ENCODER_RATE
+    ):
         yield wrong(call, "usual-rate", name=name)
     if rate is None or name not in LARGEST_RATE or not of_torch:
         return
@@ -414,7 +424,7 @@ def _values(facts: Facts, library: str, params: dict[str, ast.AST]) -> Iterator[
     values = facts.values
     if values.text(params.get("tree_method")) == "gpu_hist":
         yield wrong(params["tree_method"], "gpu-hist")
-    objectives = {"catboost": ("loss_function", "objective"), "xgboost": ("objective",)}.get(library, ())
+    objectives = ("loss_function", "objective") if library == "catboost" else ()
     for key in ("metric", "eval_metric", *objectives):
         found = values.one(params.get(key))
         for name in found if isinstance(found, list) else [found]:
