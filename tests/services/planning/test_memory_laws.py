@@ -77,7 +77,7 @@ def test_a_recognised_old_competition_is_planned_with_the_models_of_today(seeded
     assert "resnet" not in with_memory["model"]
     reason = next(line for line in with_memory["rationale"] if line.startswith("Memory "))
     assert re.search(
-        r"expected \d+\.\d (higher|lower) by its quality alone.*\d+% \([+-]\d\.\d points\)", reason
+        r"expected \d+\.\d (higher|lower) by its quality alone.*\d+ % \([+-]\d\.\d points\)", reason
     )
     assert not [line for line in without["rationale"] if "winners of the last" in line]
 
