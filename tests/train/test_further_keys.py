@@ -15,7 +15,7 @@ from memory_service.train.budget import plan, state
 @pytest.fixture
 def rides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[pd.DataFrame, pd.DataFrame]:
     monkeypatch.setattr(plan, "DATA_DIR", tmp_path, raising=False)
-    monkeypatch.setattr(state, "minutes", 60.0)
+    monkeypatch.setattr(state, "minutes", 1e6)  # since the process began
     rng = np.random.default_rng(0)
     quays = [f"Q{number:02d}" for number in range(30)]
     days = pd.date_range("2021-01-01", periods=90)

@@ -458,7 +458,7 @@ def _is_told(quantity: Quantity, text: str) -> bool:
 
 
 _THERE_ARE = re.compile(r"\b(?:there are|over the|all|these|of the) $", re.IGNORECASE)
-_ITEM = r"[\w'’-]+(?: (?!or\b|and\b|is\b|are\b|was\b)[\w'’-]+){0,2}"
+_ITEM = r"[\w'’-]{1,40}(?: (?!or\b|and\b|is\b|are\b|was\b)[\w'’-]{1,40}){0,2}"
 _LISTED = re.compile(
     r"(?:[:(]|\b(?:as|either|between|into|marked|labelled|(?:pixel|voxel|token)s? (?:is|are))) ?"
     rf"(?P<list>{_ITEM}(?:, {_ITEM}){{0,11}},? or {_ITEM})(?=[ .,;:()?]|$)",

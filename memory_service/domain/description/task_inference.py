@@ -8,7 +8,7 @@ What goes in and what kind of answer comes out are scored separately, from weigh
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -110,7 +110,7 @@ OUTSIDE: Mapping[str, str] = {
 }
 """Kinds that no plan is made for -> what they are."""
 
-VISUAL_QUESTIONS = "visual-question-answering"
+VISUAL_QUESTIONS, AUDIO_VALUES = "visual-question-answering", "audio-regression"
 _OF_PICTURES_TOO = (
     "question-answering", "image-captioning", "seq2seq", "image-classification", "multimodal",
 )  # fmt: skip
@@ -216,11 +216,9 @@ def facts_and_tasks(
     if ranked[0] == "audio-classification" and metric is not None and stated.metric_sure:
         words = stated.metric_words or ""
         if measure_of(words, "values") and not measure_of(words, "labels"):  # how high, how old, how long
-            ranked = [ranked[0].replace("classification", "regression"), *ranked]
-            tasks[ranked[0]] = tasks[ranked[1]]
-    if ranked[0] in _OF_PICTURES_TOO and ASKS_OF_PICTURES.search(text):
-        ranked = [VISUAL_QUESTIONS, *ranked]
-        tasks[VISUAL_QUESTIONS] = tasks[ranked[1]]
+            ranked = _instead(AUDIO_VALUES, ("audio-classification",), tasks)
+    if ranked[0] in (VISUAL_QUESTIONS, *_OF_PICTURES_TOO) and ASKS_OF_PICTURES.search(text):
+        ranked = _instead(VISUAL_QUESTIONS, _OF_PICTURES_TOO, tasks)
     best = max((pair for pair in TASK_OF if TASK_OF[pair] == ranked[0]), key=_energy(axes).__getitem__)
     if modality_of(ranked[0]) in ("text", "multimodal") or writes_text(ranked[0]):
         said |= language_in(text) | (subtask_in(text) if modality_of(ranked[0]) == "text" else {})
@@ -248,6 +246,12 @@ def facts_and_tasks(
         words={**stated.words, **({"task": ", ".join(evidence[:3])} if evidence else {})},
     )
     return _with(facts, said), tasks
+
+
+def _instead(task: str, others: Sequence[str], tasks: dict[str, float]) -> list[str]:
+    """The ranking where what speaks for one of the others speaks for this task."""
+    tasks[task] = min(1.0, sum(tasks.get(name, 0.0) for name in (task, *others)))
+    return [task, *sorted((name for name in tasks if name != task), key=lambda name: -tasks[name])]
 
 
 def _with(facts: InferredFacts, said: Stated) -> InferredFacts:
