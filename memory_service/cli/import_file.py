@@ -38,7 +38,7 @@ def import_rows(
     database: AnotherUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Take rows back from a file, all of it as one change, or the past runs that W&B, MLflow or trackio
+    """Take rows back from a file, 500 rows a change, or the past runs that W&B, MLflow or trackio
     recorded here; says of each what became of it: taken, changed, there already, or refused and why. Nothing
     stored is overwritten without --why, nothing is taken twice; exit 1 when something was refused."""
     if paths:
