@@ -58,6 +58,13 @@ class Data:
 MISSING = ["", "#N/A", "<NA>", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan"]  # not None
 
 RUNS = re.compile(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*")  # of a mask
+TABLE_FORMS = (".csv.gz", ".csv.zip", ".csv.bz2", ".csv.xz", ".tsv", ".parquet", ".jsonl")
+TABLE_NAMES = {
+    "train": r"train(?:ing)?(?:[ _-]?(?:set|data|features|values))?",
+    "test": r"test(?:ing)?(?:[ _-]?(?:set|data|features|values))?",
+    "sample_submission": r"(?:sample|example)[ _-]?(?:submission|sub|entry)s?"
+    r"|submission[ _-]?(?:format|sample|example)",
+}
 ROW_WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
 
 WARNED: set[Path | str] = set()
@@ -109,12 +116,17 @@ def with_answers(train: pd.DataFrame, test, sample) -> pd.DataFrame:
 
 
 def read_table(name: str) -> pd.DataFrame | None:
-    """A table of DATA_DIR, ids as text; None where there is none. A malformed line costs no other."""
-    path = plan.DATA_DIR / name
-    if not path.exists():
+    """A table of DATA_DIR, ids as text; None where there is none. A malformed line costs no other. Instead of
+    a .csv it may be one of `TABLE_FORMS`."""
+    path = table_file(plan.DATA_DIR, name)
+    if path is None:
         return None
-    columns = pd.read_csv(path, nrows=0, encoding_errors="replace").columns
-    settings: dict[str, Any] = {"dtype": {columns[0]: str}, "encoding_errors": "replace"}
+    if path.suffix in (".parquet", ".jsonl"):
+        whole = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_json(path, lines=True)
+        return whole.astype({whole.columns[0]: str})
+    settings: dict[str, Any] = {**form_of(path), "encoding_errors": "replace"}
+    columns = pd.read_csv(path, nrows=0, **settings).columns
+    settings |= {"dtype": {columns[0]: str}}
     settings |= {"keep_default_na": False, "na_values": MISSING}  # "None" is often a class
     try:
         if name == "train.csv" and plan.SAMPLE_ROWS:
@@ -123,6 +135,38 @@ def read_table(name: str) -> pd.DataFrame | None:
     except pd.errors.ParserError as error:
         print(f"WARNING: {name}: {str(error).strip()}; longer lines are cut", flush=True)
         return pd.read_csv(path, engine="python", on_bad_lines=lambda line: line[: len(columns)], **settings)
+
+
+def table_file(folder: Path, name: str) -> Path | None:
+    """The file of a table: of that name, else of another form or spelling, such as Train.csv or
+    sampleSubmission.csv.zip."""
+    if (folder / name).is_file():
+        return folder / name
+    stem = name.removesuffix(".csv")
+    stems = re.compile(TABLE_NAMES.get(stem, re.escape(stem)), re.IGNORECASE)
+    for form in (".csv", *TABLE_FORMS):
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if (
+                path.name.lower().endswith(form)
+                and stems.fullmatch(path.name[: -len(form)])
+                and path.is_file()
+            ):
+                return path
+    return None
+
+
+def form_of(path: Path) -> dict[str, Any]:
+    """How the values of a file of lines stand apart: by commas, else by semicolons (numbers may then have
+    commas), tabs or bars."""
+    lines = pd.read_csv(
+        path, nrows=20, sep="\x01", header=None, dtype=str, quoting=3, encoding_errors="replace"
+    )
+    head = str(lines.iat[0, 0]) if len(lines) else ""
+    if "," in head or not any(mark in head for mark in ";\t|"):
+        return {}
+    mark = max(";\t|", key=head.count)
+    amounts = lines[0].str.contains(rf"{re.escape(mark)}-?\d+,\d+(?:{re.escape(mark)}|$)").any()
+    return {"sep": mark, **({"decimal": ","} if amounts else {})}
 
 
 def sampled_table(
@@ -137,7 +181,7 @@ def sampled_table(
     group = plan.GROUP_BY if plan.SPLIT == "group" and plan.GROUP_BY in head.columns else None
     dates = [name for name in head.columns if is_dates(head[name])] if plan.SPLIT == "time" else []
     rows, some = 0, list[pd.Series]()
-    first = {"usecols": [dates[0] if dates else head.columns[0]], "dtype": str, "on_bad_lines": "skip"}
+    first = {**settings, "usecols": [dates[0] if dates else head.columns[0]], "dtype": str}
     for part in pd.read_csv(path, chunksize=at_once, **first):
         rows += len(part)
         some.append(part.iloc[::100, 0] if dates else part.iloc[:0, 0])

@@ -27,7 +27,7 @@ ONCE = 0.995  # of the rows, whose keys are different: an hour comes twice when 
 NAMED = 0.8  # of the rows, whose names a column of another name must have
 LEAST_MATCHED = 0.3  # of the rows, that have a row in the table
 JOIN_SHARE = 0.1  # of the minutes: then no further table is joined
-NO_TABLES = ("train", "test", "sample", "submission", "oof")  # how files begin that are none
+NO_TABLES = ("train", "test", "sample", "example", "submission", "oof")  # how files begin that are none
 
 
 def side_files(folder: Path) -> list[Path]:

@@ -13,6 +13,7 @@ from memory_service.train.budget import plan
 from memory_service.train.inputs import read_masks
 from memory_service.train.look import describe
 from memory_service.train.media_files import read_mask
+from memory_service.train.reading import read_table
 
 
 def written(folder: Path, **tables: pd.DataFrame) -> Path:
@@ -67,3 +68,62 @@ def test_masks_in_run_lengths_are_read_down_the_columns(
     found = [np.asarray(read_mask(mask, (4, 3))) // 255 for mask in data.targets]
     assert found[0].tolist() == [[0, 0, 1, 0], [1, 0, 0, 0], [1, 0, 0, 0]]
     assert [mask.sum() for mask in found] == [3, 0, 12]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("train.csv.gz", {}),
+        ("train.csv.zip", {}),
+        ("train.tsv", {"sep": "\t"}),
+        ("train.csv", {"sep": ";", "decimal": ","}),
+    ],
+)
+def test_tables_of_other_forms_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, settings: dict[str, str]
+) -> None:
+    monkeypatch.setattr(plan, "DATA_DIR", tmp_path, raising=False)
+    table = pd.DataFrame({"id": ["007", "008"], "height": [1.5, 2.25], "note": ["a b", "c"]})
+    table.to_csv(tmp_path / name, index=False, **settings)
+    read = read_table("train.csv")
+    assert read is not None
+    assert read.to_dict("list") == table.to_dict("list")
+
+
+def test_parquet_and_json_lines_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "DATA_DIR", tmp_path, raising=False)
+    table = pd.DataFrame({"id": [7, 8], "height": [1.5, 2.25]})
+    table.to_parquet(tmp_path / "train.parquet")
+    table.to_json(tmp_path / "test.jsonl", orient="records", lines=True)
+    for name in ("train.csv", "test.csv"):
+        read = read_table(name)
+        assert read is not None
+        assert (read.id.tolist(), read.height.tolist()) == (["7", "8"], [1.5, 2.25])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("Train.csv", "Test.csv", "SampleSubmission.csv"),
+        ("training.csv", "test_data.csv", "sampleSubmission.csv.zip"),
+    ],
+)
+def test_other_spellings_of_the_three_files_are_found(tmp_path: Path, names: tuple[str, str, str]) -> None:
+    train = pd.DataFrame({"id": range(60), "height": np.arange(60) / 7, "kind": ["a", "b", "c"] * 20})
+    test = train.drop(columns="kind").assign(id=range(60, 120))
+    for name, table in zip(names, (train, test, test[["id"]].assign(kind="a")), strict=True):
+        table.to_csv(tmp_path / name, index=False)
+    found = describe(tmp_path)
+    assert (found["n_train"], found["n_test"], found["target"], found["n_classes"]) == (60, 60, ["kind"], 3)
+
+
+def test_values_and_labels_in_files_of_their_own_are_one_table(tmp_path: Path) -> None:
+    values = pd.DataFrame({"building": range(80), "age": np.arange(80), "height": np.arange(80) % 7})
+    labels = pd.DataFrame({"building": range(80), "damage": [1, 2, 3, 2] * 20})
+    test = values.assign(building=range(80, 160))
+    values.to_csv(tmp_path / "train_values.csv", index=False)
+    labels.to_csv(tmp_path / "train_labels.csv", index=False)
+    test.to_csv(tmp_path / "test_values.csv", index=False)
+    test[["building"]].assign(damage=1).to_csv(tmp_path / "submission_format.csv", index=False)
+    found = describe(tmp_path)
+    assert (found["n_train"], found["target"], found["n_classes"]) == (80, ["damage"], 3)
