@@ -17,10 +17,8 @@ from memory_service.train.reading import (
     SOUND_FILES,
     as_days,
     files_of,
-    read_table,
     target_columns,
-    with_answers,
-    with_ids,
+    three_tables,
 )
 from memory_service.train.side_tables import side_files
 
@@ -39,10 +37,9 @@ def describe(folder: Path) -> dict[str, Any]:
     {'task': 'tabular-classification', 'n_train': 18310, 'target': ['died'], 'n_classes': 2, ...}
     """
     plan.DATA_DIR = folder
-    train, test, sample = (read_table(f"{name}.csv") for name in ("train", "test", "sample_submission"))
+    train, test, sample = three_tables()
     if train is None:
         raise FileNotFoundError(f"there is no train.csv in {folder}")
-    train = with_ids(with_answers(train, test, sample), test)
     targets = target_columns(train, test, sample)
     asked = test if test is not None else sample
     found: dict[str, Any] = {"n_train": len(train), "target": targets[:20]}

@@ -76,11 +76,25 @@ IMAGE_FILES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 
 def read_tables(needed: str) -> list[pd.DataFrame | None]:
     """train.csv, test.csv and sample_submission.csv; None for one of the last two that is not `needed`."""
-    train, test, sample = (read_table(f"{name}.csv") for name in ("train", "test", "sample_submission"))
+    train, test, sample = three_tables()
     if train is None or (test is None and (sample is None or "sample" not in needed)):
         missing = f"train.csv and {needed} must be in {plan.DATA_DIR.resolve()}"
         raise FileNotFoundError(f"{missing}: set DATA_DIR or change read_data")
-    return [with_ids(with_answers(train, test, sample), test), test, sample]
+    return [train, test, sample]
+
+
+def three_tables() -> tuple[Any, Any, Any]:
+    """train.csv, test.csv and sample_submission.csv, None for what is not there: ids come first, and the
+    targets are in train.csv."""
+    sample = read_table("sample_submission.csv")
+    ids = "" if sample is None else str(sample.columns[0])
+    test = read_table("test.csv", ids)
+    if test is not None and test.columns[0] == ids and not test[ids].is_unique:
+        ids, test = "", read_table("test.csv")  # it is a group's name
+    train = read_table("train.csv", ids)
+    if train is not None:
+        train = with_ids(with_answers(train, test, sample), test)
+    return train, test, sample
 
 
 def with_ids(train: pd.DataFrame, test) -> pd.DataFrame:
@@ -115,26 +129,32 @@ def with_answers(train: pd.DataFrame, test, sample) -> pd.DataFrame:
     return train.merge(found[best][[first, *asked]], on=first, how="inner")
 
 
-def read_table(name: str) -> pd.DataFrame | None:
+def read_table(name: str, ids: str = "") -> pd.DataFrame | None:
     """A table of DATA_DIR, ids as text; None where there is none. A malformed line costs no other. Instead of
-    a .csv it may be one of `TABLE_FORMS`."""
+    a .csv it may be one of `TABLE_FORMS`. The column of ids is the first, or that of this name, which then
+    comes first."""
     path = table_file(plan.DATA_DIR, name)
     if path is None:
         return None
     if path.suffix in (".parquet", ".jsonl"):
         whole = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_json(path, lines=True)
-        return whole.astype({whole.columns[0]: str})
+        first = ids if ids in whole.columns else whole.columns[0]
+        return whole.astype({first: str})[[first, *(each for each in whole.columns if each != first)]]
     settings: dict[str, Any] = {**form_of(path), "encoding_errors": "replace"}
     columns = pd.read_csv(path, nrows=0, **settings).columns
-    settings |= {"dtype": {columns[0]: str}}
+    first = ids if ids in columns else columns[0]
+    settings |= {"dtype": {first: str}}
     settings |= {"keep_default_na": False, "na_values": MISSING}  # "None" is often a class
     try:
         if name == "train.csv" and plan.SAMPLE_ROWS:
-            return sampled_table(path, settings, plan.SAMPLE_ROWS)
-        return pd.read_csv(path, low_memory=False, **settings)
+            table = sampled_table(path, settings, plan.SAMPLE_ROWS)
+        else:
+            table = pd.read_csv(path, low_memory=False, **settings)
     except pd.errors.ParserError as error:
         print(f"WARNING: {name}: {str(error).strip()}; longer lines are cut", flush=True)
-        return pd.read_csv(path, engine="python", on_bad_lines=lambda line: line[: len(columns)], **settings)
+        settings |= {"engine": "python", "on_bad_lines": lambda line: line[: len(columns)]}
+        table = pd.read_csv(path, **settings)
+    return table if columns[0] == first else table[[first, *(each for each in columns if each != first)]]
 
 
 def table_file(folder: Path, name: str) -> Path | None:

@@ -127,3 +127,14 @@ def test_values_and_labels_in_files_of_their_own_are_one_table(tmp_path: Path) -
     test[["building"]].assign(damage=1).to_csv(tmp_path / "submission_format.csv", index=False)
     found = describe(tmp_path)
     assert (found["n_train"], found["target"], found["n_classes"]) == (80, ["damage"], 3)
+
+
+def test_ids_that_stand_last_are_ids_and_no_input_is_lost(tmp_path: Path) -> None:
+    texts = [f"word{number % 7} other{number % 11} and {number} more" for number in range(90)]
+    train = pd.DataFrame(
+        {"review": texts, "stars": [1, 2, 3] * 30, "key": [f"{number:04d}" for number in range(90)]}
+    )
+    test = train.drop(columns="stars").assign(key=[f"{number:04d}" for number in range(90, 180)])
+    tables = {"train": train, "test": test, "sample_submission": test[["key"]].assign(stars=1)}
+    found = describe(written(tmp_path, **tables))
+    assert (found["task"], found["texts"], found["n_classes"]) == ("text-classification", ["review"], 3)
