@@ -36,6 +36,8 @@ NAMES_UNIQUE = 0.6  # names repeat in fewer rows yet: their characters say more 
 
 def column_kind(column: pd.Series) -> str:
     """number, code (whole numbers that may be names), date, text or category."""
+    if is_dates(column):
+        return "date"
     known = column.dropna()
     numbers = as_numbers(column)
     slips = int(known.size - (known.astype(str) == "None").sum())
@@ -48,8 +50,6 @@ def column_kind(column: pd.Series) -> str:
             return "code"
         few = 2 < whole.nunique() <= min(MOST_CODES, max(20, len(whole) // 10))
         return "code" if few and (whole % 1 == 0).all() else "number"
-    if is_dates(column):
-        return "date"
     shown = known.head(5_000).astype(str)
     if len(shown) and shown.str.fullmatch(CODED).mean() > 0.9:
         return "category"

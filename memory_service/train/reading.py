@@ -65,6 +65,10 @@ TABLE_NAMES = {
     "sample_submission": r"(?:sample|example)[ _-]?(?:submission|sub|entry)s?"
     r"|submission[ _-]?(?:format|sample|example)",
 }
+AMOUNT = re.compile(
+    r"[$€£]\s?-?\d[\d,]*(?:\.\d+)?|(?<![\d,.])-?\d[\d,]*(?:\.\d+)?\s?[%€$£]"
+    r"|(?<![\d,.])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?"
+)
 ROW_WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
 
 WARNED: set[Path | str] = set()
@@ -154,7 +158,26 @@ def read_table(name: str, ids: str = "") -> pd.DataFrame | None:
         print(f"WARNING: {name}: {str(error).strip()}; longer lines are cut", flush=True)
         settings |= {"engine": "python", "on_bad_lines": lambda line: line[: len(columns)]}
         table = pd.read_csv(path, **settings)
-    return table if columns[0] == first else table[[first, *(each for each in columns if each != first)]]
+    table = table if columns[0] == first else table[[first, *(each for each in columns if each != first)]]
+    for column in table.columns[1:]:
+        if (amounts := written_amounts(table[column])) is not None:
+            table[column] = amounts
+    return table
+
+
+def written_amounts(column: pd.Series) -> pd.Series | None:
+    """The numbers of texts such as "$1,234.50" and "12.5 %"; None where they are others."""
+    if pd.api.types.is_numeric_dtype(column):
+        return None
+    some = column.dropna().astype(str).str.strip()
+    if (
+        not len(some)
+        or not some.head(200).str.fullmatch(AMOUNT).all()
+        or not some.str.fullmatch(AMOUNT).all()
+    ):
+        return None
+    plain = column.astype(object).where(column.notna()).astype(str).str.replace(r"[^\d.-]", "", regex=True)
+    return pd.to_numeric(plain, errors="coerce").where(column.notna())
 
 
 def table_file(folder: Path, name: str) -> Path | None:
@@ -245,6 +268,7 @@ def as_days(column: pd.Series) -> pd.Series:
     """Dates such as 2026-01-31 12:00, 31.1.2026 or 1/31/2026 as days since 1970; what is none is missing."""
     text = column.astype(object).astype(str).str.replace(r"^(\d+)/(\d+)/(\d{4})", r"\3-\1-\2", regex=True)
     text = text.str.replace(r"^(\d+)\.(\d+)\.(\d{4})", r"\3-\2-\1", regex=True)
+    text = text.str.replace(r"^(\d{8})\.0$", r"\1", regex=True)
     days = pd.to_datetime(text.astype(object), errors="coerce", format="ISO8601", utc=True)
     days = days.where(days.dt.year.between(1678, 2261))  # numbers such as 7337 look like years, too
     return (days - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
@@ -253,7 +277,10 @@ def as_days(column: pd.Series) -> pd.Series:
 def is_dates(column: pd.Series) -> bool:
     """Whether nearly all that is there is a date; of numbers none is."""
     some = column.dropna().head(1000)
-    return bool(as_numbers(some).isna().mean() > 0.9 and as_days(some).notna().mean() > 0.9)
+    numbers = as_numbers(some)
+    if len(some) and numbers.between(19000101, 21001231).all() and (numbers % 1 == 0).all():  # 20260131
+        return bool(as_days(some).notna().all() and some.nunique() > 5)
+    return bool(numbers.isna().mean() > 0.9 and as_days(some).notna().mean() > 0.9)
 
 
 def keep_first(train: pd.DataFrame, test: pd.DataFrame) -> None:

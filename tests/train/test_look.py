@@ -138,3 +138,17 @@ def test_ids_that_stand_last_are_ids_and_no_input_is_lost(tmp_path: Path) -> Non
     tables = {"train": train, "test": test, "sample_submission": test[["key"]].assign(stars=1)}
     found = describe(written(tmp_path, **tables))
     assert (found["task"], found["texts"], found["n_classes"]) == ("text-classification", ["review"], 3)
+
+
+def test_amounts_and_dates_that_are_written_otherwise_are_numbers_and_dates(tmp_path: Path) -> None:
+    days = pd.date_range("2020-01-01", periods=120)
+    train = pd.DataFrame({"id": range(120), "day": days.strftime("%Y%m%d").astype(int)})
+    train["rent"] = [f"${1000 + 37 * number:,.2f}" for number in range(120)]
+    train["share"] = [f"{number / 2:.1f} %" for number in range(120)]
+    test = train.drop(columns="rent").assign(
+        id=range(120, 240), day=(days + pd.Timedelta(days=200)).strftime("%Y%m%d").astype(int)
+    )
+    found = describe(written(tmp_path, train=train, test=test, sample_submission=test[["id"]].assign(rent=0)))
+    assert (found["answer"], found["target"]) == ("values", ["rent"])
+    assert found["columns"] == {"day": "date", "share": "number"}
+    assert found["test_is_later"]
