@@ -93,8 +93,10 @@ def three_tables() -> tuple[Any, Any, Any]:
     sample = read_table("sample_submission.csv")
     ids = "" if sample is None else str(sample.columns[0])
     test = read_table("test.csv", ids)
-    if test is not None and test.columns[0] == ids and not test[ids].is_unique:
-        ids, test = "", read_table("test.csv")  # it is a group's name
+    if test is None or test.columns[0] != ids:
+        ids = ""
+    elif not (test[ids].is_unique and test[ids].isin(sample[ids]).mean() > 0.5):
+        ids, test = "", read_table("test.csv")  # it names groups or files
     train = read_table("train.csv", ids)
     if train is not None:
         train = with_ids(with_answers(train, test, sample), test)
