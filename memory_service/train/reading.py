@@ -171,13 +171,10 @@ def written_amounts(column: pd.Series) -> pd.Series | None:
     """The numbers of texts such as "$1,234.50" and "12.5 %"; None where they are others."""
     if pd.api.types.is_numeric_dtype(column):
         return None
-    some = column.dropna().astype(str).str.strip()
-    if (
-        not len(some)
-        or not some.head(200).str.fullmatch(AMOUNT).all()
-        or not some.str.fullmatch(AMOUNT).all()
-    ):
-        return None
+    known = column.dropna()
+    for some in (known.head(200), known):  # of long texts few are read
+        if not len(some) or not some.astype(str).str.strip().str.fullmatch(AMOUNT).all():
+            return None
     plain = column.astype(object).where(column.notna()).astype(str).str.replace(r"[^\d.-]", "", regex=True)
     return pd.to_numeric(plain, errors="coerce").where(column.notna())
 

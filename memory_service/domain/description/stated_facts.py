@@ -121,10 +121,8 @@ def stated_in(text: str) -> Stated:
     stated: Stated = {}
     stated |= one_figure("n_train", _of_training(found, page))
     stated |= one_figure("n_test", told := _of_test(found, page))
-    if not page and "n_train" not in stated and not any(q.direct for q in told):
-        stated = (
-            {"n_train": stated.pop("n_test")} if "n_test" in stated else stated
-        )  # "predict it for 900 cows"
+    if not page and stated.keys() == {"n_test"} and not any(q.direct for q in told):
+        stated["n_train"] = stated.pop("n_test")  # "predict it for 900 cows"
     stated |= _n_classes(found, text) or _listed_classes(text)
     stated = _of_each(found) | stated
     if "n_train" not in stated and "n_classes" in stated:

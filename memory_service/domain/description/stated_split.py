@@ -172,8 +172,9 @@ def _parts() -> Mapping[str, str]:
     return parts
 
 
+_PARTS = _parts()
 _KEEP_APART = [
-    (_patterns(rule["holds"], _parts()), _patterns(rule["names"], _parts())) for rule in _SEPARATION["rules"]
+    (_patterns(rule["holds"], _PARTS), _patterns(rule["names"], _PARTS)) for rule in _SEPARATION["rules"]
 ]
 _UNLESS = re.compile(_SEPARATION["unless"], re.IGNORECASE)
 _NO_UNIT = re.compile(rf"(?:{_ROWS}|{_PERIOD}|{'|'.join(_SEPARATION['no_unit'].split())})s?", re.IGNORECASE)
