@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema
 
 from memory_service.domain.common.optimizers import optimizer_name
+from memory_service.domain.common.quoted_text import one_line, scripts_of
 from memory_service.domain.common.unpriced_models import MOST_OF_A_NAME
 from memory_service.domain.common.vocabulary import (
     MODES,
@@ -120,6 +121,12 @@ def _no_way_out(value: str) -> str:
     """Names become parts of paths and addresses: none may lead elsewhere."""
     if ".." in value or "//" in value or ":/" in value or value.endswith("/"):
         raise ValueError("must hold no .., no // and no address")
+    return value
+
+
+def _latin(value: str) -> str:
+    if scripts_of(value) - {"LATIN"} or one_line(value) != value:
+        raise ValueError("must be written in Latin letters that are seen")
     return value
 
 
@@ -241,6 +248,8 @@ ModelName = Annotated[
 Word = Annotated[str, _trimmed(80), _PLAIN, _IN_LINE]
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s\x00-\x1f\x7f]+$", max_length=1_000), _PLAIN]
 Line = Annotated[str, _trimmed(300), _PLAIN, _IN_LINE]
+ProductName = Annotated[Line, AfterValidator(_latin)]
+"""Of a card, a device, a model: "А100" with a Cyrillic letter is no other card."""
 Sentences = Annotated[str, _trimmed(20_000), _PLAIN]
 Description = Annotated[str, _trimmed(1_000_000), _PLAIN]
 JsonObject = Annotated[dict[str, Any], AfterValidator(_clean_json)]

@@ -91,13 +91,13 @@ class ModelRow(Row):
         description="0 to 100, comparable within a modality: docs/models.md"
     )
     config: Annotated[f.JsonObject, AfterValidator(check_model_config)] = Field(default_factory=dict)
-    aliases: Annotated[list[f.Line], Field(max_length=100)] = Field(default_factory=list)
+    aliases: Annotated[list[f.ProductName], Field(max_length=100)] = Field(default_factory=list)
     device: Literal["gpu", "cpu", "both"] = "gpu"
 
 
 class GpuRow(Row):
     slug: f.Slug
-    name: f.Line
+    name: f.ProductName
     kind: Literal["cuda", "mps", "cpu"]
     architecture: f.Word
     memory_gib: Annotated[float, Field(ge=0.1, le=1e5, allow_inf_nan=False)]
@@ -105,7 +105,7 @@ class GpuRow(Row):
     bandwidth_gb_s: Annotated[float, Field(ge=0.1, le=1e6, allow_inf_nan=False)]
     tflops: dict[f.Word, Annotated[float, Field(ge=1e-3, le=1e6, allow_inf_nan=False)]]
     compute_capability: Annotated[float, Field(ge=0.1, le=1000, allow_inf_nan=False)] | None = None
-    aliases: Annotated[list[f.Line], Field(max_length=100)] = Field(default_factory=list)
+    aliases: Annotated[list[f.ProductName], Field(max_length=100)] = Field(default_factory=list)
     sm_count: f.Small | None = None
     l2_cache_mib: f.Amount | None = None
     tdp_w: Annotated[float, Field(ge=0.5, le=1e5, allow_inf_nan=False)] | None = None

@@ -43,3 +43,10 @@ def test_only_weights_known_by_name_have_a_script(name: str):
     with pytest.raises(NoScript):
         plan_script({"feasible": True, "task": "object-detection", "model": model, "metric": None})
     assert name not in YOLOS
+
+
+@pytest.mark.parametrize("name", ["\u0410100", "Tesla \u03a4\u0031", "RTX\u200b4090"])
+def test_no_name_of_a_card_only_looks_like_another(name: str):
+    with pytest.raises(ValidationError):
+        TypeAdapter(f.ProductName).validate_python(name)
+    assert TypeAdapter(f.ProductName).validate_python("GeForce RTX™ 4090") == "GeForce RTX™ 4090"

@@ -16,9 +16,14 @@ def one_line(text: str) -> str:
     return " ".join(text.split() if text.isascii() and text.isprintable() else "".join(shown).split())
 
 
+def scripts_of(name: str) -> set[str]:
+    """The scripts of its letters, as in `LATIN`, `CYRILLIC`."""
+    return {unicodedata.name(sign, "?").partition(" ")[0] for sign in name if sign.isalpha()}
+
+
 def is_plain_name(name: str) -> bool:
     """Whether a name is what it looks like: nothing invisible, no other form of a letter, one script."""
-    letters = {unicodedata.name(sign, "?").partition(" ")[0] for sign in name if sign.isalpha()}
+    letters = scripts_of(name)
     mixed = "LATIN" in letters and letters & {"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"}
     return name.isprintable() and unicodedata.normalize("NFKC", name) == name and not mixed
 
