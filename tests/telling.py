@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 from memory_service.services.database.transactions import Database
@@ -52,7 +53,8 @@ def epochs(step_seconds: float, count: int = 4, **fields: Any) -> list[dict[str,
 def take_events(database: Database, run_id: str, body: dict[str, Any]) -> dict[str, Any]:
     """`telemetry.take_events`, waited for."""
     with ThreadPoolExecutor(1) as thread:  # a browser test has an event loop of its own in this one
-        return thread.submit(asyncio.run, telemetry.take_events(database, run_id, body)).result()
+        telling = telemetry.take_events(database, run_id, body)
+        return thread.submit(copy_context().run, asyncio.run, telling).result()
 
 
 def told(

@@ -25,6 +25,8 @@ _PIECE_BYTES = 64 * 1024
 _KEY = re.compile("msk_[0-9A-Za-z_]+")
 MOST_FIELDS, MOST_PIPELINED = 200, 16
 """Header fields of a request; requests that are read before the first one is answered."""
+FREE_CHUNKS, LEAST_OF_A_CHUNK = 256, 128
+"""Behind so many chunks of a body their mean must be so many bytes: each costs the loop as much as 64 KiB."""
 ROOM_SHARE = 32
 """Where connections are too many, one in so many is closed at a time."""
 _SPARE_SECONDS = 5.0
@@ -102,7 +104,7 @@ class Connection(HttpToolsProtocol):
         self._bytes = 0
         self._left = 0
         self._read_at: float | None = None
-        self._fields = 0
+        self._fields = self._chunks = self._of_body = 0
         super().connection_made(transport)
         self._look_again = self.loop.call_later(_LOOKS_EVERY_SECONDS, self._look)
         self._opened = self.loop.time()
@@ -164,7 +166,7 @@ class Connection(HttpToolsProtocol):
             raise ValueError("too many requests before the answer of the first")
         self._since = self.loop.time()
         self._head = True
-        self._fields = 0
+        self._fields = self._chunks = self._of_body = 0
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -187,8 +189,17 @@ class Connection(HttpToolsProtocol):
         scope: Any = self.scope
         scope[HUNG_UP] = lambda: (of := cycle()) is None or of.disconnected
 
+    def on_chunk_header(self) -> None:
+        self._chunks += 1
+        if self._chunks > FREE_CHUNKS and self._of_body < LEAST_OF_A_CHUNK * self._chunks:
+            self._refuse(
+                400, "malformed-request", f"The body comes in chunks of under {LEAST_OF_A_CHUNK} bytes"
+            )
+            raise ValueError("chunks too small")  # the rest is not read
+
     def on_body(self, body: bytes) -> None:
         self._bytes = 0  # of head, sizes of chunks and trailers since
+        self._of_body += len(body)
         if not self.transport.is_closing():
             super().on_body(body)
 

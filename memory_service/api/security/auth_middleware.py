@@ -35,7 +35,7 @@ from memory_service.errors import Forbidden, MemoryServiceError, Unauthorized
 from memory_service.services.access.keyring import Holder, Keyring
 from memory_service.services.access.keys import check_stated
 from memory_service.services.access.quotas import Quotas
-from memory_service.services.knowledge.asker import ASKER, GONE, LIMIT
+from memory_service.services.knowledge.asker import ASKER, CORRECTS, GONE, LIMIT
 
 SESSION_COOKIE = "memory_service_session"
 CSRF_HEADER = b"x-csrf-token"
@@ -227,6 +227,7 @@ def _takes_back(scope: Scope) -> bool:
 
 def _leave(scope: Scope, holder: Holder | None, without: frozenset[str]) -> None:
     ASKER.set(reporter_of(holder.name, None) if holder else None)
+    CORRECTS.set(allows(holder.scopes if holder else without, ("edit",)))
     GONE.set(scope.get(HUNG_UP))
     scope["state"] |= {
         "key_id": holder.key_id if holder else None,

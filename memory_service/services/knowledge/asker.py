@@ -11,6 +11,9 @@ ASKER: ContextVar[str | None] = ContextVar("asker", default=None)
 """The reporter that the key of a request is (`domain.prediction.trust.reporter_of`); None without a key: on
 the server's own machine all that was told counts."""
 
+CORRECTS: ContextVar[bool] = ContextVar("corrects", default=True)
+"""Whether the asker may change what another key told (scope `edit`)."""
+
 LIMIT: ContextVar[Mode] = ContextVar("limit", default="open")
 """The most that the asker may use of memory of competitions, by the server's settings and the key."""
 

@@ -218,7 +218,8 @@ def mark_excluded(database: Database, run_id: str, why: str, who: str | None, *,
             case = (run.prediction or {}).get("case")
             if case is None or case.get("confirmed"):
                 return
-            values: dict[str, Any] = {"prediction": {**run.prediction, "case": case | {"confirmed": True}}}
+            confirmed = {**run.prediction, "case": case | {"confirmed": True}}
+            values: dict[str, Any] = {"prediction": confirmed, "told_by": ""}
             taught = [{**wire, "confirmed": True} for wire in runs.observations_of(session, run_id)]
         elif run.exclusion is None:
             taught = [dict(wire) for wire in runs.observations_of(session, run_id)]

@@ -91,7 +91,8 @@ def begin_run(
     try:
         with database.write_untracked() as transaction:
             values = _values(transaction, key, digest, case, prediction)
-            runs.add(transaction.session, values | {"watch": watch})
+            told_by = (prediction["case"] or watch)["reporter"] or ""
+            runs.add(transaction.session, values | {"watch": watch, "told_by": told_by})
             begin_summary(transaction, key)
             begin_outcome(transaction, key, case, advice)
             note(transaction, "runs", key, "create", "begun", who=who)
@@ -120,8 +121,8 @@ def finish_run(
     contradicts the end that is known is a Conflict."""
     reported = checked(RunFinish, end, "This cannot end a run").explicit()
     key = known_run_key(run_id)
-    end_log(database, key)
     note_teller(database, key)
+    end_log(database, key)
     with database.write_untracked() as transaction:
         run = _existing(transaction, key, to_change=True)
         finish = _merged(run, reported)
@@ -193,7 +194,7 @@ def _learned(database: Database, run: Run, found: Sequence[dict[str, Any]]) -> l
 
 
 _OBJECTS = ("given", "finish", "prediction", "summary", "watch", "exclusion", "waste")
-_APART = ("digest", "given", "finish", "prediction", "summary", "watch", "exclusion")
+_APART = ("digest", "given", "finish", "prediction", "summary", "watch", "exclusion", "told_by")
 
 
 def _existing(transaction: ReadTransaction, key: str, *, to_change: bool = False) -> Run:

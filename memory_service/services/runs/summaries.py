@@ -13,7 +13,7 @@ import os
 import threading
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -25,10 +25,11 @@ from memory_service.domain.monitoring.plausibility import Announced
 from memory_service.domain.monitoring.reducer import add_events
 from memory_service.domain.monitoring.summary import Summary
 from memory_service.domain.prediction.trust import SEVERAL
+from memory_service.errors import Forbidden
 from memory_service.schemas.events import SERVER_SEQ
 from memory_service.services.database.caches import Caches
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
-from memory_service.services.knowledge.asker import ASKER
+from memory_service.services.knowledge.asker import ASKER, CORRECTS
 from memory_service.store.engine import read_object
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
@@ -144,17 +145,22 @@ def told_by_another(database: Database, run_id: str) -> bool:
 
 
 def note_teller(database: Database, run_id: str) -> None:
-    """A run of which another key tells than the one that began it is nobody's report from now on."""
+    """Forbidden where another key began the run, unless the asker's may correct others' rows: then the run is
+    nobody's report from now on."""
     known, teller = begun(database, [run_id]).get(run_id), ASKER.get()
     if known is None or known.reporter is None or teller in (None, known.reporter):
         return
+    if not CORRECTS.get():
+        raise Forbidden("Another key began this run: tell of it with that key, or with one of scope edit")
     with database.write_untracked() as transaction:
         run = runs.find(transaction.session, run_id, to_change=True)
-        prediction = dict(run.prediction or {}) if run is not None else {}
-        if prediction.get("case"):
-            prediction["case"] = prediction["case"] | {"reporter": SEVERAL, "confirmed": False}
-            runs.change(transaction.session, run_id, {"prediction": prediction})
-    database.caches.of(_Memory).begun[run_id] = replace(known, reporter=None)
+        if run is None or run.told_by == SEVERAL:
+            return
+        values: dict[str, Any] = {"told_by": SEVERAL}
+        if run.prediction and run.prediction.get("case"):
+            case = run.prediction["case"] | {"reporter": SEVERAL, "confirmed": False}
+            values["prediction"] = {**run.prediction, "case": case}
+        runs.change(transaction.session, run_id, values)
 
 
 def _announced(given: Mapping[str, Any], watch: Mapping[str, Any]) -> Announced:

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import case, delete, func, insert, null, or_, select, update
 
 from memory_service.domain.runs.pattern_effect import Tally
-from memory_service.store.queries.runs import told_by
+from memory_service.store.queries.runs import fairly
 from memory_service.store.session import ReadSession, WriteSession, bulk
 from memory_service.store.tables import outcomes as tables
 from memory_service.store.tables.knowledge import Competition
@@ -63,19 +63,19 @@ def of_place(session: ReadSession, place: str, limit: int) -> Sequence[Mapping[s
 
 def latest(session: ReadSession, place: str, limit: int) -> Sequence[Any]:
     """The same with the run and when it ended: rows (run_id, ended_at, outcome, told_by)."""
-    query = select(Outcome.run_id, Outcome.ended_at, Outcome.outcome, told_by())
+    query = select(Outcome.run_id, Outcome.ended_at, Outcome.outcome, Run.told_by)
     query = query.join(Run, Run.id == Outcome.run_id)
     query = query.where(Outcome.place == place, Outcome.ended_at.is_not(None))
-    return session.execute(query.order_by(Outcome.ended_at.desc(), Outcome.run_id).limit(limit)).all()
+    return session.execute(fairly(query, Outcome.ended_at, limit)).all()
 
 
 def with_metric(session: ReadSession, limit: int) -> Sequence[Any]:
     """Runs of competitions that ended, the last begun first: rows (competition, task, model, n_train, folds,
     epochs, input_size, outcome, told_by)."""
     columns = [getattr(Run, name) for name in _TRAINED]
-    query = select(*columns, Outcome.outcome, told_by()).join(Outcome, Outcome.run_id == Run.id)
+    query = select(*columns, Outcome.outcome, Run.told_by).join(Outcome, Outcome.run_id == Run.id)
     query = query.where(Run.competition.is_not(None), Outcome.ended_at.is_not(None))
-    return session.execute(query.order_by(Run.started_at.desc(), Run.id).limit(limit)).all()
+    return session.execute(fairly(query, Run.started_at, limit)).all()
 
 
 _TRAINED = ("competition", "task", "model", "n_train", "folds", "epochs", "input_size")

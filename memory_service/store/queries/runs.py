@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
+    Select,
     and_,
-    case,
     delete,
     func,
     insert,
@@ -72,22 +72,23 @@ def change(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> Non
     bulk(session, update(Run).where(Run.id == run_id).values(**values))
 
 
-def told_by() -> ColumnElement[str]:
-    """Who told of a run (`domain.prediction.trust.reporter_of`), "" where no key did, or a person confirmed
-    it."""
-    predicted, watch = ReadableJson(Run.prediction), ReadableJson(Run.watch)
-    confirmed = predicted[("case", "confirmed")].as_boolean().is_(True)
-    stated = predicted[("case", "reporter")].as_string(), watch["reporter"].as_string()
-    return case((confirmed, ""), else_=func.coalesce(*stated, "")).label("told_by")
+def fairly(query: Select[Any], latest: ColumnElement[Any], limit: int) -> Select[Any]:
+    """The latest rows of a query over runs, `limit` at most, of each reporter as many as of the others: who
+    floods the service with runs hides nobody else's. In the order of `latest`, descending."""
+    order = latest.desc(), Run.id
+    turn = func.row_number().over(partition_by=Run.told_by, order_by=order).label("turn")
+    numbered = query.with_only_columns(Run.id.label("run"), turn, latest.label("latest")).subquery()
+    chosen = select(numbered.c.run).order_by(numbered.c.turn, numbered.c.latest.desc(), numbered.c.run)
+    return query.where(Run.id.in_(chosen.limit(limit))).order_by(*order)
 
 
 def start_ups(session: ReadSession, limit: int) -> Sequence[Any]:
     """The latest runs that told how long their box took to start: rows (device, gpu, minutes, told_by).
     Excluded ones say nothing."""
     minutes = ReadableJson(Run.given)[("host", "start_up_minutes")].as_float().label("minutes")
-    query = select(Run.device, Run.gpu, minutes, told_by())
+    query = select(Run.device, Run.gpu, minutes, Run.told_by)
     query = query.where(minutes.is_not(None), Run.exclusion.is_(None))
-    return session.execute(query.order_by(Run.started_at.desc(), Run.id).limit(limit)).all()
+    return session.execute(fairly(query, Run.started_at, limit)).all()
 
 
 def running_since(session: ReadSession, before: dt.datetime) -> Sequence[Run]:

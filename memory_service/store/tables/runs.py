@@ -44,6 +44,8 @@ class Run(Base):
                     `excluded`
     summary         per-epoch figures and totals, when the run has ended
     watch           what a verdict measures it by (`services.runs.expectations`); never changed
+    told_by         the reporter (`domain.prediction.trust`); "" where no key told of it, or a person
+                    confirmed it
     waste           minutes that brought nothing, by part (`domain.runs.wasted_minutes`), when the run has
                     ended; wasted_on: the part that took the most
     """
@@ -107,6 +109,7 @@ class Run(Base):
     finish: Mapped[Any] = mapped_column(JsonObject, nullable=True)
     watch: Mapped[Any] = mapped_column(JsonObject, nullable=True)
     exclusion: Mapped[Any] = mapped_column(JsonObject, nullable=True)
+    told_by: Mapped[str] = mapped_column(Name, server_default="")
 
 
 class RunEvent(Base):

@@ -279,6 +279,16 @@ def test_what_is_neither_head_nor_body_is_bounded_too(listening: Listening, piec
     assert told.split(b" ", 2)[1:2] not in ([b"200"], [b"408"]), "cut off by its size, not by the time"
 
 
+@pytest.mark.parametrize(("size", "taken"), [(1, False), (64, False), (4_096, True)])
+def test_a_body_in_very_small_chunks_is_cut_off(listening: Listening, size: int, taken: bool):
+    head = b"POST /takes HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunk = b"%x\r\n%s\r\n" % (size, b"x" * size)
+    with listening.socket(head + 300 * chunk) as sock:
+        with suppress(OSError):
+            sock.sendall(b"0\r\n\r\n")
+        assert (b"200 OK" in until_closed(sock)) == taken
+
+
 def test_what_is_no_http_is_refused_as_a_document(listening: Listening):
     with listening.socket(b"\x16\x03\x01 this is no HTTP\r\n\r\n") as sock:
         status, headers, body = answer(sock)

@@ -8,18 +8,19 @@ from typing import Any
 
 import pytest
 
-from memory_service.errors import InvalidInput, NotFound
+from memory_service.errors import Forbidden, InvalidInput, NotFound
 from memory_service.schemas.choose import ChooseRequest
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.choice.choose import choose_offer
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.asker import ASKER
+from memory_service.services.knowledge.asker import ASKER, CORRECTS
 from memory_service.services.knowledge.outcomes import outcomes_and_results
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.planning.recommend import cached_plan, recommend
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs.observations import conclude
 from memory_service.services.runs.outcome_evidence import remember_missing
+from memory_service.services.runs.run_log import take_log
 from memory_service.services.runs.runs import begin_run, finish_run, mark_run, run_page
 from memory_service.services.runs.scored_runs import accuracy
 from memory_service.services.tables.table_rows import get_row
@@ -227,10 +228,11 @@ def knowledge_runs(database: Database, run_id: str) -> list[Any]:
 
 
 @contextmanager
-def asking(key: str | None) -> Iterator[None]:
-    token = ASKER.set(None if key is None else f"key {key}")
+def asking(key: str | None, *, corrects: bool = True) -> Iterator[None]:
+    token, may = ASKER.set(None if key is None else f"key {key}"), CORRECTS.set(corrects)
     yield
     ASKER.reset(token)
+    CORRECTS.reset(may)
 
 
 def seen(database: Database, gpu: str, key: str | None = "victim") -> dict[str, Any]:
@@ -298,11 +300,21 @@ def test_memory_that_ran_out_for_one_key_bounds_nobody_else_s_batch(shared: Data
     assert seen(shared, "l40s")["max_batch_size"]["value"] < size
 
 
-def test_a_run_of_which_two_keys_told_is_nobody_s_report(shared: Database) -> None:
+def test_only_a_key_that_may_correct_tells_of_another_s_run_which_is_then_nobody_s_report(
+    shared: Database,
+) -> None:
     slow = 4.0 * speed(seen(shared, "a10g"))
     reported(shared, "liar", slow, gpu="a10g")
     before = seen(shared, "a10g")
     begun, _ = begin_run(shared, case(gpu="a10g"), who="victim")
+    with asking("liar", corrects=False):
+        for tell in (
+            lambda: take_events(shared, begun["run_id"], {"events": epochs(slow)}),
+            lambda: take_log(shared, begun["run_id"], b"Epoch 1/2 loss 0.5\n"),
+            lambda: finish_run(shared, begun["run_id"], {"status": "completed", "at": at(600)}, who="liar"),
+        ):
+            with pytest.raises(Forbidden):
+                tell()
     with asking("liar"):
         take_events(shared, begun["run_id"], {"events": epochs(slow)})
         finish_run(shared, begun["run_id"], {"status": "completed", "at": at(600)}, who="liar")
@@ -354,6 +366,18 @@ def test_metrics_that_one_key_alone_reports_move_nobody_else_s_models(shared: Da
     ended("victim", slugs[1], "convnext_base", 0.9)
     assert len(reached("victim")) == 2, "its own, and the liar's that agrees"
     assert points("other") == begin, "of one model nothing follows; of the other they do not agree"
+
+
+def test_runs_of_one_key_however_many_hide_no_other_s(shared: Database) -> None:
+    slug = next(reversed(knowledge_of(shared).competitions))
+    for who in ("first", "second", *["flood"] * 6):
+        begun, _ = begin_run(shared, case(gpu="a100", competition=slug), who=who)
+        finish_run(shared, begun["run_id"], {"status": "completed", "test_metric": 0.5}, who=who)
+    with shared.read() as unit:
+        found = outcomes.latest(unit.session, f"competition:{slug}", 4)
+        scored = outcomes.with_metric(unit.session, 6)
+    assert [row.told_by for row in found] == ["key flood", "key flood", "key second", "key first"]
+    assert {"key first", "key second"} <= {row.told_by for row in scored}
 
 
 def test_start_ups_that_one_key_alone_tells_close_no_box_for_others(shared: Database) -> None:
