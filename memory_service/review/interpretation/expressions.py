@@ -23,6 +23,7 @@ from memory_service.review.interpretation.rows import (
     invert,
     listed_columns,
     names_of_table,
+    outside_rows,
     set_column,
     slides_along,
     subscript,
@@ -152,6 +153,8 @@ def eval_plain(walk: Walk, node: ast.AST, scope: Scope) -> Value:
             return Value(function=node, scope=scope)
         case ast.Attribute(value=base):
             return attribute_of(walk, of(base), node)
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str())) if name in walk.unbound:
+            return subscript(walk, outside_rows(walk, walk.script.tree, name), node, scope)  # of a snippet
         case ast.Subscript(value=base):
             return subscript(walk, of(base), node, scope)
         case ast.BinOp(left=left, op=op, right=right):

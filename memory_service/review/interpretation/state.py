@@ -397,6 +397,15 @@ class Walk:
         self.known: dict[tuple[int, frozenset[Rows]], Learned] = {}
 
     @cached_property
+    def unbound(self) -> set[str]:
+        """Names that nothing in a snippet makes or imports."""
+        names = self.script.all(ast.Name)
+        bound = {name.id for name in names if not isinstance(name.ctx, ast.Load)} | {*self.script.imports}
+        bound |= {arg.arg for arg in self.script.all(ast.arg)} | {*self.script.functions}
+        starred = any(one.name == "*" for one in self.script.all(ast.alias))
+        return {name.id for name in names if not starred} - bound
+
+    @cached_property
     def predicts_numbers(self) -> bool:
         """Whether a loss, a metric or a model says that the target is a number."""
         return any(_RE.of_numbers.search(last_name(call.func)) for call in self.script.calls)
