@@ -250,8 +250,6 @@ def map_rows(walk: Walk, use: Use) -> Value | None:
         return out
     if len(use.args) > 1 and not flat(use.base).rows and flat(*use.args[1:]).rows:
         return mapped(walk, use)
-    if use.name == "pipe":
-        return call_value(walk, first, [use.base, *use.args[1:]], use.named)
     row = derived(use.base)
     row.single = True
     return keep_rows(use.base, [call_value(walk, first, [row, *use.args[1:]], {})])

@@ -47,9 +47,6 @@ def goes_beside_training(facts: Facts, call: ast.Call, near: ast.For) -> bool:
     if _within(facts, near):
         return False
     reached = names_in(near.target)
-    for node in script.within(near.body, follow=False):
-        if isinstance(node, ast.Assign) and words_in(node.value) & reached:
-            reached |= names_in(*node.targets)
     supervised = {ast.dump(loop.iter) for loop in trained if isinstance(loop, ast.For)}
     if not words_passed(call) & reached or ast.dump(near.iter) in supervised:
         return False

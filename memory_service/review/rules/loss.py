@@ -275,9 +275,6 @@ def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
     if name == "predict" and base is not None:
         made = _estimator(facts, base)
         return f"the classes of {made}.predict" if _RE.classifier.search(made) else ""
-    if name == "cross_val_predict" and facts.argument(node, "method") is None and node.args:
-        made = _estimator(facts, node.args[0])
-        return f"classes: cross_val_predict of {made} without a method" if _RE.classifier.search(made) else ""
     inner = node.args[0] if name in _CONVERTING and node.args else base
     return _hard(facts, inner, deep + 1) if inner is not None and name in _CONVERTING | _SET.keeping else ""
 

@@ -15,7 +15,6 @@ from memory_service.review.source.nodes import (
     calls_in,
     entries_of,
     is_call,
-    is_none,
     last_name,
     receiver,
     receiver_name,
@@ -293,8 +292,6 @@ def _together(found: Iterable[set[str] | None]) -> set[str] | None:
 
 def _metrics(facts: Facts, node: ast.AST) -> set[str] | None:
     listed = _only_source(facts, node)
-    if is_none(listed):
-        return set()
     changed = {receiver_name(call) for call in facts.script.called("append", "extend", "insert")}
     grows = isinstance(node, ast.Name) and node.id in changed and facts.values.one(node) is None
     if grows or not isinstance(listed, ast.List | ast.Tuple):
@@ -304,8 +301,6 @@ def _metrics(facts: Facts, node: ast.AST) -> set[str] | None:
 
 def _only_source(facts: Facts, node: ast.AST) -> ast.AST:
     """What a name or attribute is set to, where that is once; else itself."""
-    if isinstance(node, ast.Name) and node.id in facts.script.functions:
-        return node
     sources = facts.values.sources(node)
     return sources[0] if len(sources) == 1 else node
 
@@ -315,8 +310,6 @@ def _names_of(facts: Facts, metric: ast.AST) -> set[str]:
     script = facts.script
     if isinstance(metric, ast.Constant) and isinstance(metric.value, str):
         return {metric.value, _MAP.short_names.get(metric.value, metric.value)}
-    if isinstance(metric, ast.Name) and metric.id in script.functions:
-        return {metric.id}
     if not isinstance(metric, ast.Call):
         of_keras = script.qualified(metric).startswith(tuple(f"{m}." for m in KERAS))
         return {_in_words(last_name(metric))} if of_keras else set()

@@ -279,7 +279,7 @@ def _names(facts: Facts) -> Iterator[Finding]:
             name = ast.unparse(node)
             yield told("wrong-parameter", node, f"{name} is gone from {removed.library}.", removed.instead)
     for call in script.called("append") if script.uses("pandas") else ():
-        base = receiver(call)
+        base: ast.AST | None = receiver(call)
         base = next(iter(facts.values.sources(base)), base) if base is not None else None
         base = base.value if isinstance(base, ast.Subscript) else base  # a column
         used = not isinstance(script.parents.get(call), ast.Expr) and len(call.args) == 1
