@@ -20,6 +20,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+from memory_service.review.findings import RULES
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
 from memory_service.services.operations import database as databases
@@ -54,12 +55,19 @@ def main(arguments: list[str] | None = None) -> int:
     print(table({order[name]: one for name, one in by_set.items()} | {"all": total}))
     print(f"{len(answers)} scripts in {time.process_time() - started:.1f} s of processor time")
     if options.details:
+        print(_by_rule(total))
         print(details(total))
     if options.save:
         options.save.write_text(json.dumps(answers, sort_keys=True), "utf-8")
     if options.against:
         return _compare(json.loads(options.against.read_text("utf-8")), answers)
     return 0
+
+
+def _by_rule(score: Score) -> str:
+    """Found, missed and wrong findings of each rule."""
+    counts = [Counter(rule for rule, _ in found) for found in (score.found, score.missed, score.false)]
+    return "\n".join(f"{name:32} {' '.join(f'{each[name]:6}' for each in counts)}" for name in RULES)
 
 
 def _public(database: Database, folder: Path, details: bool) -> int:

@@ -270,7 +270,20 @@ class Training:
         opened = (one for one in self.script.all(ast.withitem) if is_call(one.context_expr, "GradientTape"))
         tapes = {last_name(one.optional_vars) for one in opened if one.optional_vars is not None}
         calls += [c for c in self.script.called("gradient") if receiver_name(c) in tapes]
-        return [c for c in calls if not any("Function" in b for b in bases_of(self.script.class_of(c)))]
+        calls = [c for c in calls if not any("Function" in b for b in bases_of(self.script.class_of(c)))]
+        return [call for call in calls if not self._attacks(call)]
+
+    def _attacks(self, call: ast.Call) -> bool:
+        """Steps of an attack: the gradient of an input, `delta.grad` of `zeros_like(x)`; no optimizer."""
+        around: list[ast.AST] = [*self.script.loops(call)[:1]]
+        function = self.script.function(call)
+        around += [function] if function is not None and not around else []
+        inside = [node for one in around for node in ast.walk(one)]
+        if any(is_call(node, "step") for node in inside):
+            return False
+        taken = (n.value for n in inside if isinstance(n, ast.Attribute) and n.attr == "grad")
+        makers = (last_name(maker.func) for one in taken for maker in self.values.makers(one))
+        return any(name.endswith("_like") or name in ("clone", "detach") for name in makers)
 
     @cached_property
     def lightning_classes(self) -> list[ast.ClassDef]:
@@ -286,14 +299,24 @@ class Training:
             around, callers = self.script.loops(call), self._caller_loops(call)
             for more in callers if around else callers[:1]:
                 around += [loop for loop in more if loop not in around]
-            batch = next((p for p in around[:1] if not self._is_over_epochs(p)), None)
-            rest = [p for p in around if p is not batch]
+            again = around[1:2] if around[1:] and self._goes_again(*around[:2]) else around[:1]
+            batch = next((p for p in again if not self._is_over_epochs(p)), None)
+            rest = [p for p in around if p not in (batch, *around[: around.index(again[0]) if again else 0])]
             epoch = next((p for p in rest if not self.folds.is_fold(p)), None)
             if epoch is None and batch is not None and (self._counts_steps(batch) or self._is_single(batch)):
                 epoch = batch
             out.append(Loop(call, batch, epoch))
         known = {loop.epoch for loop in out}
         return out + [Loop(epoch, None, epoch) for epoch in self._helper_loops if epoch not in known]
+
+    def _goes_again(self, inner: AnyLoop, outer: AnyLoop) -> bool:
+        """`for k in range(7)` over one batch that the loop around it gives."""
+        if not (isinstance(inner, ast.For) and isinstance(outer, ast.For)) or self._counts_steps(inner):
+            return False
+        counted = is_call(inner.iter, "range", "trange") and len(inner.iter.args) == 1
+        given = names_in(outer.target) & {name for one in inner.body for name in names_in(one)}
+        rows = any(_RE.loader.search(name) for name in words_in(outer.iter))
+        return counted and rows and bool(given) and not self._is_over_epochs(inner)
 
     def _is_single(self, batch: AnyLoop) -> bool:
         """The file itself goes over a loader once: one pass is all of the training."""

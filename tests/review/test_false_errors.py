@@ -185,3 +185,127 @@ with Meter():
 def test_aligned_columns_and_judged_rows_are_no_fault(script: str) -> None:
     said = {finding["rule"] for finding in review_script(None, {"script": script})["findings"]}
     assert not said & {"labels-reencoded", "wrong-parameter", "judged-on-training-rows"}
+
+
+TABLES = """import numpy as np, pandas as pd
+from sklearn.linear_model import LogisticRegression
+train, test = pd.read_csv("train.csv"), pd.read_csv("test.csv")
+y = train["won"]
+{}
+LogisticRegression().fit(X, y)
+"""
+
+
+@pytest.mark.parametrize(
+    "shared",
+    [
+        "train.columns.intersection(test.columns)",
+        "[c for c in train.columns if c in test.columns]",
+        "[c for c in train if c in test]",
+        "list(set(train) & set(test))",
+        "np.intersect1d(train.columns, test.columns)",
+    ],
+)
+def test_columns_that_both_tables_have_are_aligned_and_hold_no_target(shared: str) -> None:
+    assert not errors(TABLES.format(f"X = train[{shared}]"))
+    made = f"train = pd.get_dummies(train)\ntest = pd.get_dummies(test)\nX = train[{shared}]\ntest[{shared}]"
+    assert not errors(TABLES.format(made))
+    alone = made.replace(
+        f"X = train[{shared}]\ntest[{shared}]", "for c in train.columns: print(c)\nX = train[['a']]"
+    )
+    assert "labels-reencoded" in errors(TABLES.format(alone))
+
+
+def test_files_of_one_folder_that_a_function_divides() -> None:
+    script = """from torchvision.datasets import ImageFolder
+train_set = ImageFolder("images"{})
+valid_set = ImageFolder("images"{})
+"""
+
+    def said(*kept: str) -> set[str]:
+        answer = review_script(None, {"script": script.format(*kept)})
+        return {each["rule"] for each in answer["findings"]}
+
+    assert "judged-on-training-rows" in said("", "")
+    assert "judged-on-training-rows" not in said(*(f", is_valid_file={name}" for name in ("seen", "held")))
+
+
+ATTACKED = """import torch
+from torch import nn
+from rows import Rows, build
+torch.manual_seed(1)
+net = build().cuda(); opt = torch.optim.AdamW(net.parameters(), lr=1e-3)
+loader = torch.utils.data.DataLoader(Rows(), 256, shuffle=True, num_workers=8)
+for epoch in range(3):
+    for x, y in loader:
+        x, y = x.cuda(), y.cuda()
+        delta = torch.zeros_like(x, requires_grad=True)
+        for k in range(7):
+            loss = nn.functional.cross_entropy(net(x + delta), y)
+            {zeroed}loss.backward(){stepped}
+            delta.data = delta + delta.grad.sign()
+            delta.grad.zero_()
+        {after}
+"""
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("opt.zero_grad(); ", "; opt.step()", "pass"),
+        ("", "", "opt.zero_grad(); net(x + delta.detach()).mean().backward(); opt.step()"),
+    ],
+)
+def test_steps_of_an_attack_are_neither_batches_nor_epochs(parts: tuple[str, str, str]) -> None:
+    script = ATTACKED.format(**dict(zip(("zeroed", "stepped", "after"), parts, strict=True)))
+    answer = review_script(None, {"script": script})
+    assert answer["read"]["epochs"] == 3
+    late = [each["line"] for each in answer["findings"] if each["rule"] == "no-deadline"]
+    assert late == [7]
+    assert "gradients-not-zeroed" not in errors(script)
+
+
+def test_an_attack_in_a_function_trains_nothing() -> None:
+    script = """import torch
+def attack(net, x, y):
+    net.eval()
+    delta = {}
+    for step in range(20):
+        net(x + delta, y).backward()
+        delta.data += 0.01 * delta.grad.sign()
+        delta.grad.zero_()
+    return x + delta.detach()
+for x, y in test_loader:
+    attack(net, x.cuda(), y.cuda())
+"""
+    assert not review_script(None, {"script": script.format("torch.zeros_like(x)")})["read"]["trains"]
+    learned = script.format("0").replace("delta.data += 0.01 * delta.grad.sign()", "opt.step()")
+    assert review_script(None, {"script": learned})["read"]["trains"]
+
+
+FACTORS = """import numpy as np, torch
+from rows import Rows, build
+torch.manual_seed(1)
+net = build().cuda(); opt = torch.optim.AdamW(net.parameters(), lr=1e-3)
+loader = torch.utils.data.DataLoader(Rows(), 256, shuffle=True, num_workers=8)
+drawn, total, kept = [], 0.0, 1.0
+for epoch in range(3):
+    for i, (x, y) in enumerate(loader):
+        share = np.random.beta(0.4, 0.4); ramp = min(1.0, i / 100); weight = kept * 0.5
+        first, second = net(x.cuda(), y.cuda())
+        other = second.mean()
+        opt.zero_grad(); (share * first + ramp * other + weight * other).backward(); opt.step()
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    "factor", ["drawn.append(share)", "total += ramp", "kept = kept * 0.9 + 0.1 * weight"]
+)
+def test_a_factor_of_the_loss_has_no_graph(factor: str) -> None:
+    def said(kept: str) -> set[str]:
+        found = review_script(None, {"script": FACTORS.format(kept)})["findings"]
+        return {each["rule"] for each in found}
+
+    assert "loss-keeps-graph" not in said(factor)
+    assert "loss-keeps-graph" in said("total += other")

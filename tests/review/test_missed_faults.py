@@ -336,3 +336,99 @@ def test_a_loop_beside_which_nothing_is_held_out_says_so() -> None:
     assert "no rows are held out" not in messages(f"{script}    judge(net, valid_loader)")
     assert "not-on-gpu" not in rules(script)
     assert "not-on-gpu" in rules(script.replace(".cuda()", ""))
+
+
+SPLIT = """{}
+y = table["kind"]
+X_train, X_test, y_train, y_test = train_test_split({}, y, stratify=y)
+LogisticRegression().fit(X_train, y_train)
+"""
+
+
+def test_a_snippet_without_imports_is_read_by_the_names_of_the_libraries() -> None:
+    fitted = SPLIT.format('words = TfidfVectorizer().fit_transform(table["text"])', "words")
+    assert "fit-before-split" in rules(fitted, "error")
+    inside = SPLIT.format("", 'table["text"]') + "TfidfVectorizer().fit_transform(X_train)\n"
+    assert "fit-before-split" not in rules(inside)
+
+
+def test_gaps_are_filled_by_what_training_rows_say() -> None:
+    head = """import pandas as pd
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+table = pd.read_csv("rows.csv")
+"""
+    whole = SPLIT.format(head + 'table["age"] = table["age"].fillna(table["age"].mean())', 'table[["age"]]')
+    assert "fit-before-split" in rules(whole, "error")
+    after = SPLIT.format(head, 'table[["age"]]') + 'X_test["age"].fillna(X_train["age"].mean())\n'
+    assert "fit-before-split" not in rules(after)
+    assert "fit-before-split" not in rules(whole.replace('table["age"].mean()', "0"))
+
+
+def test_a_branch_that_is_switched_off_switches_no_mode() -> None:
+    script = """import torch
+from nets import build
+TRAIN = {}
+net = build().cuda()
+if TRAIN:
+    for x, y in loader:
+        net.train(); opt.zero_grad(); net(x, y).backward(); opt.step()
+    net.eval()
+net.load_state_dict(torch.load("net.pt"))
+with torch.no_grad():
+    for x in test_loader:
+        net(x.cuda())
+"""
+    assert "eval-mode-missing" in rules(script.format(False), "error")
+    assert "eval-mode-missing" not in rules(script.format(True))
+
+
+def test_what_keras_and_xgboost_refuse_or_read_otherwise() -> None:
+    rows = """from tensorflow.keras.preprocessing.image import ImageDataGenerator
+ImageDataGenerator({}).flow_from_directory("pictures", subset="validation")
+"""
+    assert "wrong-parameter" in rules(rows.format("rescale=0.1"))
+    assert "wrong-parameter" not in rules(rows.format("rescale=0.1, validation_split=0.2"))
+    trees = """import xgboost as xgb
+def score(preds, data):
+    return "{}", rate(data.get_label(), preds)
+xgb.cv({{"eta": 0.1}}, data, 500, early_stopping_rounds=50, feval=score{})
+"""
+    assert "wrong-parameter" in rules(trees.format("r2", ""))
+    assert "wrong-parameter" not in rules(trees.format("rmse", ""))
+    assert "wrong-parameter" not in rules(trees.format("r2", ", maximize=True"))
+
+
+def test_chance_in_the_pictures_that_are_judged() -> None:
+    script = """from torchvision import transforms
+{} = transforms.Compose([transforms.RandomHorizontalFlip(), transforms.ToTensor()])
+"""
+    assert "wrong-parameter" in rules(script.format("test_transforms"))
+    assert "wrong-parameter" not in rules(script.format("train_transforms"))
+
+
+def test_a_threshold_is_put_to_probabilities() -> None:
+    script = """import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
+model = LogisticRegression().fit(X_train, y_train)
+found = model.{}
+for t in np.arange(0.1, 0.6, 0.01):
+    print(t, f1_score(y_valid, found > t))
+"""
+    assert "wrong-loss" in rules(script.format("predict(X_valid)"), "error")
+    assert "wrong-loss" not in rules(script.format("predict_proba(X_valid)[:, 1]"))
+
+
+def test_a_submission_is_no_score_of_other_rows() -> None:
+    script = """from sklearn.ensemble import RandomForestRegressor
+model = RandomForestRegressor(random_state=1)
+model.fit(X, y)
+model.score(X, y)
+rows = model.predict(X_test)
+{}
+"""
+    assert "judged-on-training-rows" in rules(script.format('table(rows).to_csv("submission.csv")'))
+    assert "judged-on-training-rows" not in rules(
+        script.format("table(rows).to_csv('a.csv'); print(r2_score(y_test, rows))")
+    )

@@ -15,6 +15,7 @@ from memory_service.review.interpretation.rows import (
     drop_column,
     grouped_rows,
     kind_of,
+    learned_from,
     listed_columns,
     outside_rows,
     set_column,
@@ -29,6 +30,7 @@ from memory_service.review.interpretation.state import (
     Use,
     Value,
     Walk,
+    all_of,
     bare,
     constant,
     derived,
@@ -101,6 +103,8 @@ def other_function(walk: Walk, use: Use) -> Value:
         return outside_rows(walk, use.node, file_name_in(walk, use))
     if name in _SET.empty:
         return Value(made=name)
+    if name == "intersect1d" and use.first is not None and use.first.made == "columns":
+        return Value(use.first.rows, made="columns")
     if name[:1].isupper() or name in _SET.joins:
         attrs = {str(at): item for at, item in enumerate(use.args)} | use.named
         if name in ("Dataset", "DMatrix", "QuantileDMatrix", "Pool", "TensorDataset"):
@@ -221,8 +225,13 @@ def of_the_past(walk: Walk, use: Use) -> Value | None:
 
 
 @method(*_SET.keeps_rows)
-def keep_method(_walk: Walk, use: Use) -> Value:
+def keep_method(walk: Walk, use: Use) -> Value:
     out = keep_rows(use.base, use.given)
+    same = (one for one in use.args if one.columns == use.base.columns)
+    means = {s for s in flat(*same).stats if s.kind == "mean" and all_of(use.base.rows) & s.rows}
+    if use.name in ("fillna", "fill_null") and means:
+        rows = frozenset().union(*(s.rows for s in means))
+        out.learned |= {learned_from(walk, use.node, "a mean to fill gaps with", "fit", rows)}
     if use.name in ("fillna", "fill_null", "clip") and use.base.series:
         out.reads = use.base.reads
     return out
@@ -241,8 +250,6 @@ def map_rows(walk: Walk, use: Use) -> Value | None:
         return out
     if len(use.args) > 1 and not flat(use.base).rows and flat(*use.args[1:]).rows:
         return mapped(walk, use)
-    if use.name == "pipe":
-        return call_value(walk, first, [use.base, *use.args[1:]], use.named)
     row = derived(use.base)
     row.single = True
     return keep_rows(use.base, [call_value(walk, first, [row, *use.args[1:]], {})])

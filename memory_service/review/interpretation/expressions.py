@@ -23,6 +23,7 @@ from memory_service.review.interpretation.rows import (
     invert,
     listed_columns,
     names_of_table,
+    outside_rows,
     set_column,
     slides_along,
     subscript,
@@ -77,14 +78,10 @@ def note_target(walk: Walk, name: str, value: Value) -> None:
 def unpack(walk: Walk, targets: Sequence[ast.expr], value: Value, scope: Scope) -> None:
     starred = [i for i, t in enumerate(targets) if isinstance(t, ast.Starred)]
     items = value.items
-    if items is None and value.keys is not None and len(value.keys) == len(targets):
-        items = list(value.keys.values()) if value.made == "parts" else None
     for at, target in enumerate(targets):
         fits = items is not None and (at < starred[0] < len(items) if starred else len(items) == len(targets))
         if items is not None and fits:
             assign(walk, target, items[at], scope)
-        elif isinstance(value.const, list | tuple) and len(value.const) == len(targets):
-            assign(walk, target, Value(const=value.const[at]), scope)
         else:
             part = element_of(walk, value) if value.element is not None else derived(value)
             assign(walk, target, part, scope)
@@ -152,6 +149,8 @@ def eval_plain(walk: Walk, node: ast.AST, scope: Scope) -> Value:
             return Value(function=node, scope=scope)
         case ast.Attribute(value=base):
             return attribute_of(walk, of(base), node)
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str())) if name in walk.unbound:
+            return subscript(walk, outside_rows(walk, walk.script.tree, name), node, scope)  # of a snippet
         case ast.Subscript(value=base):
             return subscript(walk, of(base), node, scope)
         case ast.BinOp(left=left, op=op, right=right):
@@ -196,8 +195,6 @@ def attribute_of(walk: Walk, base: Value, node: ast.Attribute) -> Value:
             return item
     if base.dotted and not base.rows:
         return Value(dotted=f"{base.dotted}.{name}")
-    if base.keys is not None and name in base.keys:
-        return base.keys[name]
     if name in _SET.views:
         return base
     if name == "codes" and last_name(node.value) == "cat" and base.rows:

@@ -8,7 +8,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
-from memory_service.review.interpretation.rows import element_of, outside_rows, slides, slides_along
+from memory_service.review.interpretation.rows import (
+    element_of,
+    names_of_table,
+    outside_rows,
+    slides,
+    slides_along,
+)
 from memory_service.review.interpretation.state import (
     MOST_STEPS,
     Scope,
@@ -220,6 +226,8 @@ def copied(_walk: Walk, use: Use) -> Value | None:
     """What goes through a thing, or copies it."""
     if use.first is None:
         return Value(items=[]) if use.name == "list" else None
+    if use.first.whole and use.name in ("list", "set", "sorted", "tuple"):
+        return names_of_table(use.first)
     if use.name in ("list", "set", "sorted", "tuple") and (use.first.items or use.first.names):
         return replace(use.first)  # a copy, which may lose names by itself
     return use.first

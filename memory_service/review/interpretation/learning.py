@@ -22,7 +22,6 @@ from memory_service.review.interpretation.rows import (
     part_of,
     pick_columns,
     set_column,
-    short,
     supervise,
     without_columns,
 )
@@ -349,18 +348,6 @@ def drop_names(walk: Walk, use: Use) -> Value | None:
     return Value(use.base.rows, made="columns", names=names)
 
 
-@method("take", "skip")
-def take(walk: Walk, use: Use) -> Value | None:
-    """`ds.take(n)`, `ds.skip(n)`, `X.take(rows)`."""
-    if not use.base.rows or use.first is None:
-        return None
-    if use.first.index is not None:
-        divide(walk, use.base, use.first.index[0], "positions")
-        return part_of(walk, use.base, *use.first.index)
-    rows = short(use.node.args[0]) if use.node.args else ""
-    return choose_by(walk, use.base, ("take", rows, use.name), use.node)
-
-
 @library("Subset")
 def subset(walk: Walk, use: Use) -> Value | None:
     """`Subset(ds, rows)`."""
@@ -373,21 +360,13 @@ def subset(walk: Walk, use: Use) -> Value | None:
     return part_of(walk, use.args[0], *index)
 
 
-@library("SubsetRandomSampler")
-def sampler(_walk: Walk, use: Use) -> Value | None:
-    return Value(made=use.name, index=use.first.index) if use.first is not None else None
-
-
 @library("DataLoader")
 def load_batches(walk: Walk, use: Use) -> Value | None:
-    """`DataLoader(ds, sampler=...)`: a sampler of some rows divides."""
+    """`DataLoader(ds)`: its batches are of these rows."""
     data = use.first or use.named.get("dataset")
     if data is None:
         return None
     walk.loaders.setdefault(use.node, []).append(data)
-    sampler = use.named.get("sampler")
-    if sampler is not None and sampler.index is not None:
-        divide(walk, data, sampler.index[0], "positions")
     return Value(made=use.name, element=data.element, attrs={"dataset": data, "batches": derived(data)})
 
 
@@ -523,16 +502,12 @@ def aggregate_groups(walk: Walk, use: Use) -> Value:
             base.columns = of_target if len(of_target) == 1 else None
         return reduce_groups(walk, node, base, rowwise=name == "transform")
     group = derived(base)
-    if use.first is not None and function is not None and not past:
-        return derived(base, call_value(walk, use.first, [group], use.named))
     out = derived(base, *use.args)
     if past:
         out.series |= {node}
     if past and use.first is not None and function is not None:
         group.reads, group.columns = base.reads, base.columns
         out.reads = call_value(walk, use.first, [group], use.named).reads
-    elif stated & _SET.running:
-        out.reads, out.made = base.reads, "cumsum"
     return out
 
 

@@ -65,8 +65,6 @@ def grouped_rows(walk: Walk, rows: Rows, place: ast.AST) -> Rows:
 
 
 def part_of(walk: Walk, value: Value, place: ast.AST, part: str, how: str = "") -> Value:
-    if value.items is not None:
-        return Value(items=[part_of(walk, item, place, part, how) for item in value.items])
     found = flat(value if value.kind is not None else bare(value))
     return Value(
         frozenset(rows_below(walk, rows, place, part, how) for rows in found.rows),
@@ -255,8 +253,6 @@ def kind_of(node: ast.AST, values: Values, deep: int = 0) -> Kind:
         return "number" if number else "text" if isinstance(node.value, str) else ""
     if isinstance(node, ast.Attribute) and node.attr in ("values", "codes"):
         return "number" if node.attr == "codes" else kind_of(node.value, values, deep + 1)
-    if isinstance(node, ast.IfExp):
-        return _both([node.body, node.orelse], values, deep)
     if isinstance(node, ast.Lambda):
         return kind_of(node.body, values, deep + 1)
     if isinstance(node, ast.BinOp):
@@ -281,8 +277,6 @@ def _of_call(node: ast.Call, values: Values, deep: int) -> Kind:
         if not isinstance(table, ast.Dict):
             return kind_of(table, values, deep + 1)
         return _both(table.values, values, deep)
-    if name in ("where", "iif") and len(node.args) == 3:
-        return _both(node.args[1:], values, deep)
     if name in _SET.keeps and isinstance(node.func, ast.Attribute):
         return kind_of(node.func.value, values, deep + 1)
     return ""
@@ -354,7 +348,7 @@ def subscript(walk: Walk, base: Value, node: ast.Subscript, scope: Scope) -> Val
     """`base[...]`: an item, columns, a part of the rows, a selection, one row."""
     inner = node.slice
     key = None if isinstance(inner, ast.Slice | ast.Tuple) else constant(walk, inner, scope)
-    item = item_of(walk, base, inner, key, scope)
+    item = item_of(walk, base, inner, key)
     if item is not None:
         return item
     if isinstance(key, str):
@@ -389,12 +383,8 @@ def columns_by(walk: Walk, base: Value, chooser: Value, node: ast.AST) -> Value 
     return Value(base.rows, made="columns") if base.made == "columns" else derived(base)
 
 
-def item_of(walk: Walk, base: Value, inner: ast.AST, key: Any, scope: Scope) -> Value | None:
+def item_of(walk: Walk, base: Value, inner: ast.AST, key: Any) -> Value | None:
     """An item of a list, a tuple or a dict; None for what is none of them."""
-    if base.items is not None and isinstance(inner, ast.Slice):
-        low, high = constant(walk, inner.lower, scope), constant(walk, inner.upper, scope)
-        if all(isinstance(v, int | None) for v in (low, high)):
-            return Value(items=base.items[low:high])
     if base.items is not None and isinstance(key, int) and -len(base.items) <= key < len(base.items):
         return base.items[key]
     if base.keys is not None and isinstance(key, str | int) and str(key) in base.keys:

@@ -193,18 +193,7 @@ class Scope:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Flat:
-    """Everything that is anywhere within values."""
-
-    rows: frozenset[Rows]
-    learned: frozenset[Learned]
-    stats: frozenset[Learned]
-    series: frozenset[ast.AST]
-    on_card: bool
-
-
-def flat(*values: Value | None) -> Flat:
+def flat(*values: Value | None) -> Value:
     """What values hold, parts of parts included."""
     seen: dict[int, Value] = {}
     pending = [(value, 0) for value in values if value is not None]
@@ -214,12 +203,12 @@ def flat(*values: Value | None) -> Flat:
             seen[id(value)] = value
             pending += [(part, deep + 1) for part in parts(value)] if deep < MOST_LEVELS else []
     held = seen.values()
-    return Flat(
+    return Value(
         frozenset[Rows]().union(*(one.rows for one in held)),
         frozenset[Learned]().union(*(one.learned | one.state for one in held)),
         frozenset[Learned]().union(*(one.stats for one in held)),
         frozenset[ast.AST]().union(*(one.series for one in held)),
-        any(one.on_card for one in held),
+        on_card=any(one.on_card for one in held),
     )
 
 
@@ -238,8 +227,7 @@ def derived(*values: Value | None) -> Value:
     with_rows = [value for value in given if value.rows or value.items or value.keys or value.element]
     single = bool(with_rows) and all(value.single for value in with_rows)
     index = next((value.index for value in given if value.index), None)
-    made_of = found.rows, found.learned, found.stats, found.series
-    return Value(*made_of, single=single, index=index, on_card=found.on_card)
+    return replace(found, single=single, index=index)
 
 
 def either(one: Value | None, other: Value | None) -> Value:
@@ -301,7 +289,7 @@ class Division:
     place: ast.AST
     kind: str
     maker: ast.Call | None
-    contents: Flat
+    contents: Value
 
 
 @dataclass(eq=False, slots=True)
@@ -395,6 +383,15 @@ class Walk:
         self.chosen: dict[int, Value] = {}
         self.too_much = Learned(self.script.tree, "", "", frozenset())
         self.known: dict[tuple[int, frozenset[Rows]], Learned] = {}
+
+    @cached_property
+    def unbound(self) -> set[str]:
+        """Names that nothing in a snippet makes or imports."""
+        names = self.script.all(ast.Name)
+        bound = {name.id for name in names if not isinstance(name.ctx, ast.Load)} | {*self.script.imports}
+        bound |= {arg.arg for arg in self.script.all(ast.arg)} | {*self.script.functions}
+        starred = any(one.name == "*" for one in self.script.all(ast.alias))
+        return {name.id for name in names if not starred} - bound
 
     @cached_property
     def predicts_numbers(self) -> bool:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.source.nodes import (
-    bases_of,
     calls_in,
     is_call,
     is_of_self,
@@ -90,9 +88,6 @@ def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
         found = _of_constructor(facts, maker, deep) if made is None else _returned(facts, made, deep)
         if made is not None or found is not None:
             return found
-    modules = [c for c in script.classes.values() if bases_of(c) & {"Module", "LightningModule"}]
-    if len(modules) == 1 and not sources and re.search(r"model|net", name, re.IGNORECASE):
-        return _returned(facts, modules[0], deep)
     return None
 
 

@@ -47,9 +47,6 @@ def goes_beside_training(facts: Facts, call: ast.Call, near: ast.For) -> bool:
     if _within(facts, near):
         return False
     reached = names_in(near.target)
-    for node in script.within(near.body, follow=False):
-        if isinstance(node, ast.Assign) and words_in(node.value) & reached:
-            reached |= names_in(*node.targets)
     supervised = {ast.dump(loop.iter) for loop in trained if isinstance(loop, ast.For)}
     if not words_passed(call) & reached or ast.dump(near.iter) in supervised:
         return False
@@ -111,7 +108,9 @@ def mode_at(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()
     for other in script.calls:
         if script.order[other] >= script.order[call]:
             break
-        if script.function(other) is function and (switch := switch_of(facts, other)):
+        if script.function(other) is not function or _is_off(facts, other, call):
+            continue
+        if switch := switch_of(facts, other):
             last, since = switch, script.order[other]
     if last:
         return "train" if last == "eval" and _made_anew(facts, call, since) else last
@@ -125,6 +124,13 @@ def mode_at(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()
     if "train" in found and not _comes_in_eval(facts):
         return "train"
     return "eval" if found == {"eval"} else ""
+
+
+def _is_off(facts: Facts, node: ast.AST, beside: ast.AST) -> bool:
+    """`TRAIN = False`, and `if TRAIN:` around a node that is not around the other: it does not run."""
+    around = [up for up in facts.script.around(node, ast.If) if isinstance(up.test, ast.Name)]
+    off = [up for up in around if facts.values.one(up.test) is False and beside not in {*ast.walk(up)}]
+    return any(node in ast.walk(part) for up in off for part in up.body)
 
 
 def _loads_own_model(facts: Facts, function: Function) -> bool:
@@ -188,7 +194,7 @@ def _comes_in_eval(facts: Facts) -> bool:
 
 _OFF = frozenset(("no_grad", "inference_mode"))
 _MODULES = {"Module", "LightningModule", "PreTrainedModel"}
-_BACKWARD = ("backward", "manual_backward")
+_BACKWARD = ("backward", "manual_backward", "grad")
 LONGEST_HEAD = 12  # lines from the head of a function to its loop that are shown as one place
 
 

@@ -163,7 +163,6 @@ def missing_fold_rules(facts: Facts) -> Iterator[Finding]:
         yield from _loaded_unseen(facts)
     yield from _fixed_share(facts)
     yield from _shared_by_all(facts)
-    yield from _refused(facts)
 
 
 def _loaded_unseen(facts: Facts) -> Iterator[Finding]:
@@ -220,23 +219,6 @@ def _shared_by_all(facts: Facts) -> Iterator[Finding]:
         summed = isinstance(node.op, ast.Div) and is_call(node.left, "sum")
         if summed and planned and not isinstance(node.right, ast.Call):
             yield needs_all(node, "shared-by-all")
-
-
-def _refused(facts: Facts) -> Iterator[Finding]:
-    """`assert len(models) == N_FOLDS`, `if len(models) < N_FOLDS: raise ...`."""
-    checks: list[ast.Assert | ast.If] = [*facts.script.all(ast.Assert)]
-    checks += [node for node in facts.script.all(ast.If) if any(map(_ends_here, node.body))]
-    for check in checks:
-        refuses = (ast.Eq, ast.GtE) if isinstance(check, ast.Assert) else (ast.NotEq, ast.Lt)
-        if isinstance(check.test, ast.Compare) and isinstance(check.test.ops[0], refuses):
-            sides = [check.test.left, *check.test.comparators]
-            counted = any(is_call(s, "len") and _RE.counted.search(ast.dump(s)[:600]) for s in sides)
-            if counted and any(_says_folds(s) for s in sides if not isinstance(s, ast.Call)):
-                yield needs_all(check, "refused")
-
-
-def _ends_here(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Raise) or is_call(getattr(statement, "value", None), "exit", "_exit")
 
 
 def _may_leave_out(facts: Facts, loop: ast.For | ast.While) -> bool:

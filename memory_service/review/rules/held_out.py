@@ -12,12 +12,13 @@ from memory_service.review.source.nodes import is_call, keyword_names, receiver
 from memory_service.review.tables import name_sets
 
 _SET = name_sets("held_out")
+_SCORES = re.compile(r"_(score|error|loss|report|matrix|curve)$|^(rmse|mae|mse|accuracy)|metric")
 _HELD_OUT = re.compile(r"(?i)test|val|hold")
 
 
 def held_out_rules(facts: Facts) -> Iterator[Finding]:
     """judged-on-training-rows."""
-    folders = facts.script.called("ImageFolder")
+    folders = [c for c in facts.script.called("ImageFolder") if not facts.argument(c, "is_valid_file", 4)]
     for at, later in enumerate(folders if not facts.script.called(*_SET.divides) else ()):
         root = facts.argument(later, "root", 0)
         same = (one for one in folders[:at] if _alike(facts.argument(one, "root", 0), root))
@@ -80,11 +81,11 @@ def _fitted_alone(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
     judged = [call for call in script.called("score", "evaluate") if call.args and receiver(call) is not None]
     judged = [call for call in judged if _alike(receiver(call), model)]
     predicted = [call for call in script.called("predict", "predict_proba") if _alike(receiver(call), model)]
-    if (
-        len(fit.args) < 2
-        or "oob_score" in script.text
-        or any(call.args and not _alike(call.args[0], fit.args[0]) for call in predicted)
-    ):
+    others = any(call.args and not _alike(call.args[0], fit.args[0]) for call in predicted)
+    by_hand = any(isinstance(receiver(call), ast.Compare) for call in script.called("mean"))
+    scores = by_hand or any(map(_SCORES.search, script.calls_by_name))
+    submits = script.called("to_csv") and not scores
+    if len(fit.args) < 2 or "oob_score" in script.text or (others and not submits):
         return
     if judged and all(_alike(call.args[0], fit.args[0]) for call in judged):
         yield finding("judged-on-training-rows", judged[0], "alone", rows=ast.unparse(fit.args[0]))

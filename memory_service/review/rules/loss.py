@@ -18,6 +18,7 @@ from memory_service.review.rules.activations import (
     units_of,
 )
 from memory_service.review.source.nodes import (
+    arguments_of,
     calls_in,
     is_call,
     is_none,
@@ -42,7 +43,6 @@ _REGRESSIONS = ("image-regression", "audio-regression", "tabular-regression", "t
 _CLASSIFICATIONS = tuple(f"{data}-classification" for data in ("image", "text", "tabular", "audio"))
 CLASS_FAMILIES = frozenset(("auc", "log-loss", "accuracy", "f-score", "mcc"))
 VALUE_FAMILIES = frozenset(("error-regression",))
-RMSLE: Why = ("rmsle", {})
 
 
 def metric_of(facts: Facts) -> Metric | None:
@@ -195,9 +195,6 @@ def against_metric(facts: Facts, kind: str) -> Why | None:
         return "metric-of-classes", {"metric": metric.name}
     if metric is not None and kind in ("ce", "nll") and family in VALUE_FAMILIES:
         return "metric-of-values", {"metric": metric.name}
-    logarithms = re.search(r"log1p|\blog\(", facts.script.text)
-    if metric is not None and metric.name == "RMSLE" and kind == "mse" and not logarithms:
-        return RMSLE
     of_values, of_classes = kind in ("mse", "l1"), kind in ("ce", "nll")
     if of_classes and task in _REGRESSIONS and family != "kappa":
         return "regression", {}
@@ -239,6 +236,18 @@ def score_rules(facts: Facts) -> Iterator[Finding]:
             yield finding(
                 "wrong-loss", call, "probabilities", metric=_MAP.metrics[last_name(call.func)], why=why
             )
+    for node in facts.script.all(ast.Compare):
+        against = facts.values.number(node.comparators[0])
+        tried = against is None and _of_numbers(facts, node.comparators[0])
+        why = _hard(facts, node.left, 0) if tried or against not in (None, 0.5, *range(100)) else ""
+        if "predict" in why:
+            yield finding("wrong-loss", node, "threshold", why=why)
+
+
+def _of_numbers(facts: Facts, node: ast.AST) -> bool:
+    """The thresholds that a loop tries: `for t in np.arange(0.1, 0.5, 0.01)`."""
+    loops = (loop for loop in facts.script.loops(node) if isinstance(loop, ast.For))
+    return any(last_name(node) in names_in(x.target) and is_call(x.iter, "arange", "linspace") for x in loops)
 
 
 def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
@@ -266,9 +275,6 @@ def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
     if name == "predict" and base is not None:
         made = _estimator(facts, base)
         return f"the classes of {made}.predict" if _RE.classifier.search(made) else ""
-    if name == "cross_val_predict" and facts.argument(node, "method") is None and node.args:
-        made = _estimator(facts, node.args[0])
-        return f"classes: cross_val_predict of {made} without a method" if _RE.classifier.search(made) else ""
     inner = node.args[0] if name in _CONVERTING and node.args else base
     return _hard(facts, inner, deep + 1) if inner is not None and name in _CONVERTING | _SET.keeping else ""
 
@@ -284,7 +290,9 @@ def _estimator(facts: Facts, node: ast.AST) -> str:
         return _estimator(facts, fitted)
     if isinstance(source, ast.Call) and re.search(r"ipeline$|SearchCV$", last_name(source.func)):
         inner = [last_name(call.func) for call in calls_in(source)]
-        inner += [_estimator(facts, a) for a in source.args] if "Search" in last_name(source.func) else []
+        inner += (
+            [_estimator(facts, a) for a in arguments_of(source)] if "Search" in last_name(source.func) else []
+        )
         return next((name for name in inner if _RE.classifier.search(name)), "")
     return facts.values.made_by(node)
 
@@ -332,7 +340,6 @@ _FOR_CLASSES = ("auc", "log-loss", "accuracy", "mcc")
 _CATEGORICAL = ("categorical_crossentropy", "sparse_categorical_crossentropy")
 _SQUARED = ("mse", "mean_squared_error", "mae", "mean_absolute_error")
 _WRONG_LABELS = {"categorical_crossentropy": "numbers", "sparse_categorical_crossentropy": "one-hot vectors"}
-LONGEST_METRIC = 30
 
 
 def objective_rules(facts: Facts) -> Iterator[Finding]:
@@ -341,7 +348,6 @@ def objective_rules(facts: Facts) -> Iterator[Finding]:
         yield from _keras(facts)
     if facts.script.uses(*BOOSTERS):
         yield from _boosting(facts)
-    yield from _transformers(facts)
 
 
 def _keras(facts: Facts) -> Iterator[Finding]:
@@ -378,8 +384,6 @@ def _wrong_keras(
     if labels and _WRONG_LABELS.get(name) == labels:
         sparse = "" if name.startswith("sparse") else "sparse_"
         return "keras-labels", {"name": name, "labels": labels, "sparse": sparse}
-    if name in _CATEGORICAL and units == 1:
-        return "keras-one-unit", {"name": name}
     return None
 
 
@@ -462,40 +466,15 @@ def _boosting(facts: Facts) -> Iterator[Finding]:
 
 def _wrong_objective(facts: Facts, objective: str, metrics: list[str]) -> Why | None:
     """Why an objective (or a class that implies one) does not go with the metric or the task."""
-    judged, task = metric_of(facts), facts.context.task
-    family, name = (judged.family, judged.name) if judged is not None else ("", "")
-    if _OBJECTIVES["values"].match(objective):
-        if any(_RE.class_metrics.match(m) for m in metrics):
-            return "trees-metric-of-classes", {"objective": objective, "metric": metrics[0]}
-        if family in _FOR_CLASSES:
-            return "trees-of-values", {"name": name, "objective": objective}
-        if name == "RMSLE" and not re.search(r"log1p|\blog\(|squaredlog|rmsle", facts.script.text):
-            return RMSLE
-        if task == "tabular-classification" and family not in ("kappa", "correlation"):
-            return "trees-classification", {"objective": objective}
-    elif _OBJECTIVES["classes"].match(objective):
-        many = next((m for m in metrics if _RE.of_many_classes.match(m)), None)
-        two = next((m for m in metrics if m in ("binary_logloss", "binary_error")), None)
-        if many is not None and _RE.of_two_classes.match(objective):
-            return "trees-of-two", {"objective": objective, "many": many}
-        if two is not None and objective.lower().startswith("multi"):
-            return "trees-of-many", {"objective": objective, "two": two}
-        if any(_RE.value_metrics.match(m) for m in metrics):
-            return "trees-metric-of-values", {"objective": objective, "metric": metrics[0]}
-        if family in VALUE_FAMILIES:
-            return "trees-of-classes", {"name": name, "objective": objective}
-        if task == "tabular-regression":
-            return "trees-regression", {"objective": objective}
-    return None
-
-
-def _transformers(facts: Facts) -> Iterator[Finding]:
-    """num_labels=1 means regression by squared error to transformers."""
-    script, text, task = facts.script, facts.script.text, facts.context.task
-    named = (*script.calls_by_name, *script.imports, *(s for s in script.strings if len(s) <= LONGEST_METRIC))
-    by_class = any(map(_RE.by_class.search, named)) or task == "text-classification"
-    for call in facts.script.called("from_pretrained") if by_class else ():
-        classifies = "ForSequenceClassification" in ast.dump(call.func) + facts.script.qualified(call.func)
-        known = facts.argument(call, "problem_type") is not None or _RE.judged_as_values.search(text)
-        if classifies and facts.number(call, "num_labels") == 1 and not known:
-            yield finding("wrong-loss", call, "one-label")
+    of_values = bool(_OBJECTIVES["values"].match(objective))
+    if of_values and any(_RE.class_metrics.match(m) for m in metrics):
+        return "trees-metric-of-classes", {"objective": objective, "metric": metrics[0]}
+    if not of_values and not _OBJECTIVES["classes"].match(objective):
+        return None
+    many = next((m for m in metrics if _RE.of_many_classes.match(m)), None)
+    if many is not None and _RE.of_two_classes.match(objective):
+        return "trees-of-two", {"objective": objective, "many": many}
+    wrong = against_metric(facts, "mse" if of_values else "ce")
+    wanted = "the task" if wrong is None else wrong[1].get("metric", "the task")
+    case = "trees-of-values" if of_values else "trees-of-classes"
+    return (case, {"objective": objective, "wanted": wanted}) if wrong is not None else None

@@ -15,7 +15,6 @@ from memory_service.review.source.nodes import (
     calls_in,
     entries_of,
     is_call,
-    is_none,
     last_name,
     receiver,
     receiver_name,
@@ -87,11 +86,9 @@ def _plateaus(facts: Facts) -> Iterator[Finding]:
 
 def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     """What transformers' TrainingArguments contradict in themselves."""
-    open_ended, stops = facts.values.open_ended(call), facts.script.called("EarlyStoppingCallback")
+    open_ended = facts.values.open_ended(call)
     if facts.value(call, "load_best_model_at_end") is True and not open_ended:
         yield from _strategies(facts, call)
-    if facts.argument(call, "load_best_model_at_end") is None and stops and not open_ended:
-        yield wrong(call, "best-model-needed")
     metric = facts.text(call, "metric_for_best_model") or ""
     given, greatest = facts.argument(call, "greater_is_better"), facts.value(call, "greater_is_better")
     right = _direction(metric)
@@ -100,8 +97,6 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         yield wrong(call, "greatest-guessed", metric=metric)
     if right is not None and greatest is (right == "min"):
         yield wrong(call, "greatest-wrong", greatest=greatest, metric=metric, right=not greatest)
-    if facts.value(call, "fp16") is True and facts.value(call, "bf16") is True:
-        yield wrong(call, "two-precisions")
     place, rate = facts.argument(call, "learning_rate"), facts.number(call, "learning_rate")
     if place is not None and rate is not None and rate > largest_tuning_rate(facts.script):
         yield wrong(place, "pretrained-rate", rate=rate)
@@ -117,15 +112,13 @@ def _strategies(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 
 
 def step_rules(facts: Facts) -> Iterator[Finding]:
-    """wrong-parameter: a schedule of batches that steps by epochs, or a plateau without its metric."""
+    """wrong-parameter: a schedule of batches that steps by epochs, or the other way round."""
     for call in facts.script.called("step"):
         makers = facts.values.makers(receiver(call))
         if len(makers) != 1:
             continue
         maker, name = makers[0], last_name(makers[0].func)
-        if name == "ReduceLROnPlateau" and not call.args and not call.keywords:
-            yield wrong(call, "plateau-metric")
-        elif _RE.by_batch.match(name) and _counts_batches(facts, maker) and _once_an_epoch(facts, call):
+        if _RE.by_batch.match(name) and _counts_batches(facts, maker) and _once_an_epoch(facts, call):
             yield wrong(call, "stepped-by-epoch", name=name)
         elif name == "CosineAnnealingLR" and _every_batch(facts, call) and _counts_epochs(facts, maker):
             yield wrong(call, "stepped-by-batch", name=name)
@@ -299,8 +292,6 @@ def _together(found: Iterable[set[str] | None]) -> set[str] | None:
 
 def _metrics(facts: Facts, node: ast.AST) -> set[str] | None:
     listed = _only_source(facts, node)
-    if is_none(listed):
-        return set()
     changed = {receiver_name(call) for call in facts.script.called("append", "extend", "insert")}
     grows = isinstance(node, ast.Name) and node.id in changed and facts.values.one(node) is None
     if grows or not isinstance(listed, ast.List | ast.Tuple):
@@ -310,8 +301,6 @@ def _metrics(facts: Facts, node: ast.AST) -> set[str] | None:
 
 def _only_source(facts: Facts, node: ast.AST) -> ast.AST:
     """What a name or attribute is set to, where that is once; else itself."""
-    if isinstance(node, ast.Name) and node.id in facts.script.functions:
-        return node
     sources = facts.values.sources(node)
     return sources[0] if len(sources) == 1 else node
 
@@ -321,8 +310,6 @@ def _names_of(facts: Facts, metric: ast.AST) -> set[str]:
     script = facts.script
     if isinstance(metric, ast.Constant) and isinstance(metric.value, str):
         return {metric.value, _MAP.short_names.get(metric.value, metric.value)}
-    if isinstance(metric, ast.Name) and metric.id in script.functions:
-        return {metric.id}
     if not isinstance(metric, ast.Call):
         of_keras = script.qualified(metric).startswith(tuple(f"{m}." for m in KERAS))
         return {_in_words(last_name(metric))} if of_keras else set()

@@ -186,9 +186,21 @@ def _keeps_graph(facts: Facts, loop: Loop) -> Iterator[Finding]:
     loss = receiver(loop.backward) if isinstance(loop.backward, ast.Call) else None
     if is_call(loss, "scale") and loss.args:
         loss = loss.args[0]
-    for name in sorted(names_in(loss)) if isinstance(loss, ast.Name | ast.BinOp) else ():
-        if isinstance(loop.batch, ast.For):
+    if isinstance(loss, ast.Name | ast.BinOp) and isinstance(loop.batch, ast.For):
+        for name in sorted(
+            names_in(loss) & (_of_rows(loop.batch) if isinstance(loss, ast.BinOp) else {loss.id})
+        ):
             yield from _kept(facts, loop, loop.batch, name)
+
+
+def _of_rows(batch: ast.For) -> set[str]:
+    """Names that a loop makes of its batch; not a factor beside it that is drawn, or grows by step."""
+    parts: list[ast.AST] = getattr(batch.target, "elts", [batch.target])
+    made = names_in(*(parts[-1:] if is_call(batch.iter, "enumerate") else parts))
+    for node in (n for statement in batch.body for n in ast.walk(statement) if isinstance(n, ast.Assign)):
+        if names_in(node.value) & made and not is_call(node.value, "len", "size", *_LETS_GO):
+            made |= names_in(*node.targets)
+    return made
 
 
 def _kept(facts: Facts, loop: Loop, batch: ast.For, name: str) -> Iterator[Finding]:

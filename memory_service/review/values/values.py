@@ -157,8 +157,6 @@ def _joined(of: Of, node: ast.JoinedStr) -> Known:
 
 def _call(of: Of, node: ast.Call) -> Known:
     name = last_name(node.func)
-    if name in ("startswith", "endswith") and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
-        return _pairs(lambda a, b: getattr(str(a), name)(b), of(node.func.value), of(node.args[0]))
     function = BUILTINS.get(name) if isinstance(node.func, ast.Name) else None
     if function is None or node.keywords:
         return None
@@ -532,8 +530,6 @@ class Values:
             return node.args[1:2] if environment or not found.open else []
         if name == "getenv":
             return node.args[1:2]
-        if name == "getattr":
-            return node.args[2:3]
         if name in _DEFAULTS:
             given = self.argument(node, "default_factory")
             given = given or self.argument(node, "default", None if name == "field" else 0)

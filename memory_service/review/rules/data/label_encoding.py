@@ -14,7 +14,6 @@ from memory_service.review.source.nodes import (
     calls_in,
     grouped,
     is_call,
-    keyword_names,
     last_name,
     receiver_name,
 )
@@ -52,20 +51,21 @@ def _recoded(facts: Facts) -> Iterator[Finding]:
         facts.script.called("reindex", "align", "Categorical") or _RE.aligned.search(facts.script.text)
     )
     certain = [coding for coding in facts.walk.codings if coding.unconditional and coding.rows]
-    certain = [c for c in certain if c.columns is not None or not _chooses(c.place)]
     kinds = grouped((c.what, c) for c in certain if not (c.what == "get_dummies" and aligned))
     for what, codings in kinds.items():
         for at, later in enumerate(codings):
             columns = {later.columns} - (set() if what == "get_dummies" else {None})
             before = (one for one in codings[:at] if one.place is later.place or one.columns in columns)
+            before = (one for one in before if _chosen(one.place) == _chosen(later.place))
             if any(_is_anew(facts, one, later) for one in before):
                 yield recoded(later.place, "columns" if what == "get_dummies" else "rows", what=what)
                 return
 
 
-def _chooses(place: ast.AST) -> bool:
-    """Columns are named, so that those of other tables keep theirs: `pd.get_dummies(df, columns=names)`."""
-    return isinstance(place, ast.Call) and "columns" in keyword_names(place)
+def _chosen(place: ast.AST) -> str:
+    """The columns that are named, as those of no other table are: `pd.get_dummies(df, columns=names)`."""
+    given = getattr(place, "keywords", ())
+    return next((ast.dump(keyword.value) for keyword in given if keyword.arg == "columns"), "")
 
 
 def _is_anew(facts: Facts, one: Coding, later: Coding) -> bool:

@@ -14,7 +14,7 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.state import Division, Supervised, all_of
 from memory_service.review.rules.loss import VALUE_FAMILIES, metric_of
-from memory_service.review.source.nodes import entries_of, is_call, last_name, receiver
+from memory_service.review.source.nodes import entries_of, last_name, receiver
 from memory_service.review.source.script import Script
 from memory_service.review.tables import PATTERNS, name_sets, patterns
 from memory_service.review.values.values import Values
@@ -161,8 +161,6 @@ def column_of(values: Values, node: ast.AST) -> str | None:
         if isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
             inner = inner.elts[1]
         return values.text(inner)
-    if is_call(node, "pop") and node.args and receiver(node) is not None:
-        return values.text(node.args[0])
     named = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
     named = named and bool(_ROWS_RE.target_column.match(last_name(node)))
     return last_name(node) if named and not isinstance(values.one(node), str) else None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from memory_service.review.facts import Facts
-from memory_service.review.findings import Finding, finding
+from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.source.nodes import (
     Function,
     calls_in,
@@ -37,10 +37,9 @@ def albumentations_rules(facts: Facts) -> Iterator[Finding]:
     if facts.script.uses("albumentations"):
         yield from _removed(facts)
         yield from _calls(facts)
-        for compose in facts.script.called("Compose"):
-            yield from _steps(facts, compose)
         yield from _normalization(facts)
-    yield from _versions(facts)
+    for compose in facts.script.called("Compose"):
+        yield from _steps(facts, compose)
 
 
 def _is_of_library(facts: Facts, call: ast.Call) -> bool:
@@ -74,8 +73,6 @@ def _calls(facts: Facts) -> Iterator[Finding]:
             yield trap(call, "positional", name=name, right=right)
         if "image" not in given:
             continue
-        if _is_kept_as_dict(facts, call):
-            yield trap(call, "dict", name=name, right=right)
         if _is_pil(facts, call):
             yield trap(call, "pil", name=name)
         if given & {"mask", "masks", None} or not moves or function is None:
@@ -96,15 +93,6 @@ def _is_transform(facts: Facts, call: ast.Call) -> bool:
     first = function.args.args[0].arg if function is not None and function.args.args else "self"
     own = isinstance(call.func, ast.Name) or receiver_name(call) in ("self", first)
     return own and bool(facts.script.called("Compose"))
-
-
-def _is_kept_as_dict(facts: Facts, call: ast.Call) -> bool:
-    """What a transform returns is returned as it is, in a file that never takes `["image"]` of anything."""
-    up = facts.script.parents.get(call)
-    up = facts.script.parents.get(up) if isinstance(up, ast.Tuple) else up
-    keys = {n.slice.value for n in facts.script.all(ast.Subscript) if isinstance(n.slice, ast.Constant)}
-    keys |= {facts.values.text(c.args[0]) for c in facts.script.called("get", "pop") if c.args}
-    return isinstance(up, ast.Return) and not keys & {"image", "mask", "image0"}
 
 
 def _is_pil(facts: Facts, call: ast.Call) -> bool:
@@ -140,18 +128,23 @@ def _returns_arrays(facts: Facts, function: Function) -> bool:
 
 def _steps(facts: Facts, compose: ast.Call) -> Iterator[Finding]:
     steps = compose.args[0] if compose.args else None
-    if not _is_of_library(facts, compose) or not isinstance(steps, ast.List | ast.Tuple):
+    of_torchvision = facts.script.qualified(compose.func).startswith("torchvision.transforms.")
+    if not (of_torchvision or _is_of_library(facts, compose)) or not isinstance(steps, ast.List | ast.Tuple):
         return
     calls = [step for step in steps.elts if isinstance(step, ast.Call)]
     names = [last_name(call.func) for call in calls]
+    validates = any(_RE.validation.search(name.lower()) for name in _names_of(facts, compose))
+    validates = validates and "tta" not in facts.script.text
+    if of_torchvision:
+        random = [c for c in calls if _RE.torchvision.search(last_name(c.func)) and facts.value(c, "p") != 0]
+        for call in random[:1] if validates else ():
+            yield wrong(call, "random-validation")
+        return
     if "ToTensorV2" in names[:-1]:
         at = names.index("ToTensorV2") + 1
         yield trap(calls[at], "behind-tensor", name=names[at])
-    if names.count("Normalize") > 1:
-        yield trap(compose, "normalized-twice")
     random = [c for c in calls if last_name(c.func) in _SET.random and facts.value(c, "p") not in (1, 0)]
-    validates = any(_RE.validation.search(name.lower()) for name in _names_of(facts, compose))
-    if validates and random and "tta" not in facts.script.text:
+    if validates and random:
         yield trap(random[0], "random-validation")
 
 
@@ -171,10 +164,3 @@ def _normalization(facts: Facts) -> Iterator[Finding]:
         known = isinstance(mean, list) and mean and all(isinstance(m, int | float) for m in mean)
         if _is_of_library(facts, call) and known and max(mean) > 1 and largest and largest > 1:
             yield trap(call, "pixel-mean")
-
-
-def _versions(facts: Facts) -> Iterator[Finding]:
-    """albumentations pins albucore itself; another version beside it does not import."""
-    for number, line in enumerate(facts.script.lines, 1):
-        if "albucore" in line and re.search(r"\bpip\b.*\binstall\b.*\balbucore\b", line):
-            yield trap(number, "albucore")

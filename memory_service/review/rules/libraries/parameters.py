@@ -21,19 +21,18 @@ from memory_service.review.findings import Finding, finding, told, wrong
 from memory_service.review.source.nodes import (
     calls_in,
     is_call,
-    is_none,
     keyword_names,
     last_name,
     receiver,
 )
 from memory_service.review.source.script import Script
-from memory_service.review.tables import name_lists, name_maps, name_sets, patterns
+from memory_service.review.tables import name_maps, name_sets, patterns
 from memory_service.review.training import KERAS, LIGHTNING
 
-_LIST = name_lists("parameters")
 _MAP = name_maps("parameters")
 _RE = patterns("parameters")
 _SET = name_sets("parameters")
+GROWS = patterns("schedules").grows
 
 LARGEST_RATE = {"Adam": 0.05, "AdamW": 0.05, "NAdam": 0.05, "RAdam": 0.05, "SGD": 5.0, "RMSprop": 0.1}
 FINE_TUNING_RATE = 5e-3  # no pretrained transformer is trained at more
@@ -118,16 +117,16 @@ def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             given = keyword_names(call)
             if "total_steps" not in given and not {"epochs", "steps_per_epoch"} <= given:
                 yield wrong(call, "one-cycle-steps")
-        case "ReduceLROnPlateau" if (facts.number(call, "factor", 2) or 0) >= 1 and facts.script.uses(
-            "torch"
-        ):
-            yield wrong(call, "plateau-factor")
         case "ImageDataGenerator":
-            named = [k for k in keyword_names(call) if k is not None and k.startswith("featurewise_")]
+            named = [k.arg for k in call.keywords if k.arg is not None and k.arg.startswith("featurewise_")]
             stated = [k for k in named if facts.value(call, k) is True]
             fits = (receiver(fit) for fit in facts.script.called("fit"))
             if stated and not any(call in facts.values.makers(one) for one in fits if one is not None):
                 yield wrong(call, "never-fitted", name=stated[0])
+        case "flow_from_directory" | "flow_from_dataframe" if facts.text(call, "subset"):
+            makers = facts.values.makers(receiver(call) or call)
+            if makers and not any(facts.argument(one, "validation_split") for one in makers):
+                yield wrong(call, "no-subset")
         case "EarlyStopping" if facts.script.uses(*KERAS):
             patience, epochs = facts.number(call, "patience", 2), facts.training.framework_epochs("keras")
             if patience and epochs and patience >= epochs:
@@ -135,8 +134,17 @@ def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         case "map" if facts.script.uses("transformers") and call.args and isinstance(call.args[0], ast.Name):
             for function in facts.script.functions.get(call.args[0].id, ()):
                 yield from _not_cut(facts, function)
-        case "DataLoader" if facts.script.uses("torch"):
-            yield from _loader(facts, call)
+
+
+def _minimised(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """Early stopping by a score of the file's own that is better when greater, and nobody says so."""
+    given = facts.argument(call, "feval") or facts.argument(call, "custom_metric")
+    stops = facts.argument(call, "early_stopping_rounds") and not facts.argument(call, "maximize")
+    for function in facts.script.functions.get(last_name(given), ()) if given and stops else ():
+        returned = (one.elts[0] for one in facts.script.returned(function) if isinstance(one, ast.Tuple))
+        for name in filter(None, map(facts.values.text, returned)):
+            if GROWS.search(name.lower()):
+                yield wrong(given or call, "minimised", name=name)
 
 
 def _not_cut(facts: Facts, function: ast.AST) -> Iterator[Finding]:
@@ -154,18 +162,6 @@ def _not_cut(facts: Facts, function: ast.AST) -> Iterator[Finding]:
             and not _RE.cut.search(facts.script.text)
         ):
             yield wrong(call, "not-cut")
-
-
-def _loader(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    workers = facts.argument(call, "num_workers", 5)
-    none = (workers is None and not facts.values.open_ended(call)) or facts.values.one(workers) == 0
-    persistent = facts.value(call, "persistent_workers") is True
-    if none and (persistent or isinstance(facts.value(call, "prefetch_factor"), int)):
-        what = "persistent_workers" if persistent else "prefetch_factor"
-        yield wrong(call, "workers-needed", what=what)
-    samplers = (facts.argument(call, name) for name in ("sampler", "batch_sampler"))
-    if facts.value(call, "shuffle", 2) is True and any(s is not None and not is_none(s) for s in samplers):
-        yield wrong(call, "sampler")
 
 
 def _shares(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -283,12 +279,12 @@ def _names(facts: Facts) -> Iterator[Finding]:
             name = ast.unparse(node)
             yield told("wrong-parameter", node, f"{name} is gone from {removed.library}.", removed.instead)
     for call in script.called("append") if script.uses("pandas") else ():
-        base = receiver(call)
+        base: ast.AST | None = receiver(call)
+        base = next(iter(facts.values.sources(base)), base) if base is not None else None
+        base = base.value if isinstance(base, ast.Subscript) else base  # a column
         used = not isinstance(script.parents.get(call), ast.Expr) and len(call.args) == 1
-        table = base is not None and any(
-            _RE.table.match(last_name(m.func)) for m in facts.values.makers(base)
-        )
-        if used and table:
+        makers = facts.values.makers(base) if used and base is not None else []
+        if any(_RE.table.match(last_name(maker.func)) for maker in makers):
             gone = "append is gone from pandas' tables and columns."
             yield told("wrong-parameter", call, gone, "pd.concat([one, other])")
 
@@ -391,6 +387,8 @@ def boosting_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-parameter of boosted trees."""
     for call in facts.script.calls:
         yield from _nothing_to_stop_by(facts, call)
+        if facts.script.qualified(call.func) in ("xgboost.cv", "xgboost.train"):
+            yield from _minimised(facts, call)
         library = _library(facts, call)
         if not library:
             continue
@@ -414,9 +412,6 @@ def _classes(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterat
     multiclass = _MULTICLASS.get(facts.script.qualified(call.func), ())
     if complete and objective in multiclass and not {"num_class", "num_classes"} & set(params):
         yield wrong(call, "num-class-missing", objective=objective)
-    count = facts.values.number(params.get("num_class"))
-    if objective in ("binary", "regression") and count is not None and count > 1:
-        yield wrong(call, "num-class-refused", objective=objective, count=count)
 
 
 def _values(facts: Facts, library: str, params: dict[str, ast.AST]) -> Iterator[Finding]:
@@ -433,18 +428,11 @@ def _values(facts: Facts, library: str, params: dict[str, ast.AST]) -> Iterator[
                 yield wrong(params[key], "metric-unknown", library=library, name=name, instead=instead)
     for key in _BOOSTED_TREES["ignored"].keys() & params if library == "xgboost" else ():
         yield wrong(params[key], "ignored", key=key, instead=_BOOSTED_TREES["ignored"][key])
-    device = values.text(params.get("task_type"))
-    if library == "catboost" and device is not None and device.upper() not in ("CPU", "GPU"):
-        yield wrong(params["task_type"], "task-type", device=device)
     place = params.get("learning_rate") or params.get("eta")
     rate = values.number(place)
     if place is not None and rate is not None and not LEAST_RATE <= rate <= 1:
         what = "over 1" if rate > 1 else "so low that rounds end before the gains do"
         yield wrong(values.origin(place), "boosting-rate", rate=rate, what=what)
-    for key in _LIST.shares_of_rows:
-        share = values.number(params.get(key))
-        if share is not None and not 0 < share <= 1:
-            yield wrong(params[key], "share-of-rows", key=key, share=share)
 
 
 def _refused_on_card(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
