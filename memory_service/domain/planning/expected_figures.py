@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.units import plural
 from memory_service.domain.cost.boosted_trees import no_device_memory
 from memory_service.domain.planning.boosting_plan import card_seconds, cost_of, memory_on_card
 from memory_service.domain.planning.candidates import Candidate, host_memory
@@ -131,8 +132,7 @@ def timetable_of(candidate: Candidate, seeds: int = 1) -> tuple[Stage, ...]:
         work = work + each
         ends.append((name, work.and_independent(setup).high))
     done = (work + inference).and_independent(setup)
-    models = f"{fits.models} model{'s' if fits.models > 1 else ''}"
-    ends.append((f"inference on the test set, {models}", done.high))
+    ends.append((f"inference on the test set, {plural(fits.models, 'model')}", done.high))
     ends.append(("write the submission", done.and_independent(write).high))
     stages, start = [], 0.0
     for name, end in ends:

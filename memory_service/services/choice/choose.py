@@ -32,7 +32,7 @@ from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning.candidates import Candidate, CandidateSets, price_candidates
 from memory_service.domain.planning.expected_figures import summary
 from memory_service.domain.planning.plan_search import GridIndex
-from memory_service.domain.planning.planner import closest_changes
+from memory_service.domain.planning.refusal import closest_changes
 from memory_service.domain.planning.request import MOST_MINUTES, Question
 from memory_service.domain.planning.run_seconds import Seconds
 from memory_service.domain.prediction.trust import heard_rows, near_figures

@@ -288,7 +288,7 @@ def left_of(knowledge: Knowledge, case: PlanningProblem) -> PlanningProblem:
         raise Conflict(detail, [FieldError("after", message, question.after, (plan.plan_id,))])
     left = question.minutes - sum(run.minutes for run in question.done)
     if left <= 0.0:
-        message = f"took all of the {question.minutes:g} minutes: nothing is left to plan"
+        message = f"took all of the minutes ({question.minutes:g}): nothing is left to plan"
         raise wrong_value("done", message, question.minutes - left)
     done = done_runs(chosen_from, question.done)
     reached = _reached(case, [run.model for run in done])

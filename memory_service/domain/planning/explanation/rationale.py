@@ -8,7 +8,7 @@ from typing import Any
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.optimizers import optimizer_or_adam
 from memory_service.domain.common.sentences import Sentence, sentence
-from memory_service.domain.common.units import percent
+from memory_service.domain.common.units import percent, plural
 from memory_service.domain.common.vocabulary import FROM_RANDOM_WEIGHTS, modality_of
 from memory_service.domain.cost.boosted_trees import CARD_BYTES
 from memory_service.domain.cost.in_context import context_laws
@@ -64,12 +64,12 @@ def rationale(
         out.append(_batch_reason(candidate, settings))
         out += tuning_reasons(candidate, settings)
         out.append(_precision_reason(candidate, settings))
-    passes = _plural(settings["epochs"], "epoch")
+    passes = plural(settings["epochs"], "epoch")
     if expected.best_epoch is not None and settings["optimizer"] != "none":
         trained = min(settings["epochs"], expected.best_epoch.value + settings["early_stopping_patience"])
-        passes = f"about {trained:.0f} rounds"
+        passes = f"about {plural(f'{trained:.0f}', 'round')}"
     figures = {"median": total.value, "p90": total.high, "minutes": problem.question.minutes}
-    out.append(sentence("time", folds=_plural(settings["folds"], "fold"), passes=passes, **figures))
+    out.append(sentence("time", folds=plural(settings["folds"], "fold"), passes=passes, **figures))
     out.append(_fold_reason(candidate, spare_folds))
     if not option.is_trees:
         out.append(_rate_reason(option.defaults, settings))
@@ -241,7 +241,7 @@ def _fold_reason(candidate: Candidate, spare_folds: int | None) -> Sentence:
     folds, fits = candidate.folds, candidate.fits()
     if fits.by_time:
         last = "a fit to all rows" if fits.refits else "the latest fold"
-        return sentence("folds-by-time", folds=_plural(folds, "fold"), last=last)
+        return sentence("folds-by-time", folds=plural(folds, "fold"), last=last)
     text = "One split first" if folds == 1 else f"{folds} folds, averaged"
     spare = f"; if time is left after a first submission, go on to {spare_folds} folds" if spare_folds else ""
     return sentence("folds", folds=text, more=spare)
@@ -250,7 +250,7 @@ def _fold_reason(candidate: Candidate, spare_folds: int | None) -> Sentence:
 def _rate_reason(defaults: Any, settings: Mapping[str, Any]) -> Sentence:
     law = {"sqrt": "square root", "linear": "linear", "none": "no"}[defaults.scaling]
     warm = settings["warmup_epochs"]
-    warmup = f"{_plural(warm, 'epoch')} of warmup" if warm else "warmup over the first tenth of the steps"
+    warmup = f"{plural(warm, 'epoch')} of warmup" if warm else "warmup over the first tenth of the steps"
     base = {"optimizer": defaults.optimizer, "base": defaults.base_lr, "base_batch": defaults.base_batch}
     own = {"rate": settings["learning_rate"], "batch": settings["effective_batch_size"]}
     patience = settings["early_stopping_patience"]
@@ -270,10 +270,6 @@ def _fill_reason(candidate: Candidate, expected: Expected) -> Sentence:
     return sentence(
         "fill-low", **figures, curve=curve, why=bound if bound in ("updates", "knee") else "pinned"
     )
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def ran_out(candidates: CandidateSet, option: Option) -> str:
