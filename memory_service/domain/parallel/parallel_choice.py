@@ -11,7 +11,7 @@ from memory_service.domain.parallel.gpu_sharing import MOST_PROCESSES
 from memory_service.domain.planning.batch_choice import Flags, Integers, head_gib
 from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.checks_and_fallbacks import model_class_of
-from memory_service.domain.planning.plan_search import PRICE, GridIndex
+from memory_service.domain.planning.plan_search import GridIndex, utility
 
 Array = npt.NDArray[np.float64]
 
@@ -128,14 +128,11 @@ def _ranked(
     fits = grid.minutes[rows, :, 0] <= share * candidates.problem.question.minutes / count
     some = fits.any(axis=1)
     rows, fits = rows[some], fits[some]
-    price = PRICE[objective] * grid.doublings[rows, :, 0]
-    utility = np.where(fits, grid.quality[rows, :, 0] - price, -np.inf)
-    epochs = utility.argmax(axis=1)
-    best = utility[np.arange(len(rows)), epochs]
-    order = np.argsort(-best, kind="stable")
-    ordered = (of[order].tolist() for of in (rows, epochs, best))
-    for row, epoch, value in zip(*ordered, strict=True):
-        yield GridIndex(row, epoch, 0, value)
+    worth = utility(objective, grid.quality[rows, :, 0], grid.doublings[rows, :, 0])
+    worth = np.where(fits, worth, -np.inf)
+    epochs = worth.argmax(axis=1)
+    for place in np.argsort(-worth[np.arange(len(rows)), epochs], kind="stable"):
+        yield GridIndex(int(rows[place]), int(epochs[place]), 0)
 
 
 def rungs_beside(networks: CandidateSet, peaks: Peaks, count: int) -> Rungs:

@@ -99,7 +99,7 @@ def _bases(candidate: Candidate) -> tuple[Estimate, Estimate]:
         steps = [candidate.step_on(card, profile).step_seconds(batch) for card in problem.cards]
         known = bases[place] = memory, max(steps, key=lambda step: step.value)
     memory, time = known
-    if candidate.grid.loader_bound[candidate.pick.row]:
+    if candidate.loader_bound:
         workers = int(candidate.candidates.loader["num_workers"])
         loader = loader_rate(problem, option.input_size, workers)
         basis = f"{time.basis}; input pipeline: {loader.basis}"
@@ -108,7 +108,7 @@ def _bases(candidate: Candidate) -> tuple[Estimate, Estimate]:
 
 
 def _bound(candidate: Candidate) -> str:
-    if candidate.grid.loader_bound[candidate.pick.row]:
+    if candidate.loader_bound:
         return "loader"
     on_host = candidate.option.is_trees and not candidate.on_card
     return "host" if on_host or not candidate.problem.on_gpu else "gpu"

@@ -1,11 +1,9 @@
 """Sets of one to three runs of different families: what each needs, and how good its blend is expected to be.
 
-Utility = expected quality - PRICE(objective) * log2(1 + minutes needed), over all sets that the minutes hold.
-Minutes needed and expected quality of a set do not depend on the budget, and a larger budget only adds sets
-that need more: one of those can win only by a higher quality. So more minutes never lower the expected
-quality of a portfolio. Nor do they depend on what else the question leaves open, but for the early
-submission, and that costs `EARLY_WORTH` at most: so the free plan is worse by no more than that, and by the
-price of the minutes it saves, than one of which a part is pinned.
+Taken is the set of highest utility (`plan_search.utility`) that the minutes hold. Minutes needed and expected
+quality of a set do not depend on the budget, and a larger budget only adds sets that need more: one of those
+can win only by a higher quality. So more minutes never lower the expected quality of a portfolio. The free
+plan is worse than one of which a part is pinned by `EARLY_WORTH` and the price of the minutes it saves at most.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ import numpy as np
 
 from memory_service.domain.planning.batch_choice import Array, Flags, Integers
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
-from memory_service.domain.planning.plan_search import PRICE
+from memory_service.domain.planning.plan_search import front, utility
 from memory_service.domain.planning.problem import DoneRun
 from memory_service.domain.planning.run_seconds import minutes_needed
 from memory_service.domain.quality.quality_index import fold_gain
@@ -234,8 +232,8 @@ class RunSets:
         if not places.size:
             return None
         needed = self.needed(objective)[places]
-        utility = self.quality[places] - PRICE[objective] * np.log2(1.0 + needed)
-        ties = np.flatnonzero(utility >= utility.max() - 1e-9)
+        worth = utility(objective, self.quality[places], np.log2(1.0 + needed))
+        ties = np.flatnonzero(worth >= worth.max() - 1e-9)
         return int(places[ties[np.argmin(needed[ties])]])
 
     def gain_of(self, objective: str, minutes: float, chosen: int) -> float:
@@ -273,13 +271,13 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     of_second = pair - np.maximum(alone[a], alone[b])
     gains = np.flatnonzero(of_second > LEAST_GAIN)
     a, b, both, pair, of_second = a[gains], b[gains], both[gains], pair[gains], of_second[gains]
-    front = _front(both, pair)
+    pairs = _cheapest_pairs(both, pair)
     of, third = np.nonzero(
-        (pool.family[:n] != pool.family[a[front], None])
-        & (pool.family[:n] != pool.family[b[front], None])
-        & (both[front, None] + share[:n] <= 2.0 * minutes)
+        (pool.family[:n] != pool.family[a[pairs], None])
+        & (pool.family[:n] != pool.family[b[pairs], None])
+        & (both[pairs, None] + share[:n] <= 2.0 * minutes)
     )
-    of = front[of]
+    of = pairs[of]
     apart = THIRD * np.minimum(sd[a[of], third], sd[b[of], third])
     triple = np.asarray(expected_best(pair[of], pool.quality[third], apart))
     without_one = np.maximum(np.maximum(blend(a[of], third), blend(b[of], third)), pair[of])
@@ -347,15 +345,12 @@ def _with_early(alone: Array, shares: Array, first: Array, shortest: float, rese
     return np.asarray(np.minimum(own, split), dtype=np.float64)
 
 
-def _front(minutes: Array, quality: Array) -> Integers:
-    """Places of the points that no cheaper one reaches, the cheapest of each part of a doubling: what is
+def _cheapest_pairs(minutes: Array, quality: Array) -> Integers:
+    """Places of the pairs that no cheaper one reaches, the cheapest of each part of a doubling: what is
     chosen does not depend on which dearer ones there are."""
-    order = np.argsort(minutes)  # most are far below; ties are put in order among those that are left
-    some = np.sort(order[quality[order] >= np.maximum.accumulate(quality[order])])
-    order = some[np.lexsort((-quality[some], minutes[some]))]
-    front = order[np.diff(np.maximum.accumulate(quality[order]), prepend=-np.inf) > 0]
-    parts = np.floor(PAIRS_A_DOUBLING * np.log2(minutes[front]))
-    return np.asarray(front[np.diff(parts, prepend=-np.inf) > 0], dtype=np.int64)
+    best = front(minutes, quality)
+    parts = np.floor(PAIRS_A_DOUBLING * np.log2(minutes[best]))
+    return np.asarray(best[np.diff(parts, prepend=-np.inf) > 0], dtype=np.int64)
 
 
 def _differences(

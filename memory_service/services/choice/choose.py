@@ -31,7 +31,6 @@ from memory_service.domain.description.resources import resources_in
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning.candidates import Candidate, CandidateSets, price_candidates
 from memory_service.domain.planning.expected_figures import summary
-from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.refusal import closest_changes
 from memory_service.domain.planning.request import MOST_MINUTES, Question
 from memory_service.domain.planning.run_seconds import Seconds
@@ -77,8 +76,7 @@ class Box:
         """The candidate of a place among all plans that were priced."""
         for each in self.sets.sets:
             if plan < each.grid.minutes.size:
-                row, epoch, fold = map(int, np.unravel_index(plan, each.grid.minutes.shape))
-                return Candidate(each, GridIndex(row, epoch, fold, 0.0))
+                return each.at(plan)
             plan -= each.grid.minutes.size
         raise IndexError(plan)
 

@@ -46,7 +46,7 @@ def candidate(sets: CandidateSets, plan: int) -> Candidate:
     for each in sets.sets:
         if plan < each.grid.minutes.size:
             row, epoch, fold = map(int, np.unravel_index(plan, each.grid.minutes.shape))
-            return Candidate(each, GridIndex(row, epoch, fold, 0.0))
+            return Candidate(each, GridIndex(row, epoch, fold))
         plan -= each.grid.minutes.size
     raise IndexError(plan)
 

@@ -15,7 +15,6 @@ from memory_service.domain.cost.in_context import context_laws
 from memory_service.domain.cost.multi_gpu import exchange_seconds_of, exchanged_params
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.cost.tree_seconds import TREE_LAWS
-from memory_service.domain.planning.batch_choice import BOUNDS
 from memory_service.domain.planning.boosting_plan import context_on_card, kind_of, limit_of, memory_on_card
 from memory_service.domain.planning.candidates import (
     Candidate,
@@ -103,7 +102,7 @@ def _boosting_reasons(
     cut = is_cut_short(settings, best) and settings["epochs"] < MOST_ROUNDS
     if cut or lower is None:
         return
-    slower = replace(candidate, pick=replace(candidate.pick, epoch=lower))
+    slower = replace(candidate, pick=candidate.pick._replace(epoch=lower))
     minutes, gain = slower.minutes, slower.quality - candidate.quality
     why = "minutes" if minutes > question.minutes else "nothing" if gain < 0.05 else "gain"
     yield sentence("lower-rate", rate=float(grid.learning_rates[lower]), why=why, minutes=minutes, gain=gain)
@@ -116,7 +115,7 @@ def _device_reasons(candidate: Candidate) -> Iterator[Sentence]:
         return
     option, n, pick = candidate.option, problem.together.n, candidate.pick
     name = option.model.name
-    cores, card = (float(minutes) for minutes in minutes_on[:, pick.row, pick.epoch, pick.fold])
+    cores, card = (float(minutes) for minutes in minutes_on[:, *pick])
     if card < inf:
         side = "card" if card < cores else "processor"
         one = f" One of the {n} cards is used." if n > 1 and card < cores else ""
@@ -211,7 +210,7 @@ def _model_reason(candidate: Candidate, expected: Expected, weighed: int) -> Sen
 
 def _batch_reason(candidate: Candidate, settings: Mapping[str, Any]) -> Sentence:
     batch = settings["batch_size"]
-    bound = BOUNDS[int(candidate.grid.batches.bound[candidate.pick.row])]
+    bound = candidate.batch_bound
     refused = ran_out(candidate.candidates, candidate.option)
     names = ("grad_accumulation", "n_gpus", "effective_batch_size")
     steps, cards, effective = (settings.get(name) or 1 for name in names)
@@ -262,7 +261,7 @@ def _fill_reason(candidate: Candidate, expected: Expected) -> Sentence:
     figures = {"percent": fill.value, "low": low, "high": high}
     if fill.value >= low:
         return sentence("fill", **figures)
-    faster, bound = candidate.faster_batch(), BOUNDS[int(candidate.grid.batches.bound[candidate.pick.row])]
+    faster, bound = candidate.faster_batch(), candidate.batch_bound
     if faster is None:
         return sentence("fill-low", **figures, curve="", why="none-faster")
     own, batch, speed = faster
