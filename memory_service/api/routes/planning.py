@@ -39,8 +39,8 @@ from memory_service.services.choice.choose import choose_offer
 from memory_service.services.choice.compare import compare_trainings
 from memory_service.services.competitions.similar import similar
 from memory_service.services.conflicts.conflicts import conflicts_page
-from memory_service.services.planning.brief import brief
 from memory_service.services.planning.plan_script import bundle_script
+from memory_service.services.planning.questions import brief
 from memory_service.services.planning.rank import rank
 from memory_service.services.planning.recommend import known_plan, recommend_json, shown
 from memory_service.services.prediction.predict import predict, predict_many

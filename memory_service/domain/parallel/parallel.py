@@ -34,7 +34,7 @@ from memory_service.domain.planning.candidates import Candidate, CandidateSet, C
 from memory_service.domain.planning.expected_figures import expected_quality
 from memory_service.domain.planning.hyperparameters import learning_rate
 from memory_service.domain.planning.plan import Plan, Refusal
-from memory_service.domain.planning.plan_search import GridIndex
+from memory_service.domain.planning.plan_search import GridIndex, loader_rate
 from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.run_seconds import (
@@ -44,7 +44,6 @@ from memory_service.domain.planning.run_seconds import (
     run_seconds,
     setup_seconds,
 )
-from memory_service.domain.planning.sample_time import loader_rate
 
 SLOWED = 1.1
 """Sum of the times alone, as they are in the set against as they are by themselves: from here on that is

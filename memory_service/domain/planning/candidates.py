@@ -27,10 +27,9 @@ from memory_service.domain.planning.boosting_plan import (
 from memory_service.domain.planning.cost_table import CostTable, with_memory
 from memory_service.domain.planning.fits import Fits
 from memory_service.domain.planning.option import Option
-from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, price_grid, utility
+from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, loader_rate, price_grid, utility
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.run_seconds import RunSeconds
-from memory_service.domain.planning.sample_time import loader_rate
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import peak_memory
 from memory_service.domain.prediction.device_step_time import prepare

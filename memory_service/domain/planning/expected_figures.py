@@ -9,9 +9,9 @@ from memory_service.domain.cost.boosted_trees import no_device_memory
 from memory_service.domain.planning.boosting_plan import card_seconds, cost_of, memory_on_card
 from memory_service.domain.planning.candidates import Candidate, host_memory
 from memory_service.domain.planning.plan import Expected, Stage
+from memory_service.domain.planning.plan_search import loader_rate
 from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.planning.run_seconds import NOTHING, RunSeconds, Seconds
-from memory_service.domain.planning.sample_time import loader_rate
 from memory_service.domain.prediction.device_memory import peak_memory
 from memory_service.domain.quality.quality_index import quality_estimate
 from memory_service.domain.quality.quality_model import NOTHING_LEARNED

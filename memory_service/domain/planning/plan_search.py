@@ -7,7 +7,7 @@ and one of those can win only by a higher quality: more minutes never lower the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from math import log
 from typing import NamedTuple
@@ -15,7 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.vocabulary import writes_text
+from memory_service.domain.cost.decoders.generation import answer_seconds, writes_by_token
 from memory_service.domain.cost.multi_gpu import exchange_seconds_of, slowed_by
+from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.cost.step_time import HIDDEN, LAST_BUCKET
 from memory_service.domain.planning.batch_choice import (
     ROOMY_GIB,
@@ -27,6 +30,7 @@ from memory_service.domain.planning.batch_choice import (
     cramped,
 )
 from memory_service.domain.planning.cost_table import CostTable
+from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.run_seconds import (
     RunSeconds,
@@ -35,7 +39,7 @@ from memory_service.domain.planning.run_seconds import (
     run_seconds,
     setup_seconds,
 )
-from memory_service.domain.planning.sample_time import loader_seconds, written_seconds
+from memory_service.domain.prediction.device_host import device_loader
 from memory_service.domain.quality.conditioning import given_runs
 from memory_service.domain.quality.quality_index import (
     Learning,
@@ -245,6 +249,41 @@ def fold_choices(problem: PlanningProblem) -> tuple[int, ...]:
     if problem.most_folds < problem.n_train:
         choices = {min(folds, problem.most_folds) for folds in choices}
     return tuple(folds for folds in sorted(choices) if folds <= problem.n_train) or (1,)
+
+
+def loader_rate(problem: PlanningProblem, input_size: int, workers: int) -> Estimate:
+    """Samples a second that the input pipeline delivers, on the host of the card where it is slowest."""
+    asked = problem.task, input_size, workers, problem.cpu_count
+    rates = (device_loader(*asked, card) for card in problem.cards)
+    return min(rates, key=lambda rate: rate.value)
+
+
+def loader_seconds(problem: PlanningProblem, sizes: Integers, workers: int) -> Seconds:
+    """Seconds per sample that the input pipeline needs, for each input size."""
+    unique, inverse = np.unique(sizes, return_inverse=True)
+    rates = [loader_rate(problem, int(size), workers) for size in unique]
+    low, value, high = (
+        np.array([1.0 / getattr(rate, name) for rate in rates], dtype=np.float64)[inverse]
+        for name in ("high", "value", "low")
+    )
+    return Seconds(low, value, high)
+
+
+def written_seconds(
+    problem: PlanningProblem, options: Sequence[Option], batches: Integers, precision: str
+) -> Array:
+    """Seconds a test sample that writing its answer takes on the box [option]; 0 where no text is written."""
+    if not writes_text(problem.task):
+        return np.zeros(len(options))
+    slowest, kind = min(card.bandwidth_gb_s for card in problem.cards), precision_class(precision)
+    tokens = problem.question.text_tokens
+    each = [
+        answer_seconds(option.profile[kind], int(batch), slowest, tokens)
+        if kind in option.profile and writes_by_token(option.profile[kind])
+        else 0.0
+        for option, batch in zip(options, batches, strict=True)
+    ]
+    return np.array(each, dtype=np.float64) / problem.together.n
 
 
 def _together(problem: PlanningProblem, table: CostTable, batches: Batches) -> Batches:

@@ -1,9 +1,9 @@
 """Sets of one to three runs of different families: what each needs, and how good its blend is expected to be.
 
 Taken is the set of highest utility (`plan_search.utility`) that the minutes hold. Minutes needed and expected
-quality of a set do not depend on the budget, and a larger budget only adds sets that need more: one of those
-can win only by a higher quality. So more minutes never lower the expected quality of a portfolio. The free
-plan is worse than one of which a part is pinned by `EARLY_WORTH` and the price of the minutes it saves at most.
+quality do not depend on the budget, and a larger one only adds sets that need more: one of those wins only by
+a higher quality, so more minutes never lower the quality of a portfolio. Where a part is pinned it is better
+than the free plan by `EARLY_WORTH` and the price of the minutes that it saves at most.
 """
 
 from __future__ import annotations

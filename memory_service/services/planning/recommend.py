@@ -9,9 +9,10 @@ Asking writes nothing. Answers are cached per knowledge revision (`plan_cache`).
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -126,20 +127,8 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
     candidate_sets = price_candidates(case, knowledge)
     body = cache.get(knowledge.revision, key)
     if body is None:
-        chosen_from, plan = plan_with_note(knowledge, case, candidate_sets)
-        for fewer in FEWER if case.size_assumed and question.size is None else ():
-            if isinstance(plan, Plan) or question.after is not None:
-                break
-            tried = case_of(knowledge, question, memory, fewer)
-            some = price_candidates(tried, knowledge)
-            of_fewer = plan_with_note(knowledge, tried, some)
-            if isinstance(of_fewer[1], Plan):
-                case, candidate_sets, (chosen_from, plan) = tried, some, of_fewer
-        if isinstance(plan, Refusal) and (some_rows := _sampled(case, plan)) is not None:
-            sets = price_candidates(some_rows, knowledge)
-            of_some = plan_with_note(knowledge, some_rows, sets)
-            if isinstance(of_some[1], Plan):
-                case, candidate_sets, (chosen_from, plan) = some_rows, sets, of_some
+        weighed = _planned(knowledge, question, memory, case, candidate_sets)
+        case, candidate_sets, chosen_from, plan = weighed
         answer = (with_parallel_sets(plan, chosen_from) if "parallel" in parts else plan).as_dict()
         if "curves" in parts and isinstance(plan, Plan):
             answer["curves"] = _curves(database, answer)
@@ -153,26 +142,35 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
     return (knowledge, memory, case, candidate_sets), body
 
 
-def _sampled(case: PlanningProblem, refusal: Refusal) -> PlanningProblem | None:
+Planned = tuple[PlanningProblem, CandidateSets, CandidateSets, Plan | Refusal]
+"""The problem, its candidates, those that the plan was chosen from, and the plan."""
+
+
+def _planned(
+    knowledge: Knowledge, question: Question, text: RequestText, case: PlanningProblem, sets: CandidateSets
+) -> Planned:
+    """Where nothing fits, of fewer samples if nobody says how many there are, else of a part of the table."""
+    chosen_from, plan = plan_with_note(knowledge, case, sets)
+    unsaid = case.size_assumed and question.size is None and question.after is None
+    if isinstance(plan, Refusal):
+        smaller = (case_of(knowledge, question, text, fewer) for fewer in (FEWER if unsaid else ()))
+        for other in chain(smaller, _sampled(case, plan)):
+            tried = price_candidates(other, knowledge)
+            found = plan_with_note(knowledge, other, tried)
+            if isinstance(found[1], Plan):
+                return other, tried, *found
+    return case, sets, chosen_from, plan
+
+
+def _sampled(case: PlanningProblem, refusal: Refusal) -> Iterator[PlanningProblem]:
     """The problem with as many rows of a table, or of series, as the refusal says would fit."""
     fewer = [each.set["n_train"] for each in refusal.closest if each.set.keys() == {"n_train"}]
-    read = 60 * case.question.minutes * READ_SHARE * ROWS_READ
-    if (
-        not fewer
-        or case.n_train > read
-        or case.question.pinned
-        or not case.task.startswith(("tabular", "time-series"))
-    ):
-        return None
-    which = "the latest" if case.by_time else "drawn at random"
-    names = {
-        "rows": case.n_train,
-        "minutes": case.question.minutes,
-        "memory": " or the memory",
-        "n_train": fewer[0],
-    }
-    warning = sentence("rows-sampled", **names, which=which)
-    return replace(case, n_train=fewer[0], sampled=True, warnings=(*case.warnings, warning))
+    minutes, table = case.question.minutes, case.task.startswith(("tabular", "time-series"))
+    if fewer and table and not case.question.pinned and case.n_train <= 60 * minutes * READ_SHARE * ROWS_READ:
+        which = "the latest" if case.by_time else "drawn at random"
+        counts = {"rows": case.n_train, "minutes": minutes, "n_train": fewer[0]}
+        warning = sentence("rows-sampled", **counts, memory=" or the memory", which=which)
+        yield replace(case, n_train=fewer[0], sampled=True, warnings=(*case.warnings, warning))
 
 
 ROWS_READ, READ_SHARE = 300_000, 0.2

@@ -14,7 +14,7 @@ from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.candidates import Candidate, host_memory
 from memory_service.domain.planning.explanation.rationale import is_cut_short
 from memory_service.domain.planning.plan import Expected
-from memory_service.domain.planning.sample_time import loader_rate
+from memory_service.domain.planning.plan_search import loader_rate
 from memory_service.domain.prediction.device import provenance_warnings
 from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
 
