@@ -27,7 +27,7 @@ def percent(share: float) -> str:
 
 def plural(count: float | str, noun: str) -> str:
     """`1 epoch`, `2 epochs`, `0 batches`."""
-    return f"{count} {noun}" + ("" if str(count) == "1" else "es" if noun.endswith("ch") else "s")
+    return f"{count} {noun}" + ("" if str(count) == "1" else "es" if noun.endswith("tch") else "s")
 
 
 def minutes(value: float | None) -> str:
