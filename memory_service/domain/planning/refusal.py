@@ -18,7 +18,7 @@ from memory_service.domain.planning.candidates import (
 )
 from memory_service.domain.planning.expected_figures import summary
 from memory_service.domain.planning.explanation import rationale as reasons
-from memory_service.domain.planning.plan import Closest, Refusal, gpu_facts, plan_id_of
+from memory_service.domain.planning.plan import Refusal, gpu_facts, plan_id_of
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.request import MOST_MINUTES, Question
 from memory_service.domain.prediction.device import provenance_warnings
@@ -64,9 +64,10 @@ def unsupported(problem: PlanningProblem) -> list[str]:
 
 def closest_changes(
     all_sets: CandidateSets, costs: CostProvider, most: int = MOST_ANSWERS, *, same_cards: bool = False
-) -> tuple[Closest, ...]:
-    """Up to `most` changes that make a plan feasible, the smallest first; `same_cards`: on these alone."""
-    out: list[Closest] = []
+) -> tuple[dict[str, Any], ...]:
+    """`{"set", "why", "plan"}` of up to `most` changes that make a plan feasible, the smallest first;
+    `same_cards`: on these alone."""
+    out: list[dict[str, Any]] = []
     offered: set[frozenset[str]] = set()
 
     def answer(changes: Mapping[str, Any]) -> Candidate | None:
@@ -92,7 +93,7 @@ def closest_changes(
         fitting = answer(changes)
         if fitting is not None:
             offered.add(kind)
-            out.append(Closest(changes, why, summary(fitting)))
+            out.append({"set": changes, "why": why, "plan": summary(fitting)})
         if len(out) == most:
             break
     return tuple(out)
@@ -221,7 +222,7 @@ def _with_minutes(
     problem: PlanningProblem,
     costs: CostProvider,
     least: Callable[[Mapping[str, Any]], float],
-    found: list[Closest],
+    found: Sequence[Any],
 ) -> Iterator[Change]:
     """Two changes at once, when no single one fits: another card or nothing pinned, and the minutes it
     takes."""

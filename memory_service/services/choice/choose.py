@@ -352,7 +352,7 @@ def _scope(knowledge: Knowledge, boxes: Sequence[Box], limits: Limits) -> list[V
         if why is None or why == "price-unknown" or len(out) == MOST_SCOPES:
             continue
         changes = closest_changes(box.sets, knowledge, 1, same_cards=True)
-        change = changes[0].as_dict() if changes else None
+        change = changes[0] if changes else None
         shown = {"offer": box.priced.offer.name, "why": why, "same_hardware": change}
         out.append({**shown, "next_offer": following})
     return out

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -104,10 +104,11 @@ def shown(answer: Mapping[str, Any], parts: Collection[str]) -> dict[str, Any]:
     return view if fits else answer_view(answer, parts, short=True)
 
 
-def evaluate_request(database: Database, question: Question) -> EvaluatedRequest:
-    """The whole answer with all that was weighed for it, read and priced once. Raises as `recommend` does."""
+def evaluate_request(database: Database, question: Question) -> tuple[dict[str, Any], Weighed | None]:
+    """The whole answer with all that was weighed for it, read and priced once; None of it where nothing was
+    planned. Raises as `recommend` does."""
     weighed, body = _evaluated(database, question, WHOLE | {"parallel"})
-    return EvaluatedRequest(orjson.loads(body), weighed)
+    return orjson.loads(body), weighed
 
 
 def _evaluated(database: Database, question: Question, parts: frozenset[str]) -> tuple[Weighed | None, bytes]:
@@ -142,6 +143,7 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
     return (knowledge, memory, case, candidate_sets), body
 
 
+Weighed = tuple[Knowledge, RequestText, PlanningProblem, CandidateSets]
 Planned = tuple[PlanningProblem, CandidateSets, CandidateSets, Plan | Refusal]
 """The problem, its candidates, those that the plan was chosen from, and the plan."""
 
@@ -164,7 +166,7 @@ def _planned(
 
 def _sampled(case: PlanningProblem, refusal: Refusal) -> Iterator[PlanningProblem]:
     """The problem with as many rows of a table, or of series, as the refusal says would fit."""
-    fewer = [each.set["n_train"] for each in refusal.closest if each.set.keys() == {"n_train"}]
+    fewer = [each["set"]["n_train"] for each in refusal.closest if each["set"].keys() == {"n_train"}]
     minutes, table = case.question.minutes, case.task.startswith(("tabular", "time-series"))
     if fewer and table and not case.question.pinned and case.n_train <= 60 * minutes * READ_SHARE * ROWS_READ:
         which = "the latest" if case.by_time else "drawn at random"
@@ -260,18 +262,6 @@ def known_plan(
 def _of_run(plan_id: str, run: int) -> str:
     """What another run of a plan's portfolio is kept under: all of them have the same id."""
     return f"{plan_id}.{run}"
-
-
-Weighed = tuple[Knowledge, RequestText, PlanningProblem, CandidateSets]
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluatedRequest:
-    """An answer and what it was made of: (knowledge, text, problem, candidates), None where nothing was
-    planned."""
-
-    answer: dict[str, Any]
-    weighed: Weighed | None
 
 
 def left_of(knowledge: Knowledge, case: PlanningProblem) -> PlanningProblem:
