@@ -15,6 +15,7 @@ from math import inf
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from memory_service.domain.planning.batch_choice import Array, Flags, Integers
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
@@ -39,6 +40,7 @@ class RunPool:
 
     beside        how many the former are
     candidate_set, flat   place of the set, and the place in its grid
+    model, boosted   its name, and whether it is boosted trees
     seeds         repeats of all its folds
     family        one number for each family, over all sets
     quality       expected index, repeats included
@@ -49,6 +51,8 @@ class RunPool:
 
     candidate_set: Integers
     flat: Integers
+    model: npt.NDArray[np.str_]
+    boosted: Flags
     seeds: Integers
     family: Integers
     quality: Array
@@ -137,6 +141,8 @@ def _pool_of(
     pool = RunPool(
         candidate_set=np.full(len(at), candidate_set),
         flat=flat[at],
+        model=columns.names[rows[at]],
+        boosted=columns.boosted[rows[at]],
         seeds=seeds,
         family=families + columns.family[rows[at]],
         quality=np.minimum(quality[flat[at]] + gained, 100.0),
@@ -313,13 +319,7 @@ def _without_trees(
     if problem.data_kind.table != "tabular" or problem.n_train < LARGE_TABLE:
         return np.zeros(len(members))
     families = _families(all_sets)
-    is_tree = np.zeros(len(pool.flat) + 1, dtype=np.bool_)  # place -1: no run
-    for place, each in enumerate(all_sets.sets):
-        if not each.table.options:
-            continue
-        of_option = np.array([option.model.is_trees for option in each.table.options], dtype=np.bool_)
-        own = np.flatnonzero(pool.candidate_set == place)
-        is_tree[own] = of_option[pool.flat[own] // each.grid.minutes[0].size]
+    is_tree = np.append(pool.boosted, False)  # place -1: no run
     boosted = any(families.get(run.model) == "gbdt" for run in done)
     return np.where(is_tree[members].any(axis=1) | boosted, 0.0, WITHOUT_TREES)
 
@@ -358,12 +358,7 @@ def _differences(
 ) -> tuple[Array, Array]:
     """Standard deviation of the difference of each two runs that may stand beside others, and of each run to
     the nearest that is done."""
-    names = np.empty(len(pool.flat), dtype=object)
-    for candidate_set, candidates in enumerate(all_sets.sets):
-        of_set = pool.candidate_set == candidate_set
-        plans = candidates.grid.minutes.shape[1] * candidates.grid.minutes.shape[2]
-        names[of_set] = candidates.table.columns.names[pool.flat[of_set] // plans]
-    unique, places = np.unique(names.astype(np.str_), return_inverse=True)
+    unique, places = np.unique(pool.model, return_inverse=True)
     families, problem = _families(all_sets), all_sets.problem
     models = [(str(name), families[str(name)]) for name in unique]
     some = places[: pool.beside]
