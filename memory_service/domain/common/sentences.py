@@ -23,7 +23,7 @@ class _Formatter(Formatter):
 
     def format_field(self, value: Any, format_spec: str) -> str:
         spec, _, noun = format_spec.partition("#")
-        shown = {"~": figures, "%": percent}.get(spec, lambda each: format(each, spec))(value)
+        shown = figures(value) if spec == "~" else percent(value) if spec == "%" else format(value, spec)
         return plural(shown, noun) if noun else shown
 
 

@@ -39,10 +39,10 @@ def plan_portfolio(
     """
     question = problem.question
     all_sets = all_sets or price_candidates(problem, costs)
-    sets = None if unsupported(problem) else _sets_in_time(all_sets, problem.done)
-    portfolio = sets and choose_portfolio(sets, question.objective, question.minutes)
-    if sets is None or portfolio is None:
+    found = None if unsupported(problem) else _chosen(all_sets, problem.done)
+    if found is None:
         return refuse(problem, costs, all_sets)
+    sets, portfolio = found
     whole = question.run is None
     run = portfolio.main if question.run is None else run_of(portfolio.runs, question.run, "run")
     candidate, option = run.candidate, run.candidate.option
@@ -102,9 +102,14 @@ def plan_portfolio(
     )
 
 
-def _sets_in_time(all_sets: CandidateSets, done: Sequence[DoneRun] = ()) -> RunSets | None:
-    minutes = all_sets.problem.question.minutes
-    return run_sets(all_sets, minutes, done) if all_sets.least_minutes() <= minutes else None
+def _chosen(all_sets: CandidateSets, done: Sequence[DoneRun] = ()) -> tuple[RunSets, Portfolio] | None:
+    """What the minutes hold, and the best of it; None where nothing fits."""
+    question = all_sets.problem.question
+    if all_sets.least_minutes() > question.minutes:
+        return None
+    sets = run_sets(all_sets, question.minutes, done)
+    portfolio = choose_portfolio(sets, question.objective, question.minutes)
+    return None if portfolio is None else (sets, portfolio)
 
 
 def _spare_folds(run: Run, expected: Expected, others: float, fold_minutes: float) -> int | None:
@@ -178,9 +183,8 @@ def run_of(runs: Sequence[Run], number: int, field: str) -> Run:
 
 def done_runs(all_sets: CandidateSets, done: Sequence[Done]) -> tuple[DoneRun, ...]:
     """What is done of the portfolio that these candidates give. InvalidInput for runs that it has not."""
-    question, sets = all_sets.problem.question, _sets_in_time(all_sets)
-    portfolio = sets and choose_portfolio(sets, question.objective, question.minutes)
-    first = portfolio.runs if portfolio else ()
+    found = _chosen(all_sets)
+    first = found[1].runs if found else ()
     if later := next((each.run for each in done if each.run > len(first) > 0), None):
         message = (
             f"was planned after the first plan's {plural(len(first), 'run')}: ask anew, with the minutes left"
