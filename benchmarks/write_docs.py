@@ -16,7 +16,7 @@ from memory_service.client.config import CLIENT_SETTINGS
 from memory_service.domain.common.api_keys import SCOPES, allows
 from memory_service.services.operations.database import open_database
 from memory_service.services.planning.recommend import recommend
-from memory_service.services.planning.techniques import TECHNIQUES
+from memory_service.services.planning.script_choice import TECHNIQUES
 from memory_service.settings import Settings
 
 __all__ = ["access_table", "settings_page", "with_answer", "with_table", "with_techniques"]

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memory_service.domain.common.quoted_text import named, one_line, quoted
-from memory_service.domain.common.units import figures, percent, spread
+from memory_service.domain.common.quoted_text import as_markdown, named, one_line, quoted
+from memory_service.domain.common.units import figures, percent, plural, spread
 from memory_service.domain.cost.throughput_knee import KNEE_GAIN
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
 
@@ -63,7 +63,7 @@ def _speeds(answer: Mapping[str, Any], n_gpus: int) -> str:
 
 def reviewed_text(answer: Mapping[str, Any]) -> str:
     """Findings of a review, a line each."""
-    counts = ", ".join(f"{n} {severity}{'s' * (n != 1)}" for severity, n in answer["counts"].items() if n)
+    counts = ", ".join(plural(n, severity) for severity, n in answer["counts"].items() if n)
     lines = [counts or "ok: nothing to correct"]
     lines += [
         ("cell {cell} " if each.get("cell") else "").format_map(each) + f"line {each['line']}: "
@@ -97,7 +97,7 @@ def _followed(page: Mapping[str, Any]) -> Iterator[str]:
     """Of a run's page: its status, how far it is, and the verdict while it runs."""
     done, best = page["outcome"]["epochs_done"], page["best_metric"]
     score = "" if best is None else f", best metric {best:g}"
-    yield f"run {page['id']}: {page['status']}, {named(page['model'])}, {done} epochs done{score}"
+    yield f"run {page['id']}: {page['status']}, {named(page['model'])}, {plural(done, 'epoch')} done{score}"
     yield from clock_lines(page["next_minutes"])
     if page["status"] == "running":
         yield verdict_text(page["verdict"])
@@ -151,7 +151,7 @@ def brief_text(answer: Mapping[str, Any]) -> str:
     lines = [f"No plan is made for this kind: {answer['outside']}"] if answer["outside"] else []
     lines.append("## What the description says\n")
     for fact in answer["facts"]:
-        words = f": {quoted(fact['words'])}" if fact.get("words") else ""
+        words = f": {as_markdown(quoted(fact['words']))}" if fact.get("words") else ""
         lines.append(f"- {fact['name']} = {one_line(str(fact['value']))} ({fact['from']}{words})")
     lines.append("\n## What nobody says, and a plan assumes\n")
     lines += [f"- {each['name']}: {each['assumed'] or 'nothing'}" for each in answer["not_said"]]

@@ -11,6 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from memory_service.api.error_handlers import NotAcceptable
 from memory_service.api.fair_share import caller_of
 from memory_service.api.service import server_of, service_of
+from memory_service.domain.common.quoted_text import as_markdown
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.services.planning.plan_script import blend_script, plan_script
 
@@ -56,7 +57,7 @@ def told(request: Request, data: Any, words: Callable[[Any], str]) -> Response:
     """The answer as JSON, or in words where Markdown is preferred; NotAcceptable for other forms."""
     if accepted_form(request, _OF_WORDS) == _JSON:
         return json_answer(data)
-    return Response(words(data) + "\n", media_type=_MARKDOWN)
+    return Response(as_markdown(words(data)) + "\n", media_type=_MARKDOWN)
 
 
 def plan_answer(request: Request, body: bytes, form: str, single: bool | None = None) -> bytes:

@@ -57,10 +57,10 @@ def _asker(
     """What answers `brief` or `recommend` of the fields as they are then: a server, or a database here."""
     if server is not None:
         return lambda path: post(f"{server}/{path}", checked(RecommendQuery, fields).explicit())
-    from memory_service.services.planning import brief as facts
+    from memory_service.services.planning import questions
     from memory_service.services.planning import recommend as plans
 
-    ready, answers = open_ready(database), {"brief": facts.brief, "recommend": plans.recommend}
+    ready, answers = open_ready(database), {"brief": questions.brief, "recommend": plans.recommend}
     return lambda path: answers[path](ready, plan_request(fields))
 
 

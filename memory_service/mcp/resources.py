@@ -10,7 +10,7 @@ import orjson
 from mcp.shared.exceptions import MCPError
 
 from memory_service.api.service import Service
-from memory_service.domain.common.quoted_text import one_line, quoted
+from memory_service.domain.common.quoted_text import as_markdown, one_line, quoted
 from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, TASK_ALIASES, TASKS
 from memory_service.domain.monitoring.verdict import ACTIONS
@@ -79,7 +79,7 @@ def _rules(knowledge: Knowledge) -> str:
 def _line(row: Mapping[str, Any]) -> str:
     unused = "" if row["followed"] else f" (plans do not follow this: {one_line(row['why_not'])})"
     who = "written here" if row.get("origin") == "user" or row.get("corrected") else "shipped"
-    return f"- `{row['id']}` [{row['grade']}, {who}] {quoted(row['statement'])}{unused}"
+    return f"- `{row['id']}` [{row['grade']}, {who}] {as_markdown(quoted(row['statement']))}{unused}"
 
 
 def _vocabulary(knowledge: Knowledge) -> str:

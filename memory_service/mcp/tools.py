@@ -26,6 +26,7 @@ from memory_service.api.answer_text import (
 )
 from memory_service.api.routes.rows import split_signature
 from memory_service.api.service import Service
+from memory_service.domain.common.quoted_text import as_markdown
 from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.vocabulary import PRECISIONS
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
@@ -156,7 +157,7 @@ def report(service: Service, arguments: dict[str, Any], caller: Caller) -> Answe
         data |= {name: page[name] for name in ("status", "finished_at", "comparison", "next_minutes")}
         lines += [f"run {page['id']}: {page['status']}", *compared(page), *clock_lines(page["next_minutes"])]
         data["run_id"], after = page["id"], "ended"
-    return Answer("\n".join(lines), data, _NEXT[after])
+    return Answer(as_markdown("\n".join(lines)), data, _NEXT[after])
 
 
 _END = ("status", "best_metric", "test_metric", "submission")
@@ -219,7 +220,7 @@ def look(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
     if not isinstance(run_id, str):
         raise wrong_value("run_id", "is required: what report gave; or plan_id", run_id)
     page = run_page(service.preparation.require_knowledge(), run_id)
-    return Answer(run_text(page), _shown(page))
+    return Answer(as_markdown(run_text(page)), _shown(page))
 
 
 def _shown(page: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,7 +242,7 @@ _OF_AN_OUTCOME = ("epochs_done", "epoch_seconds", "peak_memory_gib", "last_event
 def find(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
     query = checked(SimilarRequest, arguments).within(caller.limit(service))
     answer = similar(service.preparation.require_knowledge(), query).as_dict()
-    return Answer(similar_text(answer), answer)
+    return Answer(as_markdown(similar_text(answer)), answer)
 
 
 def remember(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:

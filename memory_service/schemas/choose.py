@@ -1,4 +1,4 @@
-"""Requests that choose hardware, lay out several jobs, and compare trainings before they run."""
+"""Requests that choose hardware and compare trainings before they run."""
 
 from dataclasses import replace
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ from memory_service.schemas.recommend import RecommendRequest
 from memory_service.schemas.review import LONGEST_SCRIPT
 from memory_service.schemas.validation_errors import wrong_fields
 
-MOST_OFFERS, MOST_JOBS, MOST_SIDES = 32, 16, 20
+MOST_OFFERS, MOST_SIDES = 32, 20
 
 Money = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 HostGib = Annotated[float, Field(gt=0, le=65_536, allow_inf_nan=False)]
@@ -97,30 +97,6 @@ class ChooseRequest(_OnOffers):
 
 class ChooseTexts(FromText, ChooseRequest):
     """The same as texts, the offers apart."""
-
-
-class Job(ChooseRequest):
-    """One of several jobs; its offers are those of all."""
-
-    name: f.Word120 = Field(description="Yours; answers use it.")
-
-    @model_validator(mode="after")
-    def _of_all(self) -> "Job":
-        if self.offers is not None or self.budget is not None:
-            raise wrong_fields([FieldError("offers", "and budget are given once, for all jobs")])
-        return self
-
-
-class ScheduleRequest(Request):
-    """Several jobs on the boxes of `offers`, each box once."""
-
-    jobs: Annotated[list[Job], Field(min_length=1, max_length=MOST_JOBS)] = Field(
-        description="Each a question of /choose with a `name` and its own `deadline_minutes`."
-    )
-    offers: Annotated[list[OfferRow], Field(min_length=1, max_length=MOST_OFFERS)] = Field(
-        description="The boxes; two of a kind are two offers."
-    )
-    budget: Money | None = f.optional("Most that all may cost together.")
 
 
 class CompareRequest(Request):

@@ -1,4 +1,4 @@
-"""Routes that ask: /recommend, /choose, /schedule, /compare, /similar, /predict, /rank and /conflicts."""
+"""Routes that ask: /recommend, /choose, /compare, /similar, /predict, /rank and /conflicts."""
 
 from collections.abc import AsyncIterator
 from itertools import islice
@@ -18,14 +18,14 @@ from memory_service.api.service import database_of, mode_limit_of
 from memory_service.domain.planning.answer_view import WHOLE
 from memory_service.domain.planning.request import Question
 from memory_service.errors import TooLarge
-from memory_service.schemas.answers.choose import Choice, Comparison, JobSchedule
+from memory_service.schemas.answers.choose import Choice, Comparison
 from memory_service.schemas.answers.common import Page
 from memory_service.schemas.answers.conflicts import Conflict
 from memory_service.schemas.answers.predict import Prediction, Predictions
 from memory_service.schemas.answers.rank import Ranked
 from memory_service.schemas.answers.recommend import Brief, Recommendation
 from memory_service.schemas.answers.similar import Similar
-from memory_service.schemas.choose import ChooseRequest, CompareRequest, ScheduleRequest
+from memory_service.schemas.choose import ChooseRequest, CompareRequest
 from memory_service.schemas.lists import ConflictsQuery
 from memory_service.schemas.predict import MOST_QUESTIONS, PredictQuery, PredictRequest
 from memory_service.schemas.rank import RankRequest
@@ -39,11 +39,10 @@ from memory_service.schemas.recommend import (
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 from memory_service.services.choice.choose import choose_offer
 from memory_service.services.choice.compare import compare_trainings
-from memory_service.services.choice.job_schedule import schedule_jobs
 from memory_service.services.competitions.similar import similar
 from memory_service.services.conflicts.conflicts import conflicts_page
-from memory_service.services.planning.brief import brief
 from memory_service.services.planning.plan_script import bundle_script
+from memory_service.services.planning.questions import brief
 from memory_service.services.planning.rank import rank
 from memory_service.services.planning.recommend import known_plan, recommend_json, shown
 from memory_service.services.prediction.predict import predict, predict_many
@@ -190,12 +189,6 @@ def rank_by_body(request: Request, asked: RankRequest) -> Response:
 def choose_by_body(request: Request, asked: ChooseRequest) -> Response:
     """Which of these offers of hardware, which plan on it, which time limit to ask for, at what cost."""
     return told(request, choose_offer(database_of(request), asked, mode_limit_of(request)), choice_text)
-
-
-@router.post("/schedule", response_model=JobSchedule, responses=refusals(404))
-def schedule_by_body(request: Request, asked: ScheduleRequest) -> Response:
-    """Several jobs on several boxes: what runs where and when, so that every deadline is kept."""
-    return json_answer(schedule_jobs(database_of(request), asked, mode_limit_of(request)))
 
 
 @router.post("/compare", response_model=Comparison, responses=_WORDS)

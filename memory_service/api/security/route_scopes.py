@@ -51,7 +51,6 @@ ROUTES: Mapping[str, Scopes] = {
     "POST /predict": READ,
     "POST /rank": READ,
     "POST /choose": READ,
-    "POST /schedule": READ,
     "POST /compare": READ,
     "GET /scripts/memory_train.py": READ,
     "POST /review": READ,

@@ -19,6 +19,7 @@ from memory_service.domain.calibration.probes import probe_of
 from memory_service.domain.calibration.rate_fit import RateEffects, RatesAt, fit_effects, spread_of
 from memory_service.domain.calibration.timed_sections import network_names, timed_sections
 from memory_service.domain.common.estimate import SD_OF_P90
+from memory_service.domain.common.units import plural
 from memory_service.domain.cost.boosted_trees import TreeSpeed, tree_speed
 from memory_service.domain.cost.efficiencies import LOG_SPREAD
 from memory_service.domain.cost.profile import Profile
@@ -285,7 +286,7 @@ def _basis(origin: Origin, level: Sequence[tuple[Gpu, Calibration]], gpu: Gpu) -
         calibration = level[0][1]
         day = f" of {calibration.started_at[:10]}" if calibration.started_at else ""
         return f"rates measured on {calibration.device or gpu.device or gpu.slug}{day}"
-    count = f"{len(level)} calibration{'s' if len(level) > 1 else ''}"
+    count = plural(len(level), "calibration")
     if origin == "model":
         return f"rates measured on other devices of this model ({gpu.slug}, {count})"
     models = ", ".join(sorted({sheet.slug for sheet, _ in level}))

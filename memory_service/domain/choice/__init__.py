@@ -1,1 +1,1 @@
-"""Choice of hardware: offers with their prices and limits, jobs on them, and plans beside each other."""
+"""Choice of hardware: offers with their prices and limits, and plans beside each other."""

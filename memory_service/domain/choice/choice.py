@@ -17,7 +17,7 @@ import numpy as np
 from memory_service.domain.choice.offer import Aim, Offer, WhyNot, p95
 from memory_service.domain.common.estimate import SD_OF_P90, Estimate
 from memory_service.domain.planning.batch_choice import Array, Flags, Integers
-from memory_service.domain.planning.plan_search import PRICE
+from memory_service.domain.planning.plan_search import PRICE, evenly, front
 from memory_service.domain.quality.quality_model import QualityModel
 from memory_service.domain.quality.ranking import Candidate, difference_variance, probability_better
 
@@ -62,11 +62,7 @@ class PricedOffer:
     def of(cls, offer: Offer, start_up: Estimate, minutes: Array, quality: Array) -> Self:
         """Of all plans on it; minutes are infinite where memory does not allow one."""
         able = np.flatnonzero(np.isfinite(minutes))
-        order = able[np.argsort(minutes[able])]
-        some = order[quality[order] >= np.maximum.accumulate(quality[order])]  # most are far below
-        order = some[np.lexsort((-quality[some], minutes[some]))]
-        best = np.maximum.accumulate(quality[order])
-        plans = order[np.diff(best, prepend=-inf) > 1e-9]
+        plans = able[front(minutes[able], quality[able], 1e-9)]
         return cls(offer, start_up, minutes[plans], quality[plans], plans)
 
     @property
@@ -150,7 +146,9 @@ def choose(offers: Sequence[PricedOffer], aim: Aim, limits: Limits) -> Chosen:
         reach = [p for p in frontier if p.cost is not None and p.cost <= best.cost + 1.0]
         top = max(reach, key=lambda pick: pick.quality, default=None)
         more = top if top is not None and top.quality > best.quality + 0.05 else None
-    return Chosen(picks, able, best, _some(frontier), more)
+    return Chosen(
+        picks, able, best, tuple(frontier[i] for i in evenly(np.arange(len(frontier)), MOST_POINTS)), more
+    )
 
 
 def _order(pick: Pick) -> tuple[float, float, float]:
@@ -180,26 +178,14 @@ def _made(each: PricedOffer, place: int, at: int, worth: float) -> Pick:
 
 
 def _frontier(offers: Sequence[PricedOffer], limits: Limits) -> tuple[Pick, ...]:
-    parts = [np.zeros((0, 5))]
-    for place, each in enumerate(offers):
-        at, price = np.flatnonzero(each.allowed(limits)), each.offer.price_per_hour
-        if price is not None:
-            minutes = each.usual_minutes[at]
-            columns = price * minutes / 60.0, -each.quality[at], minutes, np.full(len(at), place), at
-            parts.append(np.stack(columns, axis=1))
-    points = np.concatenate(parts)
-    points = points[np.lexsort(points.T[2::-1])]
-    best = np.maximum.accumulate(-points[:, 1])
-    front = points[np.diff(best, prepend=-inf) > 1e-9]
-    return tuple(_made(offers[int(place)], int(place), int(at), 0.0) for *_, place, at in front)
-
-
-def _some(front: Sequence[Pick]) -> tuple[Pick, ...]:
-    """At most `MOST_POINTS`, evenly over them."""
-    if len(front) <= MOST_POINTS:
-        return tuple(front)
-    shown = np.unique(np.linspace(0, len(front) - 1, MOST_POINTS).round().astype(int))
-    return tuple(front[place] for place in shown)
+    made = [
+        _made(each, place, int(at), 0.0)
+        for place, each in enumerate(offers)
+        for at in (np.flatnonzero(each.allowed(limits)) if each.offer.price_per_hour is not None else ())
+    ]
+    made.sort(key=lambda pick: pick.minutes)
+    best = front(np.array([pick.cost for pick in made]), np.array([pick.quality for pick in made]), 1e-9)
+    return tuple(made[place] for place in best)
 
 
 def interruption(start: Estimate, minutes: float, saved_every: float) -> Mapping[str, Any]:

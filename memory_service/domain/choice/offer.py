@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from memory_service.domain.common.estimate import SD_OF_P90, Estimate
 from memory_service.domain.common.tables import shipped_table
+from memory_service.domain.common.units import plural
 
 Aim = Literal["cheapest", "fastest", "best", "balanced"]
 AIMS: tuple[Aim, ...] = get_args(Aim)
@@ -80,7 +81,7 @@ def start_up(offer: Offer, told: Sequence[float] = (), where: str = "") -> Estim
     mean = (WORTH_OF_ASSUMED * middle + sum(logs)) / weight
     off = WORTH_OF_ASSUMED * (sd**2 + (middle - mean) ** 2) + sum((each - mean) ** 2 for each in logs)
     spread = exp(SD_OF_P90 * (off / weight * (1.0 + 1.0 / weight)) ** 0.5)
-    value, runs = exp(mean), f"{len(logs)} run{'s' * (len(logs) > 1)}"
+    value, runs = exp(mean), plural(len(logs), "run")
     return Estimate(value, value / spread, value * spread, "measured", len(logs), f"{runs} told of {where}")
 
 

@@ -7,7 +7,8 @@ like the service's own, and so does a heading or a bold name.
 import re
 import unicodedata
 
-_MARKUP = re.compile(r"[*`<>\[\]#]|__")
+_QUOTED = re.compile(r'"[^"\n]{0,4000}"')
+_MARKUP = re.compile(r"(?<!\\)(?:[*<>\[\]#]|__)")
 
 
 def one_line(text: str) -> str:
@@ -29,8 +30,13 @@ def is_plain_name(name: str) -> bool:
 
 
 def quoted(text: str) -> str:
-    """The same between quotation marks; its own marks and those of Markdown stand for nothing."""
-    return f'"{_MARKUP.sub(_harmless, one_line(text)).replace(chr(34), chr(39))}"'
+    """The same between quotation marks, without any inside."""
+    return f'"{one_line(text).replace(chr(34), chr(39)).replace("`", chr(39))}"'
+
+
+def as_markdown(text: str) -> str:
+    """A text of the service as Markdown: what stands between quotation marks is no markup."""
+    return _QUOTED.sub(lambda said: _MARKUP.sub(_escaped, said[0]), text)
 
 
 def named(text: str) -> str:
@@ -41,5 +47,5 @@ def named(text: str) -> str:
 _WORD = re.compile(r"[\w.:/@+-]+")
 
 
-def _harmless(found: re.Match[str]) -> str:
-    return "'" if found[0] == "`" else "".join(f"\\{sign}" for sign in found[0])
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(f"\\{sign}" for sign in found[0])

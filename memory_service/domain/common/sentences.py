@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from memory_service.domain.common.quoted_text import one_line
 from memory_service.domain.common.tables import shipped_table
-from memory_service.domain.common.units import figures, percent
+from memory_service.domain.common.units import figures, percent, plural
 
 Severity = Literal["note", "warning"]
 
@@ -19,12 +19,12 @@ template of what that says}}."""
 
 
 class _Formatter(Formatter):
-    """`str.format`, `{value:~}` for three figures, `{share:%}` for a percentage."""
+    """`str.format`, `{value:~}` for three figures, `{share:%}` for a percentage, `{n:g#epoch}`: a count."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        if format_spec in ("~", "%"):
-            return figures(value) if format_spec == "~" else percent(value)
-        return str(format(value, format_spec))
+        spec, _, noun = format_spec.partition("#")
+        shown = figures(value) if spec == "~" else percent(value) if spec == "%" else format(value, spec)
+        return plural(shown, noun) if noun else shown
 
 
 _FORMATTER = _Formatter()

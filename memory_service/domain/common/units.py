@@ -25,6 +25,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
+def plural(count: float | str, noun: str) -> str:
+    """`1 epoch`, `2 epochs`, `0 batches`."""
+    return f"{count} {noun}" + ("" if str(count) == "1" else "es" if noun.endswith("tch") else "s")
+
+
 def minutes(value: float | None) -> str:
     """`1.25 s`, `45 s`, `12.3 min`, `2 h 05 min`."""
     if value is None or not math.isfinite(value):

@@ -4,6 +4,7 @@ from collections.abc import Collection, Container, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from memory_service.domain.common.units import plural
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.learning.observation import BaselinePrediction, Observation, PredictionKey
 
@@ -97,7 +98,7 @@ class Hierarchy:
             if n:
                 only = self._devices[key] == {subject.device}
                 here = (subject.device or subject.gpu) if only else "this GPU model"
-                runs = f"residual of {n} run{'s' if n > 1 else ''}"
+                runs = f"residual of {plural(n, 'run')}"
                 return n, f"{runs} {_WORDS[level].format(s=subject, here=here)}", level == "case"
         return 0, "", False
 

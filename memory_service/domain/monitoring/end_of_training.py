@@ -6,6 +6,7 @@ from statistics import mean, median
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.units import plural
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.trend import latched, spread_of
 from memory_service.domain.planning.hyperparameters import TREE_LEARNING_RATE
@@ -110,7 +111,7 @@ def epoch_seconds(view: RunView) -> tuple[Estimate | None, int, str]:
         n, middle = len(later), median(later)
         spread = spread_of(later, LEAST_SPREAD)
         width = Z80 * sqrt(spread**2 / n + LEAST_SPREAD**2)
-        basis = f"median of {n} measured epoch{'s' if n > 1 else ''} after the first"
+        basis = f"median of {plural(n, 'measured epoch')} after the first"
         return _around(middle, width, "measured", n, basis), n, basis
     first = view.first_epoch_seconds
     if first and not view.state.facts.is_trees:  # a first round has the reading and binning of all rows in it

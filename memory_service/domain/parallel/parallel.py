@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from math import ceil
 from typing import Any
-
-import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.sentences import Sentence, sentence
@@ -30,18 +28,22 @@ from memory_service.domain.parallel.parallel_choice import (
     Peaks,
     groups_of,
     peaks_of,
-    rungs_beside,
 )
 from memory_service.domain.planning.boosting_plan import cost_of, run_of_trees
 from memory_service.domain.planning.candidates import Candidate, CandidateSet, CandidateSets
 from memory_service.domain.planning.expected_figures import expected_quality
 from memory_service.domain.planning.hyperparameters import learning_rate
 from memory_service.domain.planning.plan import Plan, Refusal
-from memory_service.domain.planning.plan_search import GridIndex
+from memory_service.domain.planning.plan_search import GridIndex, loader_rate
 from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.planning.problem import PlanningProblem
-from memory_service.domain.planning.run_seconds import Seconds, run_seconds, setup_seconds
-from memory_service.domain.planning.sample_time import loader_rate
+from memory_service.domain.planning.run_seconds import (
+    NOTHING,
+    RunSeconds,
+    Seconds,
+    run_seconds,
+    setup_seconds,
+)
 
 SLOWED = 1.1
 """Sum of the times alone, as they are in the set against as they are by themselves: from here on that is
@@ -127,14 +129,13 @@ def parallel_sets(candidate_sets: CandidateSets) -> Beside:
     if trees is not None:  # beside a network that has the card
         trees = replace(trees, grid=trees.grid.on_processor())
     peaks = peaks_of(networks)
-    rungs_of = cache(lambda count: rungs_beside(networks, peaks, count))
     best: dict[str, tuple[_Priced, Shared]] = {}
     missing = KINDS if trees is not None else KINDS[:-1]
     tried = False
     for share in SHARES:
-        groups = [g for kind in missing for g in groups_of(networks, trees, rungs_of, kind, share)]
+        groups = [g for kind in missing for g in groups_of(networks, trees, peaks, kind, share)]
         tried = tried or bool(groups)
-        best |= _best(problem, _priced(networks, trees, peaks, groups) if groups else [])
+        best |= _best(problem, [_priced(networks, trees, peaks, of) for of in groups])
         missing = tuple(dict.fromkeys(g.kind for g in groups if g.kind not in best))
         if not missing:
             break
@@ -173,36 +174,23 @@ class _Priced:
     better: str
 
 
-def _priced(
-    networks: CandidateSet, trees: CandidateSet | None, peaks: Peaks, found: Sequence[Group]
-) -> list[_Priced]:
-    """All sets at once: one pass over every member as it is alone and as it is beside the others."""
-    fitted = [_columns(networks, peaks, each) for each in found]
-    loader = cache(lambda size, workers, processes: _loader(networks, size, workers, processes))
-    size = networks.table.columns.input_size
-    entries = [
-        (member.pick, at, loader(int(size[member.pick.row]), workers, len(each.members)))
-        for each, beside in zip(found, fitted, strict=True)
-        for member, column in zip(each.members, beside, strict=True)
-        for at, workers in ((member.alone, 0), (column, each.workers))
-    ]
-    demands, inference = _demands(networks, *zip(*entries, strict=True))
-    out, start = [], 0
-    for each, beside in zip(found, fitted, strict=True):
-        of_set = slice(start, start + 2 * len(each.members))
-        start = of_set.stop
-        alone, together, tails = demands[of_set][::2], demands[of_set][1::2], inference[of_set][1::2]
-        if each.trees is not None and trees is not None:
-            alone.append(_trees_demand(trees, each.trees, trees.problem.cpu_count))
-            together.append(_trees_demand(trees, each.trees, each.tree_cores))
-            tails.append(Seconds(0.0, 0.0, 0.0))
-        after = one_after_another(alone)
-        gain = _percent(median_together(together), after.value)
-        better = "together" if gain >= TOGETHER_FROM_PERCENT else "one_after_another"
-        memory = tuple(_memory(peaks, m.pick.row, c) for m, c in zip(each.members, beside, strict=True))
-        demands_of = tuple(alone), tuple(together)
-        out.append(_Priced(each, memory, beside, *demands_of, tuple(tails), after, better))
-    return out
+def _priced(networks: CandidateSet, trees: CandidateSet | None, peaks: Peaks, of: Group) -> _Priced:
+    """A set with every member as it is alone and as it is beside the others."""
+    columns, n = _columns(networks, peaks, of), len(of.members)
+    alone = [_demand(networks, m.pick, m.alone, 0, n)[0] for m in of.members]
+    each = zip(of.members, columns, strict=True)
+    beside, tails = map(
+        list, zip(*(_demand(networks, m.pick, c, of.workers, n) for m, c in each), strict=True)
+    )
+    if of.trees is not None and trees is not None:
+        alone.append(_trees_demand(trees, of.trees, trees.problem.cpu_count))
+        beside.append(_trees_demand(trees, of.trees, of.tree_cores))
+        tails.append(NOTHING)
+    after = one_after_another(alone)
+    gain = _percent(median_together(beside), after.value)
+    better = "together" if gain >= TOGETHER_FROM_PERCENT else "one_after_another"
+    memory = tuple(_memory(peaks, m.pick.row, c) for m, c in zip(of.members, columns, strict=True))
+    return _Priced(of, memory, columns, tuple(alone), tuple(beside), tuple(tails), after, better)
 
 
 def _percent(together: float, after: float) -> float:
@@ -223,34 +211,26 @@ def _memory(peaks: Peaks, row: int, column: int) -> Estimate:
     return Estimate(value, max(0.0, 2 * value - high), high, basis="as the plan's, CUDA context included")
 
 
-def _loader(networks: CandidateSet, size: int, workers: int, processes: int) -> Seconds:
-    """Seconds per sample of a member's input pipeline: alone with the plan's workers (`workers` 0), or its
-    part of what all workers of the set deliver on the cores there are."""
-    own = int(networks.loader["num_workers"])
-    rate = loader_rate(networks.problem, size, workers * processes if workers else own)
-    of = processes if workers else 1
-    return Seconds(of / rate.high, of / rate.value, of / rate.low)
-
-
-def _demands(
-    networks: CandidateSet, picks: Sequence[GridIndex], rungs: Sequence[int], loaders: Sequence[Seconds]
-) -> tuple[list[Demand], list[Seconds]]:
-    """What each process wants with the batch of its rung, and how much of it is inference."""
-    problem, table, grid = networks.problem, networks.table, networks.grid
-    costs, rows, columns = table.plain, np.array([pick.row for pick in picks]), np.array(rungs)
-    batch = table.rungs[columns]
+def _demand(
+    networks: CandidateSet, pick: GridIndex, column: int, workers: int, processes: int
+) -> tuple[Demand, Seconds]:
+    """What a process wants with the batch of a rung, and how much of it is inference. workers: of each
+    process, which share the cores; 0: of the plan, alone."""
+    problem, table, grid, row = networks.problem, networks.table, networks.grid, pick.row
+    costs, columns, batch = table.plain, table.columns, float(table.rungs[column])
     raw, validated = (
-        Seconds(*(getattr(costs, name)[rows, columns] for name in (f"{of}_low", of, f"{of}_high")))
+        Seconds(*(float(getattr(costs, name)[row, column]) for name in (f"{of}_low", of, f"{of}_high")))
         for of in ("step_s", "eval_s")
     )
-    loader = Seconds(*(np.array([getattr(each, p) for each in loaders]) for p in ("low", "value", "high")))
-    epochs = np.array([grid.epochs[pick.epoch] for pick in picks], dtype=np.float64)
-    folds = np.array([grid.folds[pick.fold] for pick in picks], dtype=np.float64)
-    params, files = table.columns.params_m[rows], problem.reads_files
-    pretrained = table.columns.pretrained[rows] * problem.fetches_weights
-    setup = setup_seconds(params, problem.n_train, gpu=True, pretrained=pretrained, files=files)
+    every = workers * processes or int(networks.loader["num_workers"])
+    rate = loader_rate(problem, int(columns.input_size[row]), every)
+    shared = processes if workers else 1
+    loader = Seconds(shared / rate.high, shared / rate.value, shared / rate.low)
+    epochs, folds = grid.epochs[pick.epoch], grid.folds[pick.fold]
+    pretrained, files = columns.pretrained[row] * problem.fetches_weights, problem.reads_files
+    params = columns.params_m[row]
     run = run_seconds(
-        setup,
+        setup_seconds(params, problem.n_train, gpu=True, pretrained=pretrained, files=files),
         raw.at_least(loader.times(batch)),
         batch,
         validated.at_least(loader),
@@ -261,31 +241,24 @@ def _demands(
         by_time=problem.by_time,
     )
     fits = problem.fits(folds, trees=False)
-    steps = np.ceil(fits.rows_read / fits.models / batch) * epochs * folds
-    kernels = costs.busy_s[rows, columns] / raw.value
+    steps = ceil(fits.rows_read / fits.models / batch) * epochs * folds
+    kernels = float(costs.busy_s[row, column]) / raw.value
     busy = raw.times(kernels * steps) + validated.times(fits.valid * epochs * folds + problem.n_test * folds)
-    gaps = raw.times(np.maximum(1.0 - kernels, 0.0) * steps)
-    work = run.training + run.inference
-    parts = [_columns_of(part, len(rows)) for part in (setup, work, run.write, busy, gaps)]
-    return [Demand(*each) for each in zip(*parts, strict=True)], _columns_of(run.inference, len(rows))
-
-
-def _columns_of(seconds: Seconds, n: int) -> list[Seconds]:
-    """Arrays of n (or what is common to all n) as one `Seconds` of floats each."""
-    triples = np.empty((n, 3))
-    triples[:, 0], triples[:, 1], triples[:, 2] = seconds.low, seconds.value, seconds.high
-    return [Seconds(*each) for each in triples.tolist()]
+    gaps = raw.times(max(1.0 - kernels, 0.0) * steps)
+    return _of_run(run, busy, gaps), run.inference.each(float)
 
 
 def _trees_demand(trees: CandidateSet, pick: GridIndex, cores: int) -> Demand:
     """Boosted trees on so many cores; the device has nothing to do with them."""
     problem, grid = replace(trees.problem, cpu_count=cores), trees.grid
-    folds = grid.folds[pick.fold]
     rate, cap = grid.learning_rates[pick.epoch], grid.epochs[pick.epoch]
-    run = run_of_trees(problem, trees.table.options[pick.row], rate, cap, folds)
-    work, nothing = run.training + run.inference, Seconds(0.0, 0.0, 0.0)
-    setup, work, write = (_columns_of(part, 1)[0] for part in (run.setup, work, run.write))
-    return Demand(setup, work, write, nothing, nothing)
+    run = run_of_trees(problem, trees.table.options[pick.row], rate, cap, grid.folds[pick.fold])
+    return _of_run(run, NOTHING, NOTHING)
+
+
+def _of_run(run: RunSeconds, busy: Seconds, gaps: Seconds) -> Demand:
+    parts = run.setup, run.training + run.inference, run.write, busy, gaps
+    return Demand(*(part.each(float) for part in parts))
 
 
 def _keeps_promises(problem: PlanningProblem, each: _Priced, shared: Shared) -> bool:

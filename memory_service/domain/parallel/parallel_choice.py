@@ -1,6 +1,6 @@
 """Members of a set: the best models of different families, each in its share of minutes and memory."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from memory_service.domain.parallel.gpu_sharing import MOST_PROCESSES
 from memory_service.domain.planning.batch_choice import Flags, Integers, head_gib
 from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.checks_and_fallbacks import model_class_of
-from memory_service.domain.planning.plan_search import PRICE, GridIndex
+from memory_service.domain.planning.plan_search import GridIndex, utility
 
 Array = npt.NDArray[np.float64]
 
@@ -21,9 +21,6 @@ Peaks = tuple[Array, Array]
 Rungs = tuple[Integers, Integers, Flags]
 """Of each option the rung of its own batch, the largest up to it whose p90 memory fits its share of the card,
 and whether that is large enough."""
-
-RungsOf = Callable[[int], Rungs]
-"""The same by how many share the card."""
 
 LEAST_BATCH = 16
 """Beside others no network goes below it (batch normalisation) unless it does alone."""
@@ -66,22 +63,22 @@ def peaks_of(networks: CandidateSet) -> Peaks:
 
 
 def groups_of(
-    networks: CandidateSet, trees: CandidateSet | None, rungs_of: RungsOf, kind: str, share: float
+    networks: CandidateSet, trees: CandidateSet | None, peaks: Peaks, kind: str, share: float
 ) -> tuple[Group, ...]:
     """Groups of a kind, each member alone within `share` of its part of the minutes: to explore, as many
     models as R33 says and a pair; two large ones; a network and boosted trees."""
     problem = networks.problem
     objective = problem.question.objective
     if kind == "network_and_trees":
-        beside = _with_trees(networks, trees, rungs_of, share) if trees is not None else None
+        beside = _with_trees(networks, trees, peaks, share) if trees is not None else None
         return () if beside is None else (beside,)
     if kind == "two_large":
-        pairs = [_members(networks, rungs_of, 2, share, "quality", large=True)]
+        pairs = [_members(networks, peaks, 2, share, "quality", large=True)]
     else:
         most = min(MOST_PROCESSES, problem.cpu_count // 2)
-        many = (_members(networks, rungs_of, count, share, objective) for count in range(most, 2, -1))
+        many = (_members(networks, peaks, count, share, objective) for count in range(most, 2, -1))
         most_models = next((group for group in many if group), ())
-        pairs = [most_models, _members(networks, rungs_of, 2, share, objective)]
+        pairs = [most_models, _members(networks, peaks, 2, share, objective)]
     return tuple(Group(kind, group, _workers(problem.cpu_count, len(group))) for group in pairs if group)
 
 
@@ -90,10 +87,10 @@ def _workers(cores: int, processes: int) -> int:
     return max(1, min(MOST_WORKERS, (cores - processes) // processes))
 
 
-def _with_trees(networks: CandidateSet, trees: CandidateSet, rungs_of: RungsOf, share: float) -> Group | None:
+def _with_trees(networks: CandidateSet, trees: CandidateSet, peaks: Peaks, share: float) -> Group | None:
     """The best network and, on the cores it leaves, the best boosted trees."""
     problem = networks.problem
-    alone, beside, fits = rungs_of(1)
+    alone, beside, fits = rungs_beside(networks, peaks, 1)
     network = next(_ranked(networks, 1, problem.question.objective, share), None)
     chosen = next(_ranked(trees, 1, problem.question.objective, share * TREES_SHARE), None)
     workers = _workers(problem.cpu_count // 2, 1)
@@ -105,12 +102,12 @@ def _with_trees(networks: CandidateSet, trees: CandidateSet, rungs_of: RungsOf, 
 
 
 def _members(
-    networks: CandidateSet, rungs_of: RungsOf, count: int, share: float, objective: str, large: bool = False
+    networks: CandidateSet, peaks: Peaks, count: int, share: float, objective: str, large: bool = False
 ) -> tuple[Member, ...]:
     """The best `count` models of different families, each in its share of minutes and memory; none when
     there are fewer."""
     chosen: dict[str, Member] = {}
-    alone, beside, fits = rungs_of(count)
+    alone, beside, fits = rungs_beside(networks, peaks, count)
     for pick in _ranked(networks, count, objective, share, fits):
         model = networks.table.options[pick.row].model
         if model.family in chosen or (large and model_class_of(model.name, model.params_m) != "large"):
@@ -131,14 +128,11 @@ def _ranked(
     fits = grid.minutes[rows, :, 0] <= share * candidates.problem.question.minutes / count
     some = fits.any(axis=1)
     rows, fits = rows[some], fits[some]
-    price = PRICE[objective] * grid.doublings[rows, :, 0]
-    utility = np.where(fits, grid.quality[rows, :, 0] - price, -np.inf)
-    epochs = utility.argmax(axis=1)
-    best = utility[np.arange(len(rows)), epochs]
-    order = np.argsort(-best, kind="stable")
-    ordered = (of[order].tolist() for of in (rows, epochs, best))
-    for row, epoch, value in zip(*ordered, strict=True):
-        yield GridIndex(row, epoch, 0, value)
+    worth = utility(objective, grid.quality[rows, :, 0], grid.doublings[rows, :, 0])
+    worth = np.where(fits, worth, -np.inf)
+    epochs = worth.argmax(axis=1)
+    for place in np.argsort(-worth[np.arange(len(rows)), epochs], kind="stable"):
+        yield GridIndex(int(rows[place]), int(epochs[place]), 0)
 
 
 def rungs_beside(networks: CandidateSet, peaks: Peaks, count: int) -> Rungs:

@@ -16,7 +16,7 @@ from memory_service.domain.cost.step_config import StepConfig, layout_of, precis
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.cost.throughput_knee import BATCH_LADDER, KNEE_GAIN
 from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.planning.batch_choice import Flags
+from memory_service.domain.planning.batch_choice import BOUNDS, Flags
 from memory_service.domain.planning.boosting_plan import (
     cost_of,
     fitted_at_once,
@@ -27,10 +27,9 @@ from memory_service.domain.planning.boosting_plan import (
 from memory_service.domain.planning.cost_table import CostTable, with_memory
 from memory_service.domain.planning.fits import Fits
 from memory_service.domain.planning.option import Option
-from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, price_grid
+from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, loader_rate, price_grid, utility
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.run_seconds import RunSeconds
-from memory_service.domain.planning.sample_time import loader_rate
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
@@ -106,6 +105,10 @@ class CandidateSet:
     table: CostTable
     grid: PlanGrid
 
+    def at(self, flat: int) -> "Candidate":
+        """The plan at a place of the grid laid flat."""
+        return Candidate(self, self.grid.at(flat))
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -158,14 +161,27 @@ class Candidate:
         return self.grid.on_card(self.pick)
 
     @property
+    def loader_bound(self) -> bool:
+        """Whether the input pipeline is the slower one."""
+        return bool(self.grid.loader_bound[self.pick.row])
+
+    @property
+    def batch_bound(self) -> str:
+        """Which of `BOUNDS` kept the batch from being larger."""
+        return BOUNDS[int(self.grid.batches.bound[self.pick.row])]
+
+    def utility(self, objective: str) -> float:
+        return float(utility(objective, self.grid.quality[self.pick], self.grid.doublings[self.pick]))
+
+    @property
     def quality(self) -> float:
         """Expected index."""
-        return float(self.grid.quality[self.pick.row, self.pick.epoch, self.pick.fold])
+        return float(self.grid.quality[self.pick])
 
     @property
     def minutes(self) -> float:
         """The smallest budget that holds it by itself."""
-        return float(self.grid.minutes[self.pick.row, self.pick.epoch, self.pick.fold])
+        return float(self.grid.minutes[self.pick])
 
     def run(self, seeds: int = 1) -> RunSeconds:
         """All folds with each seed."""
@@ -222,14 +238,10 @@ class CandidateSets:
     def best(
         self, objective: str, minutes: float, keep: Callable[[CandidateSet], Flags] | None = None
     ) -> Candidate | None:
-        """The plan of highest utility over all all_sets that `minutes` allow; None when none does."""
-        winner: Candidate | None = None
-        for candidates in self.sets:
-            flags = None if keep is None else keep(candidates)
-            pick = candidates.grid.best(objective, minutes, flags)
-            if pick is not None and (winner is None or pick.utility > winner.pick.utility):
-                winner = Candidate(candidates, pick)
-        return winner
+        """The plan of highest utility of all sets that `minutes` allow; None when none does."""
+        picks = ((s, s.grid.best(objective, minutes, None if keep is None else keep(s))) for s in self.sets)
+        best = (Candidate(candidates, pick) for candidates, pick in picks if pick is not None)
+        return max(best, key=lambda each: each.utility(objective), default=None)
 
     def least_minutes(self) -> float:
         """The smallest budget that any plan holds; infinite when memory allows none."""

@@ -4,13 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.units import plural
 from memory_service.domain.cost.boosted_trees import no_device_memory
 from memory_service.domain.planning.boosting_plan import card_seconds, cost_of, memory_on_card
 from memory_service.domain.planning.candidates import Candidate, host_memory
 from memory_service.domain.planning.plan import Expected, Stage
+from memory_service.domain.planning.plan_search import loader_rate
 from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.planning.run_seconds import NOTHING, RunSeconds, Seconds
-from memory_service.domain.planning.sample_time import loader_rate
 from memory_service.domain.prediction.device_memory import peak_memory
 from memory_service.domain.quality.quality_index import quality_estimate
 from memory_service.domain.quality.quality_model import NOTHING_LEARNED
@@ -98,7 +99,7 @@ def _bases(candidate: Candidate) -> tuple[Estimate, Estimate]:
         steps = [candidate.step_on(card, profile).step_seconds(batch) for card in problem.cards]
         known = bases[place] = memory, max(steps, key=lambda step: step.value)
     memory, time = known
-    if candidate.grid.loader_bound[candidate.pick.row]:
+    if candidate.loader_bound:
         workers = int(candidate.candidates.loader["num_workers"])
         loader = loader_rate(problem, option.input_size, workers)
         basis = f"{time.basis}; input pipeline: {loader.basis}"
@@ -107,7 +108,7 @@ def _bases(candidate: Candidate) -> tuple[Estimate, Estimate]:
 
 
 def _bound(candidate: Candidate) -> str:
-    if candidate.grid.loader_bound[candidate.pick.row]:
+    if candidate.loader_bound:
         return "loader"
     on_host = candidate.option.is_trees and not candidate.on_card
     return "host" if on_host or not candidate.problem.on_gpu else "gpu"
@@ -131,8 +132,7 @@ def timetable_of(candidate: Candidate, seeds: int = 1) -> tuple[Stage, ...]:
         work = work + each
         ends.append((name, work.and_independent(setup).high))
     done = (work + inference).and_independent(setup)
-    models = f"{fits.models} model{'s' if fits.models > 1 else ''}"
-    ends.append((f"inference on the test set, {models}", done.high))
+    ends.append((f"inference on the test set, {plural(fits.models, 'model')}", done.high))
     ends.append(("write the submission", done.and_independent(write).high))
     stages, start = [], 0.0
     for name, end in ends:

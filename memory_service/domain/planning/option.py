@@ -153,6 +153,7 @@ class Columns:
     n_outputs: Integers
     least_batch: Integers
     batch_norm: npt.NDArray[np.bool_]
+    boosted: npt.NDArray[np.bool_]
     wanted_batch: Integers
     learning: Learning
     input_kind: npt.NDArray[np.str_]
@@ -201,6 +202,7 @@ def columns_of(options: Sequence[Option]) -> Columns:
         n_outputs=integers(max((p.n_outputs for p in o.profile.values()), default=1000) for o in options),
         least_batch=integers(o.defaults.least_batch for o in options),
         batch_norm=np.array([normalises_batches(o) for o in options], dtype=np.bool_),
+        boosted=np.array([o.model.is_trees for o in options], dtype=np.bool_),
         wanted_batch=integers(o.defaults.wanted_batch for o in options),
         learning=Learning(*(numbers(getattr(o.learning, f.name) for o in options) for f in fields(Learning))),
         input_kind=np.array([o.model.input_kind for o in options], dtype=np.str_),

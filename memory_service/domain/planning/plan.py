@@ -119,25 +119,13 @@ class Plan(_Answer):
         return out | {"reserve_minutes": round(self.reserve_minutes, 2)}
 
 
-@dataclass(frozen=True, slots=True)
-class Closest:
-    """A change of the question that fits, checked by planning it."""
-
-    set: Mapping[str, Any]
-    why: str
-    plan: Mapping[str, Any]
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"set": dict(self.set), "why": self.why, "plan": dict(self.plan)}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal(_Answer):
-    """Nothing keeps the promises. `closest` is the smallest change that does; others follow it."""
+    """Nothing keeps the promises. closest: `{"set", "why", "plan"}` of changes, the smallest first."""
 
     feasible: bool = False
     why: Sentence
-    closest: tuple[Closest, ...]
+    closest: tuple[Mapping[str, Any], ...]
     recipe: Mapping[str, Any] | None = None
     targets: Mapping[str, Any] | None = None
     similar: tuple[Mapping[str, Any], ...]
@@ -145,9 +133,9 @@ class Refusal(_Answer):
     evidence: tuple[Mapping[str, Any], ...]
 
     def as_dict(self) -> dict[str, Any]:
-        first = self.closest[0].as_dict() if self.closest else None
+        first = {**self.closest[0]} if self.closest else None
         if first is not None and len(self.closest) > 1:
-            first["or"] = _wire(self.closest[1:])
+            first["or"] = list(self.closest[1:])
         told = {"why": str(self.why), "reasons": [self.why.as_dict()]}
         return _Answer.as_dict(self) | told | {"closest": first}
 

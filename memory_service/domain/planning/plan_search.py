@@ -7,14 +7,18 @@ and one of those can win only by a higher quality: more minutes never lower the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from math import log
+from typing import NamedTuple
 
 import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.vocabulary import writes_text
+from memory_service.domain.cost.decoders.generation import answer_seconds, writes_by_token
 from memory_service.domain.cost.multi_gpu import exchange_seconds_of, slowed_by
+from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.cost.step_time import HIDDEN, LAST_BUCKET
 from memory_service.domain.planning.batch_choice import (
     ROOMY_GIB,
@@ -26,6 +30,7 @@ from memory_service.domain.planning.batch_choice import (
     cramped,
 )
 from memory_service.domain.planning.cost_table import CostTable
+from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.run_seconds import (
     RunSeconds,
@@ -34,7 +39,7 @@ from memory_service.domain.planning.run_seconds import (
     run_seconds,
     setup_seconds,
 )
-from memory_service.domain.planning.sample_time import loader_seconds, written_seconds
+from memory_service.domain.prediction.device_host import device_loader
 from memory_service.domain.quality.conditioning import given_runs
 from memory_service.domain.quality.quality_index import (
     Learning,
@@ -53,19 +58,37 @@ and 73 %); where less is used, all of them would buy under 0.2 points, far insid
 fast: only what a first submission needs pays as much.
 """
 
+
+def utility(objective: str, quality: Array, doublings: Array) -> Array:
+    """What is maximised: expected quality less the price of log2(1 + minutes needed)."""
+    return np.asarray(quality - PRICE[objective] * doublings, dtype=np.float64)
+
+
+def front(cost: Array, quality: Array, least: float = 0.0) -> Integers:
+    """Places of the points, by rising cost, that no cheaper one reaches within `least`."""
+    order = np.argsort(cost)  # most are far below; ties are put in order among those that are left
+    some = np.sort(order[quality[order] >= np.maximum.accumulate(quality[order])])
+    order = some[np.lexsort((-quality[some], cost[some]))]
+    best = np.maximum.accumulate(quality[order])
+    return np.asarray(order[np.diff(best, prepend=-np.inf) > least], dtype=np.int64)
+
+
+def evenly(points: Integers, most: int) -> Integers:
+    """At most so many of these, evenly over them."""
+    return points[np.unique(np.linspace(0, len(points) - 1, min(most, len(points))).round().astype(np.int64))]
+
+
 Places = Integers | int
 
 EPOCH_CHOICES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 60, 100, 150)
 
 
-@dataclass(frozen=True, slots=True)
-class GridIndex:
-    """Indices into a field: option, epochs, folds; and the utility that won."""
+class GridIndex(NamedTuple):
+    """Places of a plan in a grid's arrays."""
 
     row: int
     epoch: int
     fold: int
-    utility: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +119,7 @@ class PlanGrid:
     minutes_on: Array | None = None
     close: Flags | None = None
     doublings: Array = field(init=False)
-    _runs: dict[tuple[int, int, int], RunSeconds] = field(init=False, default_factory=dict)
+    _runs: dict[GridIndex, RunSeconds] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         finite = np.where(np.isfinite(self.minutes), self.minutes, 0.0)
@@ -104,17 +127,16 @@ class PlanGrid:
 
     def run_of(self, pick: GridIndex) -> RunSeconds:
         """The stages of one plan, as floats."""
-        place = pick.row, pick.epoch, pick.fold
-        run = self._runs.get(place)
+        run = self._runs.get(pick)
         if run is None:
-            run = self._runs[place] = self.runs_of(*place).each(lambda stage: stage.each(float))
+            run = self._runs[pick] = self.runs_of(*pick).each(lambda stage: stage.each(float))
         return run
 
     def on_card(self, pick: GridIndex) -> bool:
         """Whether boosted trees grow on the card."""
         if self.minutes_on is None:
             return False
-        processor, card = self.minutes_on[:, pick.row, pick.epoch, pick.fold]
+        processor, card = self.minutes_on[:, *pick]
         return bool(card < processor)
 
     def on_processor(self) -> PlanGrid:
@@ -139,11 +161,14 @@ class PlanGrid:
             fits &= keep[:, None, None]
         if not fits.any():
             return None
-        utility = np.where(fits, self.quality - PRICE[objective] * self.doublings, -np.inf)
-        ties = np.flatnonzero(utility >= utility.max() - 1e-9)
+        worth = np.where(fits, utility(objective, self.quality, self.doublings), -np.inf)
+        ties = np.flatnonzero(worth >= worth.max() - 1e-9)
         flat = ties[np.argmin(self.minutes.ravel()[ties])]
-        row, e, k = (int(i) for i in np.unravel_index(flat, self.minutes.shape))
-        return GridIndex(row, e, k, float(utility.ravel()[flat]))
+        return self.at(int(flat))
+
+    def at(self, flat: int) -> GridIndex:
+        """The plan at a place of the arrays laid flat."""
+        return GridIndex(*(int(i) for i in np.unravel_index(flat, self.minutes.shape)))
 
 
 def _column(values: Array) -> Array:
@@ -224,6 +249,41 @@ def fold_choices(problem: PlanningProblem) -> tuple[int, ...]:
     if problem.most_folds < problem.n_train:
         choices = {min(folds, problem.most_folds) for folds in choices}
     return tuple(folds for folds in sorted(choices) if folds <= problem.n_train) or (1,)
+
+
+def loader_rate(problem: PlanningProblem, input_size: int, workers: int) -> Estimate:
+    """Samples a second that the input pipeline delivers, on the host of the card where it is slowest."""
+    asked = problem.task, input_size, workers, problem.cpu_count
+    rates = (device_loader(*asked, card) for card in problem.cards)
+    return min(rates, key=lambda rate: rate.value)
+
+
+def loader_seconds(problem: PlanningProblem, sizes: Integers, workers: int) -> Seconds:
+    """Seconds per sample that the input pipeline needs, for each input size."""
+    unique, inverse = np.unique(sizes, return_inverse=True)
+    rates = [loader_rate(problem, int(size), workers) for size in unique]
+    low, value, high = (
+        np.array([1.0 / getattr(rate, name) for rate in rates], dtype=np.float64)[inverse]
+        for name in ("high", "value", "low")
+    )
+    return Seconds(low, value, high)
+
+
+def written_seconds(
+    problem: PlanningProblem, options: Sequence[Option], batches: Integers, precision: str
+) -> Array:
+    """Seconds a test sample that writing its answer takes on the box [option]; 0 where no text is written."""
+    if not writes_text(problem.task):
+        return np.zeros(len(options))
+    slowest, kind = min(card.bandwidth_gb_s for card in problem.cards), precision_class(precision)
+    tokens = problem.question.text_tokens
+    each = [
+        answer_seconds(option.profile[kind], int(batch), slowest, tokens)
+        if kind in option.profile and writes_by_token(option.profile[kind])
+        else 0.0
+        for option, batch in zip(options, batches, strict=True)
+    ]
+    return np.array(each, dtype=np.float64) / problem.together.n
 
 
 def _together(problem: PlanningProblem, table: CostTable, batches: Batches) -> Batches:

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
+from memory_service.domain.planning.candidates import Candidate, CandidateSets
+from memory_service.domain.planning.plan_search import evenly, front
 
 MOST_POINTS = 80
 MOST_MODELS = 60
@@ -17,23 +18,15 @@ def best_by_budget(all_sets: CandidateSets) -> list[dict[str, Any]]:
     the smallest budget that holds the plan (p90 and reserve included). At most `MOST_POINTS`, evenly over the
     quality they reach; empty when no plan fits the memory of the cards.
     """
-    found: list[tuple[float, float, int, int]] = []
-    for candidate_set, candidates in enumerate(all_sets.sets):
-        minutes, quality = candidates.grid.minutes.ravel(), candidates.grid.quality.ravel()
-        flat = np.flatnonzero(np.isfinite(minutes))
-        order = flat[np.argsort(minutes[flat])]
-        best = np.maximum.accumulate(quality[order]) if len(order) else quality[order]
-        rises = np.flatnonzero(np.diff(best, prepend=-np.inf) > 0)
-        found += [(float(minutes[i]), float(quality[i]), candidate_set, int(i)) for i in order[rises]]
-    found.sort(key=lambda point: (point[0], -point[1]))
-    front: list[tuple[float, float, int, int]] = []
-    for point in found:
-        if not front or point[1] > front[-1][1] + 1e-9:
-            front.append(point)
-    if len(front) > MOST_POINTS:
-        shown = np.unique(np.linspace(0, len(front) - 1, MOST_POINTS).round().astype(int))
-        front = [front[i] for i in shown]
-    return [_point(all_sets.sets[candidate_set], flat) for _, _, candidate_set, flat in front]
+    sets = all_sets.sets
+    place = np.repeat(np.arange(len(sets)), [each.grid.minutes.size for each in sets])
+    flat = np.concatenate([np.arange(each.grid.minutes.size) for each in sets])
+    minutes, quality = (
+        np.concatenate([getattr(each.grid, name).ravel() for each in sets]) for name in ("minutes", "quality")
+    )
+    able = np.flatnonzero(np.isfinite(minutes))
+    shown = evenly(able[front(minutes[able], quality[able], 1e-9)], MOST_POINTS)
+    return [_point(sets[place[i]].at(int(flat[i]))) for i in shown]
 
 
 def best_of_models(all_sets: CandidateSets, minutes: float) -> list[dict[str, Any]]:
@@ -55,19 +48,16 @@ def best_of_models(all_sets: CandidateSets, minutes: float) -> list[dict[str, An
             if name not in best or point > best[name]:
                 best[name] = point
     ranked = sorted(best.values(), reverse=True)[:MOST_MODELS]
-    return [_point(all_sets.sets[candidate_set], flat) for _, _, candidate_set, flat in ranked]
+    return [_point(all_sets.sets[candidate_set].at(flat)) for _, _, candidate_set, flat in ranked]
 
 
-def _point(candidates: CandidateSet, flat: int) -> dict[str, Any]:
-    grid = candidates.grid
-    row, epoch, fold = (int(i) for i in np.unravel_index(flat, grid.minutes.shape))
-    option = candidates.table.options[row]
+def _point(candidate: Candidate) -> dict[str, Any]:
     return {
-        "model": option.model.name,
-        option.model.input_kind: option.input_size,
-        "batch_size": int(grid.batches.batch_size[row]),
-        "folds": int(grid.folds[fold]),
-        "epochs": int(grid.epochs[epoch]),
-        "minutes": round(float(grid.minutes[row, epoch, fold]), 3),
-        "quality_index": round(float(grid.quality[row, epoch, fold]), 3),
+        "model": candidate.option.model.name,
+        candidate.option.model.input_kind: candidate.option.input_size,
+        "batch_size": candidate.batch_size,
+        "folds": candidate.folds,
+        "epochs": candidate.epochs,
+        "minutes": round(candidate.minutes, 3),
+        "quality_index": round(candidate.quality, 3),
     }

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.planning.candidates import Candidate
-from memory_service.domain.planning.plan_search import PRICE, GridIndex
+from memory_service.domain.planning.plan_search import GridIndex, utility
 from memory_service.domain.planning.problem import DoneRun
 from memory_service.domain.portfolio.run_sets import FIRST_SHARE, RunSets, blend_quality
 
@@ -96,8 +96,7 @@ def choose_portfolio(sets: RunSets, objective: str, minutes: float) -> Portfolio
     for i in places:
         role = "main" if i == main else "other"
         share = float((pool.alone if alone else pool.share)[i])
-        candidate = _candidate(sets, int(pool.candidate_set[i]), int(pool.flat[i]))
-        run = _run(candidate, int(pool.seeds[i]), role, share)
+        run = _run(_candidate(sets, i), int(pool.seeds[i]), role, share)
         drafts.append(replace(run, quality=float(pool.quality[i])))
     return Portfolio(
         _in_order(sets, drafts, quality),
@@ -117,13 +116,12 @@ def main_of(sets: RunSets, objective: str, minutes: float) -> Candidate:
     chosen = sets.best(objective, minutes)
     places = [int(i) for i in sets.members[chosen] if i >= 0]
     main = min(places, key=lambda i: (-sets.pool.quality[i], sets.pool.alone[i]))
-    return _candidate(sets, int(sets.pool.candidate_set[main]), int(sets.pool.flat[main]))
+    return _candidate(sets, main)
 
 
-def _candidate(sets: RunSets, candidate_set: int, flat: int) -> Candidate:
-    candidates = sets.all_sets.sets[candidate_set]
-    at = np.unravel_index(flat, candidates.grid.minutes.shape)
-    return Candidate(candidates, GridIndex(int(at[0]), int(at[1]), int(at[2]), 0.0))
+def _candidate(sets: RunSets, place: int) -> Candidate:
+    """The run at a place of the pool."""
+    return sets.all_sets.sets[int(sets.pool.candidate_set[place])].at(int(sets.pool.flat[place]))
 
 
 def _one_split(sets: RunSets, objective: str, minutes: float) -> Candidate | None:
@@ -134,12 +132,12 @@ def _one_split(sets: RunSets, objective: str, minutes: float) -> Candidate | Non
         if 1 not in grid.folds or not candidates.table.options:
             continue
         split = np.s_[:, :, grid.folds.index(1)]
-        worth = grid.quality[split] - PRICE[objective] * grid.doublings[split]
-        utility = np.where(grid.minutes[split] <= minutes, worth, -np.inf)
-        flat = int(utility.argmax())
-        if utility.flat[flat] > (best[0] if best else -np.inf):
-            row, epoch = divmod(flat, utility.shape[1])
-            best = float(utility.flat[flat]), candidate_set, GridIndex(row, epoch, split[2], 0.0)
+        fits = grid.minutes[split] <= minutes
+        worth = np.where(fits, utility(objective, grid.quality[split], grid.doublings[split]), -np.inf)
+        flat = int(worth.argmax())
+        if worth.flat[flat] > (best[0] if best else -np.inf):
+            row, epoch = divmod(flat, worth.shape[1])
+            best = float(worth.flat[flat]), candidate_set, GridIndex(row, epoch, split[2])
     return None if best is None else Candidate(sets.all_sets.sets[best[1]], best[2])
 
 

@@ -1,26 +1,33 @@
-"""The plan with its portfolio: the main run at the top level, or another of its runs, and in sentences why
-each run is there and why it stops where it stops."""
+"""The plan of all the minutes, with the main run or another at the top level: why each run is there, and why
+it stops where it stops."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, isfinite
 from typing import Any
 
-from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.sentences import Sentence, sentence
-from memory_service.domain.common.vocabulary import OBJECTIVES
-from memory_service.domain.planning.candidates import CandidateSets, price_candidates
-from memory_service.domain.planning.explanation.plan_warnings import large_on_host
-from memory_service.domain.planning.plan import Plan, Refusal, plan_id_of
+from memory_service.domain.common.units import plural
+from memory_service.domain.common.vocabulary import OBJECTIVES, size_of
+from memory_service.domain.planning import checks_and_fallbacks as advice
+from memory_service.domain.planning.batch_choice import Flags
+from memory_service.domain.planning.candidates import CandidateSet, CandidateSets, Rival, price_candidates
+from memory_service.domain.planning.expected_figures import expected_of, summary, timetable_of
+from memory_service.domain.planning.explanation import rationale as reasons
+from memory_service.domain.planning.explanation.plan_warnings import large_on_host, warnings
+from memory_service.domain.planning.plan import Expected, Plan, Refusal, gpu_facts, plan_id_of
 from memory_service.domain.planning.plan_search import PRICE
 from memory_service.domain.planning.plan_settings import settings_of
-from memory_service.domain.planning.planner import Choice, make_plan, named_settings, refuse, unsupported
 from memory_service.domain.planning.problem import CostProvider, DoneRun, PlanningProblem
+from memory_service.domain.planning.refusal import refuse, unsupported
 from memory_service.domain.planning.request import Done
 from memory_service.domain.portfolio.portfolio import Portfolio, Run, choose_portfolio, main_of
-from memory_service.domain.portfolio.run_sets import EARLY_WORTH, FIRST_SHARE, LEAST_GAIN, run_sets
+from memory_service.domain.portfolio.run_sets import EARLY_WORTH, FIRST_SHARE, LEAST_GAIN, RunSets, run_sets
 from memory_service.domain.recipe.vocabulary import families_of
 from memory_service.errors import FieldError, InvalidInput
+
+SMALLER = 0.6
+"""A "smaller" alternative has at most this share of the parameters, and needs less memory."""
 
 
 def plan_portfolio(
@@ -32,39 +39,122 @@ def plan_portfolio(
     """
     question = problem.question
     all_sets = all_sets or price_candidates(problem, costs)
-    if unsupported(problem) or all_sets.least_minutes() > question.minutes:
+    found = None if unsupported(problem) else _chosen(all_sets, problem.done)
+    if found is None:
         return refuse(problem, costs, all_sets)
-    sets = run_sets(all_sets, question.minutes, problem.done)
-    portfolio = choose_portfolio(sets, question.objective, question.minutes)
-    if portfolio is None:
-        return refuse(problem, costs, all_sets)
+    sets, portfolio = found
+    whole = question.run is None
     run = portfolio.main if question.run is None else run_of(portfolio.runs, question.run, "run")
-    choice = Choice(
-        run.candidate,
-        run.seeds,
-        question.minutes if question.run is None else run.minutes,
-        portfolio.runs[-1].deadline - (run.deadline - run.start),
-        {name: main_of(sets, name, question.minutes) for name in OBJECTIVES if name != question.objective},
-        _planned(portfolio),
-    )
-    plan = make_plan(all_sets, choice, costs)
-    expected, reserve = plan.expected, plan.reserve_minutes
-    if question.run is None:
-        expected = replace(expected, quality_index=_of_blend(expected.quality_index, portfolio))
-        reserve = question.minutes - portfolio.runs[-1].training_end
-    return replace(
-        plan,
-        plan_id=_plan_id(problem, portfolio),
-        minutes=choice.minutes,
-        expected=expected,
-        reserve_minutes=reserve,
-        warnings=(*plan.warnings, *_no_gain(portfolio), *_large_runs(portfolio, run)),
-        rationale=(*plan.rationale, *why_it_stops(portfolio)),
-        portfolio=tuple(_as_dict(portfolio, run) for run in portfolio.runs),
+    candidate, option = run.candidate, run.candidate.option
+    each = {other.number: settings_of(other.candidate) for other in portfolio.runs}
+    settings, expected = each[run.number], expected_of(candidate, run.seeds)
+    stages = timetable_of(candidate, run.seeds)
+    training = stages[-3].deadline_minute
+    minutes = question.minutes if whole else run.minutes
+    others = portfolio.runs[-1].deadline - (run.deadline - run.start)
+    fold, planned = candidate.run().first_fold.value / 60, _planned(portfolio)
+    spare, rival = _spare_folds(run, expected, others, fold), all_sets.rival(candidate)
+    said = reasons.rationale(candidate, settings, expected, spare, all_sets, planned.values(), rival)
+    return Plan(
+        plan_id=_plan_id(problem, portfolio, each),
+        run=question.run,
+        task=problem.task,
+        size=size_of(problem.n_train),
+        gpu=gpu_facts(problem.cards, problem.visible, candidate.candidates.table.usable_gib),
+        minutes=minutes,
+        metric=problem.metric,
+        settings={**settings, "seeds": run.seeds},
+        expected=_of_blend(expected, portfolio) if whole else expected,
+        timetable=stages,
+        reserve_minutes=minutes - (portfolio.runs[-1].training_end if whole else training),
+        checks=advice.checks_of(
+            option.model.name,
+            option.model.params_m,
+            expected.memory_percent if problem.on_gpu and not option.is_trees else None,
+            problem.policy,
+        ),
+        on_trouble=advice.trouble_ladder(
+            settings,
+            trees=option.is_trees,
+            on_gpu=problem.on_gpu,
+            first_fold_percent=100 * fold / minutes,
+            training_percent=100 * training / minutes,
+            spare_folds=spare,
+        ),
+        alternatives=_alternatives(sets, run, minutes),
+        portfolio=tuple(_as_dict(portfolio, other, each[other.number]) for other in portfolio.runs),
         blend=portfolio.blend,
         used_percent=portfolio.used_percent,
-        run=question.run,
+        similar=problem.similar,
+        rationale=(*said, *why_it_stops(portfolio)),
+        runner_up=None if rival is None else _runner_up(run, rival),
+        warnings=(
+            *problem.warnings,
+            *problem.inferred,
+            *warnings(candidate, settings, expected, others > 0),
+            *_no_gain(portfolio),
+            *_large_runs(portfolio, run),
+        ),
+        evidence=(*problem.evidence, *reasons.evidence(candidate, expected, costs)),
+        facts=problem.facts,
+        recipe=None if problem.recipe is None else problem.recipe.as_dict(planned),
+        targets=problem.targets,
     )
+
+
+def _chosen(all_sets: CandidateSets, done: Sequence[DoneRun] = ()) -> tuple[RunSets, Portfolio] | None:
+    """What the minutes hold, and the best of it; None where nothing fits."""
+    question = all_sets.problem.question
+    if all_sets.least_minutes() > question.minutes:
+        return None
+    sets = run_sets(all_sets, question.minutes, done)
+    portfolio = choose_portfolio(sets, question.objective, question.minutes)
+    return None if portfolio is None else (sets, portfolio)
+
+
+def _spare_folds(run: Run, expected: Expected, others: float, fold_minutes: float) -> int | None:
+    """Folds to go on to where time is left; none by time, where more add nothing to what is submitted."""
+    problem = run.candidate.problem
+    if problem.by_time:
+        return None
+    left = (
+        problem.question.minutes * (1 - problem.policy.reserve_share) - expected.total_minutes.value - others
+    )
+    gain, n_train = run.candidate.option.learning.fold_gain, float(problem.n_train)
+    return advice.spare_folds(run.candidate.folds, left, fold_minutes, gain, n_train, problem.most_folds)
+
+
+def _runner_up(run: Run, rival: Rival) -> dict[str, Any]:
+    """The best model of another family in the same minutes; index points by quality alone."""
+    _, option, index = rival
+    model, said = run.candidate.option.model, run.candidate.problem.preferences
+    size: dict[str, int] = {} if option.is_trees else {str(option.model.input_kind): option.input_size}
+    points = said.winner_points(families_of(model.name, model.family), model.params_m)
+    behind = round(run.candidate.quality - points - index, 2)
+    return {"model": option.model.name, **size, "quality_index": round(index, 2), "behind": behind}
+
+
+def _alternatives(sets: RunSets, run: Run, minutes: float) -> tuple[dict[str, Any], ...]:
+    """What the other objectives would choose where that is another run, and a smaller model that needs less
+    memory."""
+    question, chosen = sets.all_sets.problem.question, run.candidate
+    shown, out = summary(chosen), list[dict[str, Any]]()
+    for name in OBJECTIVES:
+        if name != question.objective:
+            other = summary(main_of(sets, name, question.minutes))
+            out += [{"objective": name, **other}] if other != shown else []
+    mine, peak = chosen.option.model, chosen.grid.batches.peak_gib[chosen.pick.row]
+
+    def is_smaller(each: CandidateSet) -> Flags:
+        columns = each.table.columns
+        lighter: Flags = ~(each.grid.batches.peak_gib >= peak)  # of trees it is not known
+        lighter &= (columns.params_m < SMALLER * mine.params_m) & (columns.names != mine.name)
+        return lighter
+
+    smaller = sets.all_sets.best(question.objective, minutes, is_smaller)
+    if smaller is not None:
+        out.append({"objective": "smaller", **summary(smaller)})
+    return tuple(out)
 
 
 def _no_gain(portfolio: Portfolio) -> Iterator[Sentence]:
@@ -93,13 +183,12 @@ def run_of(runs: Sequence[Run], number: int, field: str) -> Run:
 
 def done_runs(all_sets: CandidateSets, done: Sequence[Done]) -> tuple[DoneRun, ...]:
     """What is done of the portfolio that these candidates give. InvalidInput for runs that it has not."""
-    question, portfolio = all_sets.problem.question, None
-    if all_sets.least_minutes() <= question.minutes:
-        sets = run_sets(all_sets, question.minutes)
-        portfolio = choose_portfolio(sets, question.objective, question.minutes)
-    first = portfolio.runs if portfolio else ()
+    found = _chosen(all_sets)
+    first = found[1].runs if found else ()
     if later := next((each.run for each in done if each.run > len(first) > 0), None):
-        message = f"was planned after the first plan's {len(first)} runs: ask anew, with the minutes left"
+        message = (
+            f"was planned after the first plan's {plural(len(first), 'run')}: ask anew, with the minutes left"
+        )
         raise InvalidInput(f"done {later} {message}", [FieldError("done", message, later)])
     runs = [run_of(first, each.run, "done") for each in done]
     return tuple(DoneRun(run.number, run.model, run.family, run.quality) for run in runs)
@@ -115,28 +204,22 @@ def _planned(portfolio: Portfolio) -> dict[str, str]:
     return out
 
 
-def _plan_id(problem: PlanningProblem, portfolio: Portfolio) -> str:
-    """The same whichever of the runs is answered."""
-    runs = [{**settings_of(run.candidate), "seeds": run.seeds} for run in portfolio.runs]
-    question = replace(problem.question, run=None)
-    return plan_id_of(question.canonical(), named_settings(problem, {"portfolio": runs}))
+def _plan_id(problem: PlanningProblem, portfolio: Portfolio, settings: Mapping[int, dict[str, Any]]) -> str:
+    """The same whichever of the runs is answered; another metric of the competition is another script."""
+    runs = [{**settings[run.number], "seeds": run.seeds} for run in portfolio.runs]
+    metric = {"metric": problem.metric.name} if problem.metric else {}
+    return plan_id_of(replace(problem.question, run=None).canonical(), {"portfolio": runs, **metric})
 
 
-def _settings(run: Run) -> dict[str, Any]:
-    option, settings = run.candidate.option, settings_of(run.candidate)
+def _as_dict(portfolio: Portfolio, run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
+    option = run.candidate.option
     names = ("batch_size", "folds", "epochs", "tree_device")
     return {
+        "run": run.number,
         "model": option.model.name,
         option.model.input_kind: option.input_size,
         **{name: settings[name] for name in names if name in settings},
         "seeds": run.seeds,
-    }
-
-
-def _as_dict(portfolio: Portfolio, run: Run) -> dict[str, Any]:
-    return {
-        "run": run.number,
-        **_settings(run),
         "start_minute": round(run.start, 2),
         "deadline_minute": round(run.deadline, 2),
         "expected_gain": round(run.gain, 2),
@@ -144,15 +227,16 @@ def _as_dict(portfolio: Portfolio, run: Run) -> dict[str, Any]:
     }
 
 
-def _of_blend(index: Estimate, portfolio: Portfolio) -> Estimate:
-    """The main run's index, moved to where the blend is expected."""
+def _of_blend(expected: Expected, portfolio: Portfolio) -> Expected:
+    """The main run's figures, its index moved to where the blend is expected."""
+    index = expected.quality_index
     if len(portfolio.blend["runs"]) == 1 and portfolio.main.seeds == 1:
-        return index
+        return expected
     more = portfolio.quality - index.value
-    high = min(100.0, index.high + more)
+    high = max(min(100.0, index.high + more), portfolio.quality)
     basis = f"{index.basis}; of the blend, {more:+.1f} over the main run once"
-    low, high = index.low + more, max(high, portfolio.quality)
-    return replace(index, value=portfolio.quality, low=low, high=high, basis=basis)
+    moved = replace(index, value=portfolio.quality, low=index.low + more, high=high, basis=basis)
+    return replace(expected, quality_index=moved)
 
 
 NOTHING_MORE = 0.25
@@ -168,7 +252,7 @@ def why_run(portfolio: Portfolio, run: Run) -> str:
     said = [sentence(code, index=run.quality, main=portfolio.main.model)]
     if run.seeds > 1:
         fits = run.candidate.fits(run.seeds)
-        folds = "" if fits.by_time else f" x {fits.folds} folds"
+        folds = "" if fits.by_time else f" x {plural(fits.folds, 'fold')}"
         said.append(sentence("run-seeds", seeds=run.seeds, folds=folds, models=fits.averaged))
     if early and not portfolio.done:
         said.append(sentence("run-early", minute=run.first))

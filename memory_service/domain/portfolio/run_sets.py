@@ -1,11 +1,9 @@
 """Sets of one to three runs of different families: what each needs, and how good its blend is expected to be.
 
-Utility = expected quality - PRICE(objective) * log2(1 + minutes needed), over all sets that the minutes hold.
-Minutes needed and expected quality of a set do not depend on the budget, and a larger budget only adds sets
-that need more: one of those can win only by a higher quality. So more minutes never lower the expected
-quality of a portfolio. Nor do they depend on what else the question leaves open, but for the early
-submission, and that costs `EARLY_WORTH` at most: so the free plan is worse by no more than that, and by the
-price of the minutes it saves, than one of which a part is pinned.
+Taken is the set of highest utility (`plan_search.utility`) that the minutes hold. Minutes needed and expected
+quality do not depend on the budget, and a larger one only adds sets that need more: one of those wins only by
+a higher quality, so more minutes never lower the quality of a portfolio. Where a part is pinned it is better
+than the free plan by `EARLY_WORTH` and the price of the minutes that it saves at most.
 """
 
 from __future__ import annotations
@@ -17,10 +15,11 @@ from math import inf
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from memory_service.domain.planning.batch_choice import Array, Flags, Integers
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
-from memory_service.domain.planning.plan_search import PRICE
+from memory_service.domain.planning.plan_search import front, utility
 from memory_service.domain.planning.problem import DoneRun
 from memory_service.domain.planning.run_seconds import minutes_needed
 from memory_service.domain.quality.quality_index import fold_gain
@@ -41,6 +40,7 @@ class RunPool:
 
     beside        how many the former are
     candidate_set, flat   place of the set, and the place in its grid
+    model, boosted   its name, and whether it is boosted trees
     seeds         repeats of all its folds
     family        one number for each family, over all sets
     quality       expected index, repeats included
@@ -51,6 +51,8 @@ class RunPool:
 
     candidate_set: Integers
     flat: Integers
+    model: npt.NDArray[np.str_]
+    boosted: Flags
     seeds: Integers
     family: Integers
     quality: Array
@@ -139,6 +141,8 @@ def _pool_of(
     pool = RunPool(
         candidate_set=np.full(len(at), candidate_set),
         flat=flat[at],
+        model=columns.names[rows[at]],
+        boosted=columns.boosted[rows[at]],
         seeds=seeds,
         family=families + columns.family[rows[at]],
         quality=np.minimum(quality[flat[at]] + gained, 100.0),
@@ -234,8 +238,8 @@ class RunSets:
         if not places.size:
             return None
         needed = self.needed(objective)[places]
-        utility = self.quality[places] - PRICE[objective] * np.log2(1.0 + needed)
-        ties = np.flatnonzero(utility >= utility.max() - 1e-9)
+        worth = utility(objective, self.quality[places], np.log2(1.0 + needed))
+        ties = np.flatnonzero(worth >= worth.max() - 1e-9)
         return int(places[ties[np.argmin(needed[ties])]])
 
     def gain_of(self, objective: str, minutes: float, chosen: int) -> float:
@@ -273,13 +277,13 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     of_second = pair - np.maximum(alone[a], alone[b])
     gains = np.flatnonzero(of_second > LEAST_GAIN)
     a, b, both, pair, of_second = a[gains], b[gains], both[gains], pair[gains], of_second[gains]
-    front = _front(both, pair)
+    pairs = _cheapest_pairs(both, pair)
     of, third = np.nonzero(
-        (pool.family[:n] != pool.family[a[front], None])
-        & (pool.family[:n] != pool.family[b[front], None])
-        & (both[front, None] + share[:n] <= 2.0 * minutes)
+        (pool.family[:n] != pool.family[a[pairs], None])
+        & (pool.family[:n] != pool.family[b[pairs], None])
+        & (both[pairs, None] + share[:n] <= 2.0 * minutes)
     )
-    of = front[of]
+    of = pairs[of]
     apart = THIRD * np.minimum(sd[a[of], third], sd[b[of], third])
     triple = np.asarray(expected_best(pair[of], pool.quality[third], apart))
     without_one = np.maximum(np.maximum(blend(a[of], third), blend(b[of], third)), pair[of])
@@ -315,13 +319,7 @@ def _without_trees(
     if problem.data_kind.table != "tabular" or problem.n_train < LARGE_TABLE:
         return np.zeros(len(members))
     families = _families(all_sets)
-    is_tree = np.zeros(len(pool.flat) + 1, dtype=np.bool_)  # place -1: no run
-    for place, each in enumerate(all_sets.sets):
-        if not each.table.options:
-            continue
-        of_option = np.array([option.model.is_trees for option in each.table.options], dtype=np.bool_)
-        own = np.flatnonzero(pool.candidate_set == place)
-        is_tree[own] = of_option[pool.flat[own] // each.grid.minutes[0].size]
+    is_tree = np.append(pool.boosted, False)  # place -1: no run
     boosted = any(families.get(run.model) == "gbdt" for run in done)
     return np.where(is_tree[members].any(axis=1) | boosted, 0.0, WITHOUT_TREES)
 
@@ -347,15 +345,12 @@ def _with_early(alone: Array, shares: Array, first: Array, shortest: float, rese
     return np.asarray(np.minimum(own, split), dtype=np.float64)
 
 
-def _front(minutes: Array, quality: Array) -> Integers:
-    """Places of the points that no cheaper one reaches, the cheapest of each part of a doubling: what is
+def _cheapest_pairs(minutes: Array, quality: Array) -> Integers:
+    """Places of the pairs that no cheaper one reaches, the cheapest of each part of a doubling: what is
     chosen does not depend on which dearer ones there are."""
-    order = np.argsort(minutes)  # most are far below; ties are put in order among those that are left
-    some = np.sort(order[quality[order] >= np.maximum.accumulate(quality[order])])
-    order = some[np.lexsort((-quality[some], minutes[some]))]
-    front = order[np.diff(np.maximum.accumulate(quality[order]), prepend=-np.inf) > 0]
-    parts = np.floor(PAIRS_A_DOUBLING * np.log2(minutes[front]))
-    return np.asarray(front[np.diff(parts, prepend=-np.inf) > 0], dtype=np.int64)
+    best = front(minutes, quality)
+    parts = np.floor(PAIRS_A_DOUBLING * np.log2(minutes[best]))
+    return np.asarray(best[np.diff(parts, prepend=-np.inf) > 0], dtype=np.int64)
 
 
 def _differences(
@@ -363,12 +358,7 @@ def _differences(
 ) -> tuple[Array, Array]:
     """Standard deviation of the difference of each two runs that may stand beside others, and of each run to
     the nearest that is done."""
-    names = np.empty(len(pool.flat), dtype=object)
-    for candidate_set, candidates in enumerate(all_sets.sets):
-        of_set = pool.candidate_set == candidate_set
-        plans = candidates.grid.minutes.shape[1] * candidates.grid.minutes.shape[2]
-        names[of_set] = candidates.table.columns.names[pool.flat[of_set] // plans]
-    unique, places = np.unique(names.astype(np.str_), return_inverse=True)
+    unique, places = np.unique(pool.model, return_inverse=True)
     families, problem = _families(all_sets), all_sets.problem
     models = [(str(name), families[str(name)]) for name in unique]
     some = places[: pool.beside]

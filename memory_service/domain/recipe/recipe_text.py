@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_service.domain.common.quoted_text import one_line, quoted
-from memory_service.domain.common.units import percent
+from memory_service.domain.common.units import percent, plural
 from memory_service.domain.recipe.validation import usual_split
 from memory_service.domain.recipe.vocabulary import STAGES
 
@@ -68,7 +68,7 @@ def split_setting(answer: Mapping[str, Any]) -> tuple[str, str | None]:
 def validation_words(validation: Mapping[str, Any]) -> str:
     """`group by patient, 5 folds. The text says … [a#1]`"""
     by = f" by {validation['by']}" if validation["by"] else ""
-    split = f"{validation['split']}{by}, {validation['folds']} folds"
+    split = f"{validation['split']}{by}, {plural(validation['folds'], 'fold')}"
     return f"{split}. {shortened(validation['why'])}" + _from(validation["from"][:1])
 
 

@@ -1,4 +1,4 @@
-"""Hardware chosen among offers, several jobs on it, and trainings beside each other."""
+"""Hardware chosen among offers, and trainings beside each other."""
 
 from typing import Any, Literal
 
@@ -82,34 +82,6 @@ class Choice(Answer):
     built_in: bool = Field(description="Whether the offers are the built-in ones.")
     facts: list[Fact]
     warnings: list[Sentence]
-    knowledge_revision: int
-
-
-class Slot(Answer):
-    job: str
-    offer: str
-    start_minute: float
-    end_minute: float = Field(description="By the time limit of its plan.")
-    shortest_plan: bool = Field(description="It gave way so that another job is in time.")
-    plan: ShortPlan
-    ask: dict[str, Any] = Field(description="As in /choose.")
-
-
-class LateJob(Answer):
-    job: str
-    would_end_minute: float | None = Field(description="Behind the others; null: it fits no box.")
-
-
-class JobSchedule(Answer):
-    """What runs where and when."""
-
-    feasible: bool = Field(description="Every deadline is kept, and the budget.")
-    slots: list[Slot]
-    late: list[LateJob]
-    ends_minute: float
-    most_cost: float | None = Field(description="All time limits together.")
-    over_budget: bool
-    how: str
     knowledge_revision: int
 
 

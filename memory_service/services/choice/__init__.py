@@ -1,1 +1,1 @@
-"""Choice of hardware among offers, several jobs on it, trainings beside each other."""
+"""Choice of hardware among offers, trainings beside each other."""

@@ -31,8 +31,7 @@ from memory_service.domain.description.resources import resources_in
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning.candidates import Candidate, CandidateSets, price_candidates
 from memory_service.domain.planning.expected_figures import summary
-from memory_service.domain.planning.plan_search import GridIndex
-from memory_service.domain.planning.planner import closest_changes
+from memory_service.domain.planning.refusal import closest_changes
 from memory_service.domain.planning.request import MOST_MINUTES, Question
 from memory_service.domain.planning.run_seconds import Seconds
 from memory_service.domain.prediction.trust import heard_rows, near_figures
@@ -77,8 +76,7 @@ class Box:
         """The candidate of a place among all plans that were priced."""
         for each in self.sets.sets:
             if plan < each.grid.minutes.size:
-                row, epoch, fold = map(int, np.unravel_index(plan, each.grid.minutes.shape))
-                return Candidate(each, GridIndex(row, epoch, fold, 0.0))
+                return each.at(plan)
             plan -= each.grid.minutes.size
         raise IndexError(plan)
 
@@ -354,7 +352,7 @@ def _scope(knowledge: Knowledge, boxes: Sequence[Box], limits: Limits) -> list[V
         if why is None or why == "price-unknown" or len(out) == MOST_SCOPES:
             continue
         changes = closest_changes(box.sets, knowledge, 1, same_cards=True)
-        change = changes[0].as_dict() if changes else None
+        change = changes[0] if changes else None
         shown = {"offer": box.priced.offer.name, "why": why, "same_hardware": change}
         out.append({**shown, "next_offer": following})
     return out

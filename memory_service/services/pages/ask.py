@@ -62,18 +62,17 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
         return page
     page["read"] = resources_of(knowledge, requested)
     try:
-        found = evaluate_request(database, plan_request(requested))
+        answer, weighed = evaluate_request(database, plan_request(requested))
     except (InvalidInput, NotFound) as refusal:
         errors = all_wrong(knowledge, requested, refusal)
         return page | {"errors": errors, "refused": refusal.detail, "status": refusal.status}
-    if found.weighed is None:
-        return page | {"plan": found.answer}
-    known, memory, case, candidate_sets = found.weighed
-    points = _points(candidate_sets, found.answer)
-    others = [*_without_pins(database, requested, found.answer)]
-    others += _alternatives(found.answer, points)
-    mains = [run["run"] for run in found.answer.get("portfolio", ()) if is_run(run, found.answer)]
-    answer = found.answer
+    if weighed is None:
+        return page | {"plan": answer}
+    known, memory, case, candidate_sets = weighed
+    points = _points(candidate_sets, answer)
+    others = [*_without_pins(database, requested, answer)]
+    others += _alternatives(answer, points)
+    mains = [run["run"] for run in answer.get("portfolio", ()) if is_run(run, answer)]
     page |= {"others": others, "main": mains[-1] if mains else None, "plan": linked(answer, known)}
     page |= {"sources": _sources(answer.get("recipe"), known), "facts": _facts(case, memory)}
     return page | {"points": points, "closest": _closest(answer, requested), "script": has_script(answer)}

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from memory_service.domain.common.quoted_text import one_line
 from memory_service.domain.common.sentences import Sentence, sentence
+from memory_service.domain.common.units import plural
 from memory_service.domain.common.vocabulary import modality_of, size_of
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.planning.model_catalogue import CatalogueModel, normal_model_name
@@ -394,7 +395,7 @@ def _shown_by_runs(knowledge: Knowledge, best: Row | None) -> dict[str, ModelPre
     if best is None or model is None:
         return {}
     runs = int(best.get("agreeing", 1))
-    text = f"The best run here reached {score_of(best):g} with it ({runs} run{'s' * (runs > 1)} of it)"
+    text = f"The best run here reached {score_of(best):g} with it ({plural(runs, 'run')} of it)"
     points = SHOWN_BY_RUNS * (1.0 - 0.5**runs)
     return {model: ModelPreference(points, f"run {best['run_id']}", text)}
 

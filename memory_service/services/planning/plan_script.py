@@ -19,10 +19,9 @@ from memory_service.domain.common.optimizers import PAGED_ADAMW
 from memory_service.domain.planning.explanation.plan_text import plan_view
 from memory_service.domain.planning.policy import RESERVE_SHARE
 from memory_service.domain.recipe.recipe_text import split_setting
-from memory_service.services.planning.script_choice import NoScript, facts_of, judged_by, kind_of
+from memory_service.services.planning.script_choice import TECHNIQUES, NoScript, facts_of, judged_by, kind_of
 from memory_service.services.planning.script_kinds import HUB_NAMES, NETS, PRETRAINED_FROM, WIDTHS, Kind
 from memory_service.services.planning.script_text import beside, joined, literal, plain, standalone
-from memory_service.services.planning.techniques import TECHNIQUES
 
 _ORDER_ONLY = ("auc", "gini", "average_precision", "spearman")
 """Functions of scores that no rising change of the answers moves."""

@@ -2,6 +2,7 @@
 
 unplanned(...)   the whole answer where the task is open or outside; None where a plan can be made
 without_hardware(...)   the same where nobody names a card
+brief(...)       what a description says, fact by fact, before a plan is made
 questions(...)   at most three, the most telling first, each with the plan of its likeliest other answer
 """
 
@@ -13,7 +14,7 @@ from typing import Any
 
 from memory_service.domain.choice.offer import common_boxes
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of
-from memory_service.domain.description.known_facts import Sources, facts_of
+from memory_service.domain.description.known_facts import Fact, Sources, facts_of
 from memory_service.domain.description.resources import cards_in, resources_in
 from memory_service.domain.description.task_inference import OUTSIDE
 from memory_service.domain.hardware.gpu_spec import counted
@@ -23,14 +24,17 @@ from memory_service.domain.planning.plan import gpu_facts, plan_id_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Question
 from memory_service.errors import InvalidInput
-from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.schemas.recommend import RecommendRequest
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.planning.checked_request import with_resources
 from memory_service.services.planning.planning_problem import (
     MOST_TEST,
     TEST_SHARE,
     case_of,
     similar_answer,
 )
-from memory_service.services.planning.request_text import RequestText, task_asked
+from memory_service.services.planning.request_text import RequestText, read_request_text, task_asked
 
 MOST_QUESTIONS, MOST_PLANS = 3, 2
 SURE = 0.8
@@ -258,3 +262,52 @@ def _changes(
             was = f" instead of {mine[name]}" if mine.get(name) is not None else ""
             parts.append(f"{name} {theirs[name]}{was}")
     return f"with {said}: {', '.join(parts)}" if parts else None
+
+
+_NEEDED = ("task", "metric", "n_train", "gpu", "minutes")
+
+
+def brief(database: Database, question: Question) -> dict[str, Any]:
+    """`facts` that are known, `not_said` with what a plan assumes instead (null: nothing), `questions` worth
+    asking, `outside`: the kind that no plan is made for, if it is one, and `json_schema` of the fields that
+    say it. Raises as `recommend` does, but not for a card or task that nobody names."""
+    text = read_request_text(database, question)
+    knowledge = knowledge_of(database)
+    facts, asked = _facts(knowledge, question, text)
+    usual = {fact.name: fact.value for fact in facts if fact.source == "usual"}
+    lacking = dict.fromkeys(name for name in _NEEDED if name not in {fact.name for fact in facts})
+    return {
+        "facts": [fact.as_dict() for fact in facts if fact.source != "usual"],
+        "not_said": [{"name": name, "assumed": value} for name, value in {**lacking, **usual}.items()],
+        "questions": asked,
+        "outside": text.facts.outside if text.facts is not None else None,
+        "json_schema": RecommendRequest.model_json_schema(),
+    }
+
+
+def _facts(
+    knowledge: Knowledge, question: Question, text: RequestText
+) -> tuple[tuple[Fact, ...], list[dict[str, Any]]]:
+    """The facts, and what is worth asking, of which nothing is planned here."""
+    try:
+        unread = unplanned(knowledge, replace(question, gpus=()), text)
+        if unread is None:
+            case = case_of(knowledge, question, text)
+            asked = [each.as_dict(None) for each in open_questions(knowledge, question, text, case)]
+            return case.facts, asked
+        return _without_task(knowledge, question, text), unread["needs"]
+    except InvalidInput as error:
+        unnamed = {each.field for each in error.errors if each.given is None}
+        if unnamed == {"task"}:
+            return _without_task(knowledge, question, text), []
+        if unnamed != {"gpu"}:
+            raise
+        found, asked = _facts(knowledge, replace(question, gpus=("cpu",)), text)
+        return tuple(fact for fact in found if fact.name not in ("gpu", "cpu_count")), asked
+
+
+def _without_task(knowledge: Knowledge, question: Question, text: RequestText) -> tuple[Fact, ...]:
+    """What is said, without the task: a guess that no plan is made of."""
+    resources = with_resources(knowledge, question)[1]
+    said = (*facts_of(Sources(question.canonical(), {}, text.said)), *resources)
+    return tuple(fact for fact in said if fact.name != "task")

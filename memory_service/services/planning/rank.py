@@ -125,7 +125,7 @@ def best_in_minutes(database: Database, knowledge: Knowledge, row: RankRow) -> P
     case = case_of(knowledge, question, read_request_text(database, question))
     best = price_candidates(case, knowledge).best("quality", question.minutes)
     if best is None:
-        raise InvalidInput(f"does not fit into {row.minutes:g} minutes on {row.gpu}")
+        raise InvalidInput(f"does not fit into {row.minutes:g} min on {row.gpu}")
     return best
 
 

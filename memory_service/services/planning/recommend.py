@@ -9,9 +9,10 @@ Asking writes nothing. Answers are cached per knowledge revision (`plan_cache`).
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -103,10 +104,11 @@ def shown(answer: Mapping[str, Any], parts: Collection[str]) -> dict[str, Any]:
     return view if fits else answer_view(answer, parts, short=True)
 
 
-def evaluate_request(database: Database, question: Question) -> EvaluatedRequest:
-    """The whole answer with all that was weighed for it, read and priced once. Raises as `recommend` does."""
+def evaluate_request(database: Database, question: Question) -> tuple[dict[str, Any], Weighed | None]:
+    """The whole answer with all that was weighed for it, read and priced once; None of it where nothing was
+    planned. Raises as `recommend` does."""
     weighed, body = _evaluated(database, question, WHOLE | {"parallel"})
-    return EvaluatedRequest(orjson.loads(body), weighed)
+    return orjson.loads(body), weighed
 
 
 def _evaluated(database: Database, question: Question, parts: frozenset[str]) -> tuple[Weighed | None, bytes]:
@@ -126,20 +128,8 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
     candidate_sets = price_candidates(case, knowledge)
     body = cache.get(knowledge.revision, key)
     if body is None:
-        chosen_from, plan = plan_with_note(knowledge, case, candidate_sets)
-        for fewer in FEWER if case.size_assumed and question.size is None else ():
-            if isinstance(plan, Plan) or question.after is not None:
-                break
-            tried = case_of(knowledge, question, memory, fewer)
-            some = price_candidates(tried, knowledge)
-            of_fewer = plan_with_note(knowledge, tried, some)
-            if isinstance(of_fewer[1], Plan):
-                case, candidate_sets, (chosen_from, plan) = tried, some, of_fewer
-        if isinstance(plan, Refusal) and (some_rows := _sampled(case, plan)) is not None:
-            sets = price_candidates(some_rows, knowledge)
-            of_some = plan_with_note(knowledge, some_rows, sets)
-            if isinstance(of_some[1], Plan):
-                case, candidate_sets, (chosen_from, plan) = some_rows, sets, of_some
+        weighed = _planned(knowledge, question, memory, case, candidate_sets)
+        case, candidate_sets, chosen_from, plan = weighed
         answer = (with_parallel_sets(plan, chosen_from) if "parallel" in parts else plan).as_dict()
         if "curves" in parts and isinstance(plan, Plan):
             answer["curves"] = _curves(database, answer)
@@ -153,26 +143,36 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
     return (knowledge, memory, case, candidate_sets), body
 
 
-def _sampled(case: PlanningProblem, refusal: Refusal) -> PlanningProblem | None:
+Weighed = tuple[Knowledge, RequestText, PlanningProblem, CandidateSets]
+Planned = tuple[PlanningProblem, CandidateSets, CandidateSets, Plan | Refusal]
+"""The problem, its candidates, those that the plan was chosen from, and the plan."""
+
+
+def _planned(
+    knowledge: Knowledge, question: Question, text: RequestText, case: PlanningProblem, sets: CandidateSets
+) -> Planned:
+    """Where nothing fits, of fewer samples if nobody says how many there are, else of a part of the table."""
+    chosen_from, plan = plan_with_note(knowledge, case, sets)
+    unsaid = case.size_assumed and question.size is None and question.after is None
+    if isinstance(plan, Refusal):
+        smaller = (case_of(knowledge, question, text, fewer) for fewer in (FEWER if unsaid else ()))
+        for other in chain(smaller, _sampled(case, plan)):
+            tried = price_candidates(other, knowledge)
+            found = plan_with_note(knowledge, other, tried)
+            if isinstance(found[1], Plan):
+                return other, tried, *found
+    return case, sets, chosen_from, plan
+
+
+def _sampled(case: PlanningProblem, refusal: Refusal) -> Iterator[PlanningProblem]:
     """The problem with as many rows of a table, or of series, as the refusal says would fit."""
-    fewer = [each.set["n_train"] for each in refusal.closest if each.set.keys() == {"n_train"}]
-    read = 60 * case.question.minutes * READ_SHARE * ROWS_READ
-    if (
-        not fewer
-        or case.n_train > read
-        or case.question.pinned
-        or not case.task.startswith(("tabular", "time-series"))
-    ):
-        return None
-    which = "the latest" if case.by_time else "drawn at random"
-    names = {
-        "rows": case.n_train,
-        "minutes": case.question.minutes,
-        "memory": " or the memory",
-        "n_train": fewer[0],
-    }
-    warning = sentence("rows-sampled", **names, which=which)
-    return replace(case, n_train=fewer[0], sampled=True, warnings=(*case.warnings, warning))
+    fewer = [each["set"]["n_train"] for each in refusal.closest if each["set"].keys() == {"n_train"}]
+    minutes, table = case.question.minutes, case.task.startswith(("tabular", "time-series"))
+    if fewer and table and not case.question.pinned and case.n_train <= 60 * minutes * READ_SHARE * ROWS_READ:
+        which = "the latest" if case.by_time else "drawn at random"
+        counts = {"rows": case.n_train, "minutes": minutes, "n_train": fewer[0]}
+        warning = sentence("rows-sampled", **counts, memory=" or the memory", which=which)
+        yield replace(case, n_train=fewer[0], sampled=True, warnings=(*case.warnings, warning))
 
 
 ROWS_READ, READ_SHARE = 300_000, 0.2
@@ -264,18 +264,6 @@ def _of_run(plan_id: str, run: int) -> str:
     return f"{plan_id}.{run}"
 
 
-Weighed = tuple[Knowledge, RequestText, PlanningProblem, CandidateSets]
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluatedRequest:
-    """An answer and what it was made of: (knowledge, text, problem, candidates), None where nothing was
-    planned."""
-
-    answer: dict[str, Any]
-    weighed: Weighed | None
-
-
 def left_of(knowledge: Knowledge, case: PlanningProblem) -> PlanningProblem:
     """The problem of the minutes that are left after `done`. Conflict where `after` is not what this question
     is answered with now; InvalidInput for runs that its portfolio has not, and where no minute is left."""
@@ -288,7 +276,7 @@ def left_of(knowledge: Knowledge, case: PlanningProblem) -> PlanningProblem:
         raise Conflict(detail, [FieldError("after", message, question.after, (plan.plan_id,))])
     left = question.minutes - sum(run.minutes for run in question.done)
     if left <= 0.0:
-        message = f"took all of the {question.minutes:g} minutes: nothing is left to plan"
+        message = f"took all of the minutes ({question.minutes:g}): nothing is left to plan"
         raise wrong_value("done", message, question.minutes - left)
     done = done_runs(chosen_from, question.done)
     reached = _reached(case, [run.model for run in done])

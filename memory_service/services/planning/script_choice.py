@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.description.metric_resolution import Answer, Measure, answer_of, measure_of
 from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.recipe.recipe_text import split_setting
@@ -22,7 +24,43 @@ from memory_service.services.planning.script_kinds import (
     why_not_sharded,
 )
 from memory_service.services.planning.script_text import plain
-from memory_service.services.planning.techniques import TECHNIQUES
+
+
+@dataclass(frozen=True, slots=True)
+class Technique:
+    """One of the file, or a part of one; its head says what the fields are."""
+
+    name: str
+    when: str
+    how: str
+    scripts: str
+    tasks: tuple[str, ...] = ("",)
+    needs: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    settings: str = ""
+
+    def applies(self, plan: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
+        """Whether the plan's script does it.
+
+        facts   of the script, by name: `script_choice.facts_of`
+        """
+        fits = plan["task"].startswith(tuple(self.tasks)) and all(facts[word] for word in self.needs)
+        return fits and not any(facts[word] for word in self.without) and self._wanted(plan["recipe"] or {})
+
+    def _wanted(self, recipe: Mapping[str, Any]) -> bool:
+        losses = sorted(recipe.get("loss", ()), key=lambda each: -each["share"])
+        named = {
+            "recipe": recipe.get("techniques", ()),
+            "most used": losses[:1],
+            "listed": losses,
+        }.get(self.when)
+        return named is None or any(each["name"] == self.name for each in named)
+
+
+TECHNIQUES = {
+    word: Technique(**entry) for word, entry in shipped_table(__package__, "techniques.toml").items()
+}
+"""What scripts do of a recipe: `techniques.toml`, by the words that it calls each by."""
 
 
 class NoScript(MemoryServiceError):

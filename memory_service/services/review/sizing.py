@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from memory_service.domain.common.units import plural
 from memory_service.domain.planning.policy import RESERVE_SHARE
 from memory_service.errors import InvalidInput, Unavailable
 from memory_service.review.engine import SizingFacts
@@ -296,7 +297,7 @@ class Sizing:
             rounds = f"about {fits.rounds[1]:.0f} (early stopping; at most {rounds})"
         found = list(self._over(
             time, needed,
-            f"{n} fit{'s' if n > 1 else ''} of {rounds} rounds over {self.query['n_train']} rows x "
+            f"{plural(n, 'fit')} of {rounds} rounds over {self.query['n_train']} rows x "
             f"{fits.features} columns", fits.where,
             f"FOLDS = {fewer}" if 0 < fewer < folds else "a higher learning rate, or fewer rounds",
         ))  # fmt: skip

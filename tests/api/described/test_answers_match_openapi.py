@@ -238,8 +238,6 @@ def plans(ask: Asked) -> None:
         json={**question, "offers": boxes, "budget": 1.0, "model": "vit_large_patch14_dinov2"},
     )
     ask("POST /choose", 200, json={**question, "offers": boxes, "budget": 0.0})
-    jobs = [{"name": "x", **question}, {"name": "y", **question, "deadline_minutes": 1}]
-    ask("POST /schedule", 200, json={"offers": boxes, "jobs": jobs})
     script = SCRIPT + "import timm\nmodel = timm.create_model('resnet50')\n"
     sides = {"plans": [plan_id], "rows": rows[:1], "scripts": [script], "task": "text"}
     ask("POST /compare", 422, json=sides)

@@ -20,7 +20,6 @@ from memory_service.domain.choice.choice import (
     next_offers,
 )
 from memory_service.domain.choice.offer import AIMS, Aim, Offer, common_boxes, p95, start_up
-from memory_service.domain.choice.schedule import Job, schedule
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.planning.candidates import Candidate, CandidateSets, price_candidates
 from memory_service.domain.planning.plan_search import GridIndex
@@ -47,7 +46,7 @@ def candidate(sets: CandidateSets, plan: int) -> Candidate:
     for each in sets.sets:
         if plan < each.grid.minutes.size:
             row, epoch, fold = map(int, np.unravel_index(plan, each.grid.minutes.shape))
-            return Candidate(each, GridIndex(row, epoch, fold, 0.0))
+            return Candidate(each, GridIndex(row, epoch, fold))
         plan -= each.grid.minutes.size
     raise IndexError(plan)
 
@@ -195,43 +194,3 @@ def test_common_boxes_state_the_source_of_every_price() -> None:
     assert len({box.name for box in boxes}) == len(boxes) >= 10
     assert all((box.price_per_hour is None) == (box.price_source is None) for box in boxes)
     assert all(seed_knowledge().gpu(box.gpu) for box in boxes)
-
-
-JOBS = st.lists(
-    st.tuples(
-        st.one_of(st.none(), st.floats(5, 300)),
-        st.dictionaries(st.integers(0, 2), st.tuples(st.floats(1, 100), st.floats(0.1, 1.0))),
-    ),
-    min_size=1,
-    max_size=7,
-)
-
-
-@settings(max_examples=200, deadline=None)
-@given(JOBS)
-def test_a_schedule_keeps_every_deadline_and_no_box_is_used_twice_at_a_time(jobs: list[Any]) -> None:
-    made = [
-        Job(str(place), deadline, {box: (wanted, wanted * share) for box, (wanted, share) in lengths.items()})
-        for place, (deadline, lengths) in enumerate(jobs)
-    ]
-    plan = schedule(made, 3)
-    assert {slot.job for slot in plan.slots} | {job for job, _ in plan.late} == set(range(len(made)))
-    assert len(plan.slots) + len(plan.late) == len(made)
-    for slot in plan.slots:
-        deadline, lengths = made[slot.job].deadline, made[slot.job].lengths[slot.box]
-        assert deadline is None or slot.end <= deadline + 1e-6
-        assert slot.end - slot.start == pytest.approx(lengths[slot.short])
-    for box in range(3):
-        there = sorted((slot.start, slot.end) for slot in plan.slots if slot.box == box)
-        assert all(before[1] <= after[0] + 1e-9 for before, after in pairwise(there))
-
-
-def test_a_job_gives_way_to_its_shortest_plan_and_a_hopeless_one_is_said() -> None:
-    jobs = [
-        Job("a", 100.0, {0: (90.0, 20.0)}),
-        Job("b", 110.0, {0: (60.0, 50.0)}),
-        Job("c", 30.0, {0: (50.0, 40.0)}),
-    ]
-    plan = schedule(jobs, 1)
-    assert [(slot.job, slot.short) for slot in plan.slots] == [(0, True), (1, False)]
-    assert plan.late == ((2, 40.0),)

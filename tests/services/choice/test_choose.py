@@ -11,11 +11,10 @@ from typer.testing import CliRunner
 
 from memory_service.cli import app
 from memory_service.errors import InvalidInput, NotFound
-from memory_service.schemas.choose import ChooseRequest, CompareRequest, ScheduleRequest
+from memory_service.schemas.choose import ChooseRequest, CompareRequest
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.choice.choose import choose_offer
 from memory_service.services.choice.compare import compare_trainings
-from memory_service.services.choice.job_schedule import schedule_jobs
 from memory_service.services.database.transactions import Database
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.runs.runs import begin_run, finish_run
@@ -101,22 +100,6 @@ def test_what_cannot_be_chosen_is_refused_by_name(
     with pytest.raises(InvalidInput) as refused:
         chosen(seeded_sqlite, **asked)
     assert {error.field for error in refused.value.errors} == {field}
-
-
-def test_jobs_are_laid_out_and_what_is_late_is_said(seeded_sqlite: Database) -> None:
-    jobs = [
-        {"name": "leaves", **IMAGES, "deadline_minutes": 60},
-        {"name": "reviews", "task": "text", "n_train": 20_000, "deadline_minutes": 90},
-        {"name": "hopeless", **IMAGES, "n_train": 10**9, "model": "resnet50", "deadline_minutes": 30},
-    ]
-    request = checked(ScheduleRequest, {"offers": OFFERS[:2], "jobs": jobs, "budget": 10.0})
-    answer = schedule_jobs(seeded_sqlite, request)
-    assert not answer["feasible"]
-    assert [late["job"] for late in answer["late"]] == ["hopeless"]
-    ends = {slot["job"]: slot["end_minute"] for slot in answer["slots"]}
-    assert ends["leaves"] <= 60
-    assert ends["reviews"] <= 90
-    assert answer["most_cost"] <= 10.0
 
 
 SCRIPT = """

@@ -6,7 +6,7 @@ import pytest
 
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.database.transactions import Database
-from memory_service.services.planning.brief import brief
+from memory_service.services.planning.questions import brief
 from memory_service.services.planning.recommend import recommend
 
 OUTSIDE = [

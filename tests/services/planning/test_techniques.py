@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from memory_service.domain.recipe import vocabulary
+from memory_service.services.planning.script_choice import TECHNIQUES
 from memory_service.services.planning.script_kinds import KINDS
-from memory_service.services.planning.techniques import TECHNIQUES
 from memory_service.train.budget import Plan
 
 LOSSES = ("most used", "listed")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from memory_service.domain.common.quoted_text import one_line
+from memory_service.domain.common.quoted_text import as_markdown, one_line
 from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.units import figures, interval
 from memory_service.domain.recipe.recipe_text import (
@@ -153,7 +153,7 @@ def plan_markdown(answer: Mapping[str, Any]) -> str:
         lines.append(f"{view.won}:")
     text = "\n".join(lines)
     most = (MOST_TOKENS if answer.get("recipe") else MOST_WITHOUT_RECIPE) - NEXT_TOKENS
-    for line in (*view.recipe, *map(one_line, answer.get("rationale", ())[:3])):
+    for line in (*map(as_markdown, view.recipe), *map(one_line, answer.get("rationale", ())[:3])):
         if rough_tokens(f"{text}\n- {line}\n") <= most:
             text += f"\n- {line}"
     return text + "\n"

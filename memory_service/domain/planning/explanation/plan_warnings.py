@@ -14,7 +14,7 @@ from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.candidates import Candidate, host_memory
 from memory_service.domain.planning.explanation.rationale import is_cut_short
 from memory_service.domain.planning.plan import Expected
-from memory_service.domain.planning.sample_time import loader_rate
+from memory_service.domain.planning.plan_search import loader_rate
 from memory_service.domain.prediction.device import provenance_warnings
 from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
 
@@ -122,7 +122,7 @@ def _why_cut(candidate: Candidate, others: bool) -> str:
         return "asked"
     if candidate.epochs == MOST_ROUNDS:
         return "most"
-    if grid.minutes[candidate.pick.row, candidate.pick.epoch + 1, candidate.pick.fold] > question.minutes:
+    if grid.minutes[candidate.pick._replace(epoch=candidate.pick.epoch + 1)] > question.minutes:
         return "minutes"
     return "beside" if others else "worth"
 
@@ -159,7 +159,7 @@ def _little_gained(candidate: Candidate, settings: Mapping[str, Any]) -> Iterato
     together = float(candidate.grid.step.value[candidate.pick.row])
     gained = max(alone, batch * option.texts_per_row / rate.value) / together
     if gained < WORTH * n:
-        fed = bool(candidate.grid.loader_bound[candidate.pick.row])
+        fed = candidate.loader_bound
         why = "the input pipeline feeds no more" if fed else "exchanging gradients takes the rest"
         times = "no faster than one" if gained < 1.05 else f"only {gained:.1f} times as fast as one"
         yield sentence("cards-gain-little", cards=n, times=times, why=why)

@@ -8,14 +8,13 @@ from typing import Any
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.optimizers import optimizer_or_adam
 from memory_service.domain.common.sentences import Sentence, sentence
-from memory_service.domain.common.units import percent
+from memory_service.domain.common.units import percent, plural
 from memory_service.domain.common.vocabulary import FROM_RANDOM_WEIGHTS, modality_of
 from memory_service.domain.cost.boosted_trees import CARD_BYTES
 from memory_service.domain.cost.in_context import context_laws
 from memory_service.domain.cost.multi_gpu import exchange_seconds_of, exchanged_params
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.cost.tree_seconds import TREE_LAWS
-from memory_service.domain.planning.batch_choice import BOUNDS
 from memory_service.domain.planning.boosting_plan import context_on_card, kind_of, limit_of, memory_on_card
 from memory_service.domain.planning.candidates import (
     Candidate,
@@ -64,12 +63,12 @@ def rationale(
         out.append(_batch_reason(candidate, settings))
         out += tuning_reasons(candidate, settings)
         out.append(_precision_reason(candidate, settings))
-    passes = _plural(settings["epochs"], "epoch")
+    passes = plural(settings["epochs"], "epoch")
     if expected.best_epoch is not None and settings["optimizer"] != "none":
         trained = min(settings["epochs"], expected.best_epoch.value + settings["early_stopping_patience"])
-        passes = f"about {trained:.0f} rounds"
+        passes = f"about {plural(f'{trained:.0f}', 'round')}"
     figures = {"median": total.value, "p90": total.high, "minutes": problem.question.minutes}
-    out.append(sentence("time", folds=_plural(settings["folds"], "fold"), passes=passes, **figures))
+    out.append(sentence("time", folds=plural(settings["folds"], "fold"), passes=passes, **figures))
     out.append(_fold_reason(candidate, spare_folds))
     if not option.is_trees:
         out.append(_rate_reason(option.defaults, settings))
@@ -103,7 +102,7 @@ def _boosting_reasons(
     cut = is_cut_short(settings, best) and settings["epochs"] < MOST_ROUNDS
     if cut or lower is None:
         return
-    slower = replace(candidate, pick=replace(candidate.pick, epoch=lower))
+    slower = replace(candidate, pick=candidate.pick._replace(epoch=lower))
     minutes, gain = slower.minutes, slower.quality - candidate.quality
     why = "minutes" if minutes > question.minutes else "nothing" if gain < 0.05 else "gain"
     yield sentence("lower-rate", rate=float(grid.learning_rates[lower]), why=why, minutes=minutes, gain=gain)
@@ -116,7 +115,7 @@ def _device_reasons(candidate: Candidate) -> Iterator[Sentence]:
         return
     option, n, pick = candidate.option, problem.together.n, candidate.pick
     name = option.model.name
-    cores, card = (float(minutes) for minutes in minutes_on[:, pick.row, pick.epoch, pick.fold])
+    cores, card = (float(minutes) for minutes in minutes_on[:, *pick])
     if card < inf:
         side = "card" if card < cores else "processor"
         one = f" One of the {n} cards is used." if n > 1 and card < cores else ""
@@ -211,7 +210,7 @@ def _model_reason(candidate: Candidate, expected: Expected, weighed: int) -> Sen
 
 def _batch_reason(candidate: Candidate, settings: Mapping[str, Any]) -> Sentence:
     batch = settings["batch_size"]
-    bound = BOUNDS[int(candidate.grid.batches.bound[candidate.pick.row])]
+    bound = candidate.batch_bound
     refused = ran_out(candidate.candidates, candidate.option)
     names = ("grad_accumulation", "n_gpus", "effective_batch_size")
     steps, cards, effective = (settings.get(name) or 1 for name in names)
@@ -241,7 +240,7 @@ def _fold_reason(candidate: Candidate, spare_folds: int | None) -> Sentence:
     folds, fits = candidate.folds, candidate.fits()
     if fits.by_time:
         last = "a fit to all rows" if fits.refits else "the latest fold"
-        return sentence("folds-by-time", folds=_plural(folds, "fold"), last=last)
+        return sentence("folds-by-time", folds=plural(folds, "fold"), last=last)
     text = "One split first" if folds == 1 else f"{folds} folds, averaged"
     spare = f"; if time is left after a first submission, go on to {spare_folds} folds" if spare_folds else ""
     return sentence("folds", folds=text, more=spare)
@@ -250,7 +249,7 @@ def _fold_reason(candidate: Candidate, spare_folds: int | None) -> Sentence:
 def _rate_reason(defaults: Any, settings: Mapping[str, Any]) -> Sentence:
     law = {"sqrt": "square root", "linear": "linear", "none": "no"}[defaults.scaling]
     warm = settings["warmup_epochs"]
-    warmup = f"{_plural(warm, 'epoch')} of warmup" if warm else "warmup over the first tenth of the steps"
+    warmup = f"{plural(warm, 'epoch')} of warmup" if warm else "warmup over the first tenth of the steps"
     base = {"optimizer": defaults.optimizer, "base": defaults.base_lr, "base_batch": defaults.base_batch}
     own = {"rate": settings["learning_rate"], "batch": settings["effective_batch_size"]}
     patience = settings["early_stopping_patience"]
@@ -262,7 +261,7 @@ def _fill_reason(candidate: Candidate, expected: Expected) -> Sentence:
     figures = {"percent": fill.value, "low": low, "high": high}
     if fill.value >= low:
         return sentence("fill", **figures)
-    faster, bound = candidate.faster_batch(), BOUNDS[int(candidate.grid.batches.bound[candidate.pick.row])]
+    faster, bound = candidate.faster_batch(), candidate.batch_bound
     if faster is None:
         return sentence("fill-low", **figures, curve="", why="none-faster")
     own, batch, speed = faster
@@ -270,10 +269,6 @@ def _fill_reason(candidate: Candidate, expected: Expected) -> Sentence:
     return sentence(
         "fill-low", **figures, curve=curve, why=bound if bound in ("updates", "knee") else "pinned"
     )
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def ran_out(candidates: CandidateSet, option: Option) -> str:

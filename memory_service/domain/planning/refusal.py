@@ -1,39 +1,27 @@
-"""The plan for a problem, or the refusal with the smallest change that fits.
-
-Order of decisions: precision from the card, one batch per model from memory, throughput and updates, then
-model, input size, epochs and folds together by utility (`domain.planning.plan_search`), then everything that
-follows from them.
-"""
+"""Why nothing keeps the promises of a plan, with the smallest changes that would."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 from memory_service.domain.common.vocabulary import size_of
 from memory_service.domain.cost.in_context import context_laws
 from memory_service.domain.cost.throughput_knee import BATCH_LADDER
-from memory_service.domain.planning import checks_and_fallbacks as advice
-from memory_service.domain.planning.batch_choice import Flags
 from memory_service.domain.planning.candidates import (
     Candidate,
-    CandidateSet,
     CandidateSets,
-    Rival,
     host_share,
     precision_for,
     price_candidates,
 )
-from memory_service.domain.planning.expected_figures import expected_of, summary, timetable_of
+from memory_service.domain.planning.expected_figures import summary
 from memory_service.domain.planning.explanation import rationale as reasons
-from memory_service.domain.planning.explanation.plan_warnings import warnings
-from memory_service.domain.planning.plan import Closest, Plan, Refusal, gpu_facts, plan_id_of
-from memory_service.domain.planning.plan_settings import settings_of
+from memory_service.domain.planning.plan import Refusal, gpu_facts, plan_id_of
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.request import MOST_MINUTES, Question
 from memory_service.domain.prediction.device import provenance_warnings
-from memory_service.domain.recipe.vocabulary import families_of
 
 STEP_UP_CARDS = ("t4", "a10", "a100", "a100-80gb", "h100", "h200", "b200")
 FASTER_CARDS = ("a100", "h200")
@@ -46,28 +34,6 @@ SMALL_STEP = 1.5
 """A budget up to this much longer is a smaller change than giving up what was pinned."""
 
 Change = tuple[dict[str, Any], str]
-
-
-SMALLER = 0.6
-"""A "smaller" alternative has at most this share of the parameters, and needs less memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What is planned, where more than one run shares the minutes.
-
-    seeds     repeats of all folds
-    minutes   the run's own; others: p90 minutes that other runs take of the question's
-    by_objective   what the other objectives would choose
-    planned   family -> the model of it that is trained
-    """
-
-    candidate: Candidate
-    seeds: int
-    minutes: float
-    others: float
-    by_objective: Mapping[str, Candidate]
-    planned: Mapping[str, str]
 
 
 def refuse(problem: PlanningProblem, costs: CostProvider, all_sets: CandidateSets) -> Refusal:
@@ -96,111 +62,19 @@ def unsupported(problem: PlanningProblem) -> list[str]:
     return [card.key for card in problem.cards if pinned and not card.supports(pinned)]
 
 
-def make_plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
-    """The plan of a choice, which `domain.portfolio` makes."""
-    problem, candidate, option = all_sets.problem, choice.candidate, choice.candidate.option
-    settings = settings_of(candidate)
-    expected = expected_of(candidate, choice.seeds)
-    stages = timetable_of(candidate, choice.seeds)
-    minutes = choice.minutes
-    training_end = stages[-3].deadline_minute
-    first_fold = candidate.run().first_fold.value / 60
-    fill = expected.memory_percent if problem.on_gpu and not option.is_trees else None
-    left = problem.question.minutes * (1 - problem.policy.reserve_share) - expected.total_minutes.value
-    left -= choice.others
-    rival = all_sets.rival(candidate)
-    spare = None  # by time more folds add nothing to what is submitted
-    if not problem.by_time:
-        gain = option.learning.fold_gain
-        n_train, most = problem.n_train, problem.most_folds
-        spare = advice.spare_folds(settings["folds"], left, first_fold, gain, float(n_train), most)
-    return Plan(
-        plan_id=plan_id_of(problem.question.canonical(), named_settings(problem, settings)),
-        task=problem.task,
-        size=size_of(problem.n_train),
-        gpu=gpu_facts(problem.cards, problem.visible, candidate.candidates.table.usable_gib),
-        minutes=minutes,
-        metric=problem.metric,
-        settings={**settings, "seeds": choice.seeds},
-        expected=expected,
-        timetable=stages,
-        reserve_minutes=minutes - training_end,
-        checks=advice.checks_of(option.model.name, option.model.params_m, fill, problem.policy),
-        on_trouble=advice.trouble_ladder(
-            settings,
-            trees=option.is_trees,
-            on_gpu=problem.on_gpu,
-            first_fold_percent=100 * first_fold / minutes,
-            training_percent=100 * training_end / minutes,
-            spare_folds=spare,
-        ),
-        alternatives=_alternatives(all_sets, choice),
-        similar=problem.similar,
-        rationale=reasons.rationale(
-            candidate, settings, expected, spare, all_sets, choice.planned.values(), rival
-        ),
-        runner_up=None if rival is None else _runner_up(candidate, rival),
-        warnings=(
-            *problem.warnings,
-            *problem.inferred,
-            *warnings(candidate, settings, expected, choice.others > 0),
-        ),
-        evidence=(*problem.evidence, *reasons.evidence(candidate, expected, costs)),
-        facts=problem.facts,
-        recipe=None if problem.recipe is None else problem.recipe.as_dict(choice.planned),
-        targets=problem.targets,
-    )
-
-
-def _runner_up(candidate: Candidate, rival: Rival) -> dict[str, Any]:
-    """The best model of another family in the same minutes; index points by quality alone."""
-    _, option, index = rival
-    model, said = candidate.option.model, candidate.problem.preferences
-    size: dict[str, int] = {} if option.is_trees else {str(option.model.input_kind): option.input_size}
-    points = said.winner_points(families_of(model.name, model.family), model.params_m)
-    behind = round(candidate.quality - points - index, 2)
-    return {"model": option.model.name, **size, "quality_index": round(index, 2), "behind": behind}
-
-
-def named_settings(problem: PlanningProblem, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What an id stands for: another metric of the competition is another script."""
-    return {**settings, **({"metric": problem.metric.name} if problem.metric else {})}
-
-
-def _alternatives(all_sets: CandidateSets, choice: Choice) -> tuple[dict[str, Any], ...]:
-    """What the other objectives would choose where that is another run, and a smaller model that needs less
-    memory."""
-    question = all_sets.problem.question
-    chosen = choice.candidate
-    shown = summary(chosen)
-    others = {name: summary(other) for name, other in choice.by_objective.items()}
-    out = [{"objective": name, **other} for name, other in others.items() if other != shown]
-    mine, peak = chosen.option.model, chosen.grid.batches.peak_gib[chosen.pick.row]
-
-    def is_smaller(each: CandidateSet) -> Flags:
-        columns = each.table.columns
-        lighter: Flags = ~(each.grid.batches.peak_gib >= peak)  # of trees it is not known
-        lighter &= (columns.params_m < SMALLER * mine.params_m) & (columns.names != mine.name)
-        return lighter
-
-    smaller = all_sets.best(question.objective, choice.minutes, is_smaller)
-    if smaller is not None:
-        out.append({"objective": "smaller", **summary(smaller)})
-    return tuple(out)
-
-
 def closest_changes(
     all_sets: CandidateSets, costs: CostProvider, most: int = MOST_ANSWERS, *, same_cards: bool = False
-) -> tuple[Closest, ...]:
-    """Up to `most` changes that make a plan feasible, the smallest first; `same_cards`: on these alone."""
-    out: list[Closest] = []
+) -> tuple[dict[str, Any], ...]:
+    """`{"set", "why", "plan"}` of up to `most` changes that make a plan feasible, the smallest first;
+    `same_cards`: on these alone."""
+    out: list[dict[str, Any]] = []
     offered: set[frozenset[str]] = set()
 
     def answer(changes: Mapping[str, Any]) -> Candidate | None:
         if changes.keys() == {"minutes"}:  # nothing is priced otherwise then
             return all_sets.best(all_sets.problem.question.objective, changes["minutes"])
         problem = _changed(all_sets.problem, changes, costs)
-        if not all(card.supports(problem.question.precision or "fp32") for card in problem.cards):
+        if unsupported(problem):
             return None
         return price_candidates(problem, costs).best(problem.question.objective, problem.question.minutes)
 
@@ -219,7 +93,7 @@ def closest_changes(
         fitting = answer(changes)
         if fitting is not None:
             offered.add(kind)
-            out.append(Closest(changes, why, summary(fitting)))
+            out.append({"set": changes, "why": why, "plan": summary(fitting)})
         if len(out) == most:
             break
     return tuple(out)
@@ -243,14 +117,14 @@ def _changes(
 ) -> Iterator[Change]:
     problem, question = all_sets.problem, all_sets.problem.question
     precision = precision_for(problem.cards)
-    unsupported = question.precision and not all(card.supports(question.precision) for card in problem.cards)
-    if unsupported:
+    cannot = unsupported(problem)
+    if cannot:
         yield {"precision": precision}, "the best precision that the hardware computes"
     needed = all_sets.least_minutes()
     fits_memory = math.isfinite(needed)
     longer = {"minutes": _round_up(needed)} if fits_memory and needed <= MOST_MINUTES * 0.95 else None
     why_longer = "the shortest plan with everything else as asked"
-    if longer and not unsupported and needed <= SMALL_STEP * question.minutes:
+    if longer and not cannot and needed <= SMALL_STEP * question.minutes:
         yield longer, why_longer
         longer = None
     host = host_share(problem, (option for each in all_sets.sets for option in each.table.options))
@@ -269,7 +143,7 @@ def _changes(
     else:
         yield from _smaller(problem, planned)
     if longer:
-        yield ({**longer, "precision": precision} if unsupported else longer), why_longer
+        yield ({**longer, "precision": precision} if cannot else longer), why_longer
     if problem.on_gpu or not fits_memory:
         yield from _other_cards(problem, costs, FASTER_CARDS if fits_memory else STEP_UP_CARDS)
     if question.model is not None:
@@ -348,7 +222,7 @@ def _with_minutes(
     problem: PlanningProblem,
     costs: CostProvider,
     least: Callable[[Mapping[str, Any]], float],
-    found: list[Closest],
+    found: Sequence[Any],
 ) -> Iterator[Change]:
     """Two changes at once, when no single one fits: another card or nothing pinned, and the minutes it
     takes."""
