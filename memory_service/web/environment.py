@@ -17,6 +17,7 @@ from markupsafe import Markup
 from memory_service import __version__
 from memory_service.domain.common import units
 from memory_service.domain.learning.scoring import error_words
+from memory_service.services.pages.grid import value_at
 from memory_service.services.pages.knowledge import linked
 from memory_service.web import text
 from memory_service.web.assets import asset
@@ -109,8 +110,8 @@ def environment() -> Environment:
     )
     jinja.tests["begins"] = lambda path, of: of == path or of.startswith(path + "/")
     jinja.filters.update(
-        ago=text.ago, amount=text.amount, clock=units.clock, counted=_counted, cut=text.cut, href=_href,
-        interval=partial(units.interval, mark=","), lasting=units.lasting,
+        ago=text.ago, amount=text.amount, at=value_at, clock=units.clock, counted=_counted, cut=text.cut,
+        href=_href, interval=partial(units.interval, mark=","), lasting=units.lasting,
         minutes=units.minutes, moment=text.moment, ruled=_ruled,
         error_words=error_words, sourced=_sourced, sparks=text.sparks, title_of=text.title_of, unit=text.unit,
     )  # fmt: skip
