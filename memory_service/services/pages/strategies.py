@@ -5,11 +5,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from memory_service.domain.planning.candidates import price_candidates
-from memory_service.domain.planning.policy import policy_of
+from memory_service.errors import InvalidInput
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.conflicts.claims import CLAIMED_N_TRAIN, REFERENCE_MODEL, computed_now
 from memory_service.services.database.transactions import Database
@@ -45,14 +44,13 @@ def rows(database: Database, _: Mapping[str, str]) -> list[dict[str, Any]]:
     knowledge = knowledge_of(database)
     with database.read() as transaction:
         every = with_steering(transaction, every_row(transaction, "strategies"))
-    told = [{**_used(database, knowledge, row), "now": computed_beside(knowledge, row)} for row in every]
+    plans = examples(database, knowledge) if every else []
+    told = [{**_used(plans, row), "now": computed_beside(knowledge, row)} for row in every]
     return sorted(told, key=lambda row: (not row["followed"], not row["steers_plans"], row["id"]))
 
 
-def _used(database: Database, knowledge: Knowledge, row: Mapping[str, Any]) -> dict[str, Any]:
-    read_by = (
-        sum(row["id"] in read for _, read in examples(database, knowledge)) if row["steers_plans"] else 0
-    )
+def _used(plans: Sequence[tuple[Any, frozenset[str]]], row: Mapping[str, Any]) -> dict[str, Any]:
+    read_by = sum(row["id"] in read for _, read in plans) if row["steers_plans"] else 0
     drives = "drives plans" if read_by else "fallback only" if row["steers_plans"] else "informs"
     return {**row, "use": drives if row["followed"] else "rejected", "read_by": read_by}
 
@@ -112,7 +110,7 @@ def strategy_page(database: Database, key: str) -> dict[str, Any]:
     with database.read() as transaction:
         (row,) = with_steering(transaction, [get_row(transaction, "strategies", key)])
         history = history_of(transaction, "strategies", key)
-    row = _used(database, knowledge, row)
+    row = _used(examples(database, knowledge), row)
     named = row["value"].get("claims", ()) if isinstance(row["value"], Mapping) else ()
     known = {str(claim["id"]): claim for claim in knowledge.claims}
     return {
@@ -185,9 +183,15 @@ def _is_number(value: Any) -> bool:
 def examples(database: Database, knowledge: Knowledge) -> list[tuple[dict[str, Any], frozenset[str]]]:
     """Of each example question the plan's figures, and the rows that it is made with."""
     with database.read() as transaction:
-        state = repr(knowledge.policy), fingerprints(transaction.session, "models", "gpus")
-    make = partial(_planned, database, knowledge)
-    return database.caches.latest(examples, state, lambda: [make(example) for example in EXAMPLES])
+        prints = fingerprints(transaction.session, "models", "gpus")
+    policy = knowledge.policy
+    numbers = repr(replace(policy, steering=frozenset(), changed=frozenset()))
+    state = (numbers, *sorted(policy.steering), *prints.values())
+
+    def make() -> list[tuple[dict[str, Any], frozenset[str]]]:
+        return [_planned(database, knowledge, example) for example in EXAMPLES]
+
+    return database.caches.stored(examples, state, make, 4)
 
 
 def effect_on_plans(
@@ -196,29 +200,27 @@ def effect_on_plans(
     """`{"of", "plans", "read_by"}`: how many example plans there are, those that differ with the changed rows
     (key -> what changes): `[{"question", "changes": [{"field", "before", "after"}]}]`, and how many are made
     with one of these rows."""
-    before = examples(database, knowledge)
-    effect: dict[str, Any] = {"of": len(EXAMPLES), "plans": []}
-    effect["read_by"] = sum(not changes.keys().isdisjoint(read) for _, read in before)
     rows = tuple({**row, **changes.get(row["id"], {})} for row in knowledge.strategies)
-    if replace(policy_of(rows), steering=frozenset(), changed=frozenset()) == replace(
-        knowledge.policy, steering=frozenset(), changed=frozenset()
-    ):
-        return effect
-    edited = replace(knowledge, strategies=rows)
-    for example, (was, _) in zip(EXAMPLES, before, strict=True):
-        now = _planned(database, edited, example)[0]
+    before = examples(database, knowledge)
+    after = examples(database, replace(knowledge, strategies=rows))
+    plans = []
+    for example, (was, _), (now, _) in zip(EXAMPLES, before, after, strict=True):
         apart = [{"field": name, "before": was.get(name), "after": now.get(name)} for name in was]
         apart = [each for each in apart if each["before"] != each["after"]]
         if apart:
-            effect["plans"].append({"question": dict(example), "changes": apart})
-    return effect
+            plans.append({"question": dict(example), "changes": apart})
+    read_by = sum(not changes.keys().isdisjoint(read) for _, read in before)
+    return {"of": len(EXAMPLES), "plans": plans, "read_by": read_by}
 
 
 def _planned(
     database: Database, knowledge: Knowledge, example: Mapping[str, str]
 ) -> tuple[dict[str, Any], frozenset[str]]:
     question = plan_request(example)
-    case = case_of(knowledge, question, read_request_text(database, question))
+    try:
+        case = case_of(knowledge, question, read_request_text(database, question))
+    except InvalidInput:  # its card is not known here
+        return {"feasible": "no"}, frozenset()
     plan = plan_with_note(knowledge, case, price_candidates(case, knowledge))[1].as_dict()
     steering = knowledge.policy.steering
     batches = {row for row in steering if row.startswith("R03-")}
