@@ -4,8 +4,8 @@ import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from email.parser import BytesParser
-from email.policy import HTTP
+from email.message import Message
+from email.parser import BytesHeaderParser
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -42,6 +42,7 @@ MOST_PLAIN = 2_000
 
 _PACKED = "packed"
 _PAGING = ("cursor", "limit", "total", "still", "by", "group", *PRESENTED)
+_MOST_PARTS = 1_000
 _ONCE = ("cursor", "edit", "saved")
 _SEVERAL = (b"columns", b"slug")
 """Fields that an address may give several times: one, with commas."""
@@ -207,7 +208,7 @@ def _fields(request: Request, raw: bytes) -> dict[str, str]:
     try:
         media = request.headers.get("content-type", "")
         if media.lower().startswith("multipart/form-data"):
-            pairs = _parts_of(media.encode(), raw)
+            pairs = _parts_of(media, raw)
         else:
             pairs = parse_qsl(
                 raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=1_000
@@ -223,14 +224,20 @@ def _fields(request: Request, raw: bytes) -> dict[str, str]:
     return out
 
 
-def _parts_of(media: bytes, raw: bytes) -> list[tuple[str, str]]:
+def _parts_of(media: str, raw: bytes) -> list[tuple[str, str]]:
     """Fields of a form in parts; of a file its text (`services.editorial.import_file.text_of`)."""
-    whole = BytesParser(policy=HTTP).parsebytes(b"Content-Type: " + media + b"\r\n\r\n" + raw)
+    whole = Message()
+    whole["content-type"] = media
+    mark = f"--{whole.get_boundary('')}".encode("ascii")
+    first, *parts = raw.split(mark, _MOST_PARTS)
+    if mark == b"--" or first or not parts or not parts.pop().startswith(b"--"):
+        raise ValueError("is no form in parts")
     pairs = []
-    for part in whole.iter_parts():
-        held = part.get_payload(decode=True)
-        told = text_of(held) if part.get_filename() is not None else held.decode("utf-8")
-        pairs.append((str(part.get_param("name", "", "content-disposition")), told))
+    for part in parts:
+        head, _, held = part.removeprefix(b"\r\n").partition(b"\r\n\r\n")
+        about, held = BytesHeaderParser().parsebytes(head), held.removesuffix(b"\r\n")
+        told = text_of(held) if about.get_filename() is not None else held.decode("utf-8")
+        pairs.append((str(about.get_param("name", "", "content-disposition")), told))
     return pairs
 
 

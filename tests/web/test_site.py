@@ -316,3 +316,22 @@ def test_a_command_names_the_server_that_its_page_is_of(app: FastAPI) -> None:
         assert "--server http://127.0.0.1:8413" in command, "what is copied goes to where it was copied"
         usual = TestClient(app, base_url="http://127.0.0.1:8000").get(page)
         assert "--server" not in "".join(re.findall(r"memory-service watch [^<\"&]*", usual.text))
+
+
+@pytest.mark.parametrize(
+    ("media", "body", "says"),
+    [
+        ("multipart/form-data; boundary=x", b"--x\r\nContent-Disposition: form-data; name=text\r\n\r\n", 422),
+        ("multipart/form-data", b"--x\r\n\r\n--x--", 422),
+        ("multipart/form-data; boundary=x", b"--x\r\n" * 2_000 + b"--x--", 422),
+        ("multipart/form-data; boundary=x",
+         b'--x\r\nContent-Disposition: form-data; name="text"\r\n\r\n\xff\r\n--x--\r\n', 422),
+        ("multipart/form-data; boundary=x",
+         (b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n'
+          b'id,source\r\nR02-start,"here\r\n--y"\r\n--x--\r\n'), 200),
+    ],
+)  # fmt: skip
+def test_a_form_in_parts_is_read_or_refused(client: TestClient, media: str, body: bytes, says: int):
+    answer = client.post("/browse/import/strategies", content=body, headers={"content-type": media})
+    assert answer.status_code == says
+    assert ("--y" in answer.text) == (says == 200)

@@ -234,13 +234,9 @@ def compare_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]
     lines = [_line("facts", name, [row[name] for row in found]) for name in FACTS]
     for part, of in _RECIPE.items():
         shares = [_shares(row["solutions"], of) for row in found]
-        names = Counter({name: sum(one.get(name, 0.0) for one in shares) for one in shares for name in one})
-        told = [
-            [None if not one else one.get(name, 0.0) for one in shares] for name, _ in names.most_common()
-        ]
-        lines += [
-            _line(part, name, values) for (name, _), values in zip(names.most_common(), told, strict=True)
-        ]
+        most = {name: sum(one.get(name, 0.0) for one in shares) for some in shares for name in some}
+        for name in sorted(most, key=lambda name: (-most[name], name)):
+            lines.append(_line(part, name, [one.get(name, 0.0) if one else None for one in shares]))
     best = [{s["rank"]: s["score"] for s in row["solutions"] if s["score"]} for row in found]
     lines += [
         _line("scores", f"rank {rank}", [one.get(rank) for one in best])

@@ -150,9 +150,9 @@ def _range(name: str, how: str, text: str, field: str) -> Callable[[Row], bool]:
         value = value_at(row, name)
         if value is None:
             return False
-        if not isinstance(value, str) and bound is None:
-            raise wrong_value(field, "must be a number", text[:80])
-        least, most = (value, text) if isinstance(value, str) else (value, bound)
-        return bool(least >= most if how == "min" else least <= most)
+        if not isinstance(value, str | int | float) or (bound is None and not isinstance(value, str)):
+            raise wrong_value(field, "is for numbers and times, and must be one", text[:80])
+        limit: Any = text if isinstance(value, str) else bound
+        return bool(value >= limit if how == "min" else value <= limit)
 
     return passes
