@@ -235,8 +235,10 @@ def compare_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]
     for part, of in _RECIPE.items():
         shares = [_shares(row["solutions"], of) for row in found]
         most = {name: sum(one.get(name, 0.0) for one in shares) for some in shares for name in some}
-        for name in sorted(most, key=lambda name: (-most[name], name)):
-            lines.append(_line(part, name, [one.get(name, 0.0) if one else None for one in shares]))
+        lines += [
+            _line(part, name, [one.get(name, 0.0) if one else None for one in shares])
+            for name in sorted(most, key=lambda name: (-most[name], name))
+        ]
     best = [{s["rank"]: s["score"] for s in row["solutions"] if s["score"]} for row in found]
     lines += [
         _line("scores", f"rank {rank}", [one.get(rank) for one in best])
