@@ -38,7 +38,7 @@ _WITHOUT = ("/healthz", "/metrics", "/readyz")
 FILES: dict[str, Any] = {
     "text/csv": {"schema": {"type": "string"}},
     "application/x-ndjson": {"schema": {"type": "string"}},
-    MEDIA_TYPES["parquet"]: {"schema": {"type": "string", "format": "binary"}},
+    **{MEDIA_TYPES[one]: {"schema": {"type": "string", "format": "binary"}} for one in ("parquet", "xlsx")},
 }
 
 

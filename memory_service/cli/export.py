@@ -11,7 +11,9 @@ from memory_service.cli.common.databases import DatabaseUrl, open_at_head
 
 def export(
     name: Annotated[str, typer.Argument(metavar="TABLE", help="competitions, patterns, models, gpus, …")],
-    format: Annotated[Literal["csv", "jsonl", "parquet"], typer.Option("--format", help="How.")] = "csv",  # noqa: A002
+    format: Annotated[  # noqa: A002
+        Literal["csv", "xlsx", "jsonl", "parquet"], typer.Option("--format", help="How.")
+    ] = "csv",
     where: Annotated[
         list[str] | None,
         typer.Option("--where", "-w", metavar="NAME=VALUE", help="A filter of the table's list; repeatable."),
@@ -19,7 +21,9 @@ def export(
     sort: Annotated[str | None, typer.Option("--sort", help="Column, `-` before it for descending.")] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="A new file (needed for parquet); else standard output."),
+        typer.Option(
+            "--output", "-o", help="A new file (needed for parquet and xlsx); else standard output."
+        ),
     ] = None,
     database: DatabaseUrl = None,
 ) -> None:
@@ -30,8 +34,8 @@ def export(
 
     if output is not None and output.exists():
         raise Conflict(f"{output} exists; an export overwrites nothing")
-    if format == "parquet" and output is None:
-        raise InvalidInput("parquet is written to a file: give --output FILE")
+    if format in ("parquet", "xlsx") and output is None:
+        raise InvalidInput(f"{format} is written to a file: give --output FILE")
     filters: dict[str, str] = {}
     for raw in where or ():
         field, equals, value = raw.partition("=")

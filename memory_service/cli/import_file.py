@@ -21,7 +21,7 @@ def import_rows(
         Path,
         typer.Argument(
             metavar="FILE | wandb|mlflow|trackio PATH...",
-            help="CSV or JSON lines: an edited `export` of any table, or facts. Or a tracker, then its "
+            help="CSV, XLSX or JSON lines: an edited `export` of any table, or facts. Or a tracker, then its "
             "folders or databases.",
         ),
     ],

@@ -10,8 +10,8 @@ from memory_service.schemas.base import FromText, Request
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 500
 
-FileFormat = Literal["csv", "jsonl", "parquet"]
-PageFormat = Literal["json", "csv", "jsonl", "parquet"]
+FileFormat = Literal["csv", "xlsx", "jsonl", "parquet"]
+PageFormat = Literal["json", "csv", "xlsx", "jsonl", "parquet"]
 FORMATS: tuple[str, ...] = get_args(FileFormat)
 
 _REACH: Mapping[type[Any], float] = {int: 2**31 - 1, float: 10**15}

@@ -6,7 +6,6 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from memory_service.schemas import fields as f
 from memory_service.schemas.base import FromText, Request
-from memory_service.schemas.lists import MAX_LIMIT
 from memory_service.schemas.predict import StepMode
 from memory_service.schemas.runs import AccuracyQuery
 
@@ -66,17 +65,3 @@ class AccuracyPageQuery(PageQuery, AccuracyQuery):
     """What the points are told apart by; of a run without a registered device, its GPU model."""
     last: Annotated[int, Field(ge=1, le=2_000)] = 200
     """Runs that are scored: enough to tell a coverage of 80 % from one of 70 %, and quick to read."""
-
-
-class ConflictsPageQuery(PageQuery):
-    """Which disagreements, in which order."""
-
-    q: Search = ""
-    kind: Literal["claim", "claims", "run", "sheet"] | None = None
-    quantity: f.Line | None = None
-    gpu: f.Line | None = None
-    model: f.Line | None = None
-    used: f.Line | None = None
-    sort: Literal["-apart", "apart", "id", "-id", "model", "-model", "gpu", "-gpu"] = "-apart"
-    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 50
-    cursor: Cursor | None = None

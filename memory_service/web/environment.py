@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +17,7 @@ from markupsafe import Markup
 from memory_service import __version__
 from memory_service.domain.common import units
 from memory_service.domain.learning.scoring import error_words
+from memory_service.services.pages.grid import value_at
 from memory_service.services.pages.knowledge import linked
 from memory_service.web import text
 from memory_service.web.assets import asset
@@ -109,8 +110,8 @@ def environment() -> Environment:
     )
     jinja.tests["begins"] = lambda path, of: of == path or of.startswith(path + "/")
     jinja.filters.update(
-        ago=text.ago, amount=text.amount, clock=units.clock, counted=_counted, cut=text.cut, href=_href,
-        interval=partial(units.interval, mark=","), lasting=units.lasting,
+        ago=text.ago, amount=text.amount, at=value_at, clock=units.clock, cut=text.cut,
+        href=_href, interval=partial(units.interval, mark=","), lasting=units.lasting,
         minutes=units.minutes, moment=text.moment, ruled=_ruled,
         error_words=error_words, sourced=_sourced, sparks=text.sparks, title_of=text.title_of, unit=text.unit,
     )  # fmt: skip
@@ -146,11 +147,6 @@ def _readable(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _readable(item) for name, item in value.items()}
     return [_readable(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _counted(choices: Iterable[tuple[str, int]]) -> list[tuple[str, str]]:
-    """Options of a select from `[(value, rows)]`."""
-    return [(value, f"{value} ({count:,})") for value, count in choices]
 
 
 def _ruled(sentence: str) -> Markup:

@@ -12,6 +12,7 @@ from starlette.types import Scope
 
 from memory_service.api.service import service_of
 from memory_service.errors import MemoryServiceError
+from memory_service.schemas.lists import FORMATS
 from memory_service.web.assets import compressed
 from memory_service.web.environment import rendered
 from memory_service.web.reader import reader_of
@@ -42,7 +43,7 @@ def shown(scope: Scope, response: Response) -> Response:
 def is_page(request: Request) -> bool:
     """Whether HTML was requested, not data."""
     path: str = request.scope["path"]
-    data = wants_json(request) or path.endswith((".json", ".csv", ".jsonl", ".parquet"))
+    data = wants_json(request) or path.endswith((".json", *(f".{form}" for form in FORMATS)))
     return (path == "/" or path.startswith("/browse")) and not data
 
 

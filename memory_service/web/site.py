@@ -4,6 +4,8 @@ import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from email.message import Message
+from email.parser import BytesHeaderParser
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -19,7 +21,9 @@ from memory_service.client.config import DEFAULT_SERVER
 from memory_service.errors import InvalidInput, wrong_value
 from memory_service.schemas.fields import MOST_CHARACTERS
 from memory_service.services.database.transactions import Database
+from memory_service.services.editorial.import_file import text_of
 from memory_service.services.operations.export import stream_rows
+from memory_service.services.pages.grid import PRESENTED
 from memory_service.services.tables.file_formats import FORMATS, MEDIA_TYPES, TableExport, in_format
 from memory_service.web.assets import compressed
 from memory_service.web.environment import rendered
@@ -37,7 +41,11 @@ MOST_PLAIN = 2_000
 """Characters of a description that stand in an address as they are."""
 
 _PACKED = "packed"
-_PAGING = ("cursor", "limit", "total", "still", "by")
+_PAGING = ("cursor", "limit", "total", "still", "by", "group", *PRESENTED)
+_MOST_PARTS = 1_000
+_ONCE = ("cursor", "edit", "saved")
+_SEVERAL = (b"columns", b"slug")
+"""Fields that an address may give several times: one, with commas."""
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
@@ -51,7 +59,7 @@ class Here:
 
     def link(self, **changes: Any) -> str:
         """This page with other query fields; None removes one. Paging starts anew."""
-        query = {name: value for name, value in self.query.items() if name != "cursor"}
+        query = {n: v for n, v in self.query.items() if n not in _ONCE and not n.startswith("to.")}
         query |= {name: str(value) for name, value in changes.items()}
         gone = {name for name, value in changes.items() if value is None}
         return url_of(self.path, {name: value for name, value in query.items() if name not in gone})
@@ -61,10 +69,10 @@ class Here:
         return url_of(path, self.query)
 
     def file(self, form: str) -> str:
-        """All the rows as `csv`, `jsonl` or `parquet`; `json`: the page as it is."""
+        """All the rows as `csv`, `xlsx`, `jsonl` or `parquet`; `json`: the page as it is."""
         dropped = () if form == "json" else _PAGING
         stem = "/index" if self.path == "/" else self.path
-        query = {name: value for name, value in self.query.items() if name not in dropped}
+        query = {n: v for n, v in self.query.items() if n not in dropped and not n.startswith("to.")}
         return url_of(f"{stem}.{form}", query)
 
 
@@ -172,8 +180,11 @@ def here_of(request: Request) -> Here:
 def query_of(request: Request) -> dict[str, str]:
     """Field -> text without empty fields. InvalidInput for a repeated field and what is not UTF-8."""
     raw: bytes = request.scope["query_string"]
-    filled = b"&".join(part for part in raw.split(b"&") if part.partition(b"=")[2])
-    query = parse_query_string(filled)
+    parts = [part.partition(b"=") for part in raw.split(b"&")]
+    several = {name: [text for other, _, text in parts if other == name and text] for name in _SEVERAL}
+    filled = [b"=".join((name, text)) for name, _, text in parts if text and name not in _SEVERAL]
+    filled += [b"=".join((name, b",".join(texts))) for name, texts in several.items() if texts]
+    query = parse_query_string(b"&".join(filled))
     if _PACKED in query:
         query["description"] = unpacked(query.pop(_PACKED), _PACKED)
     return query
@@ -195,9 +206,15 @@ async def form_of(request: Request) -> AsyncIterator[dict[str, str]]:
 
 def _fields(request: Request, raw: bytes) -> dict[str, str]:
     try:
-        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=1_000)
+        media = request.headers.get("content-type", "")
+        if media.lower().startswith("multipart/form-data"):
+            pairs = _parts_of(media, raw)
+        else:
+            pairs = parse_qsl(
+                raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=1_000
+            )
     except ValueError:
-        raise InvalidInput("The form cannot be read: it must be URL-encoded UTF-8") from None
+        raise InvalidInput("The form cannot be read: it must be UTF-8, URL-encoded or in parts") from None
     out: dict[str, str] = {}
     for name, value in pairs:
         if name in out:
@@ -205,6 +222,23 @@ def _fields(request: Request, raw: bytes) -> dict[str, str]:
         out[name] = value.replace("\r\n", "\n")
     form_is_signed(request, out.pop("csrf", ""))
     return out
+
+
+def _parts_of(media: str, raw: bytes) -> list[tuple[str, str]]:
+    """Fields of a form in parts; of a file its text (`services.editorial.import_file.text_of`)."""
+    whole = Message()
+    whole["content-type"] = media
+    mark = f"--{whole.get_boundary('')}".encode("ascii")
+    first, *parts = raw.split(mark, _MOST_PARTS)
+    if mark == b"--" or first or not parts or not parts.pop().startswith(b"--"):
+        raise ValueError("is no form in parts")
+    pairs = []
+    for part in parts:
+        head, _, held = part.removeprefix(b"\r\n").partition(b"\r\n\r\n")
+        about, held = BytesHeaderParser().parsebytes(head), held.removesuffix(b"\r\n")
+        told = text_of(held) if about.get_filename() is not None else held.decode("utf-8")
+        pairs.append((str(about.get_param("name", "", "content-disposition")), told))
+    return pairs
 
 
 READ_FORM = Depends(form_of, scope="function")

@@ -17,7 +17,7 @@ from tests.security.conftest import LOOPBACK, SCOPES, Answer, House, mistyped, n
 
 TABLES = ("competitions", "solutions", "patterns", "models", "gpus", "strategies", "claims")
 """What `/TABLE` stands for on the page."""
-DATA = (".json", ".csv", ".jsonl", ".parquet")
+DATA = (".json", ".csv", ".xlsx", ".jsonl", ".parquet")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
 
 

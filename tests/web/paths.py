@@ -27,6 +27,8 @@ class Page:
         return f"{self.path} {self.via}".strip()
 
 
+_COMPARED = ("dog-breed-identification", "cassava-leaf-disease-classification")
+
 PAGES = (
     Page("/browse/runs"),
     Page("/browse/runs?status=completed&sort=-wasted_minutes", again=True),
@@ -65,6 +67,9 @@ PAGES = (
     Page("/browse/competitions?q=photos+of+plants&task=image-classification"),
     Page("/browse/competitions/map"),
     Page("/browse/competitions/dog-breed-identification", needs_seeds=True),
+    Page(f"/browse/competitions/compare?slug={'&slug='.join(_COMPARED)}", needs_seeds=True),
+    Page("/browse/models?group=task&q=efficientnet&columns=family&columns=aliases", again=True),
+    Page("/browse/strategies?table=batch_defaults&edit=R03-a100-image-384", needs_seeds=True),
     Page("/browse/sizing"),
     Page("/browse/sizing?q=convnext&image_size=384&show=epoch&gpu=t4,a100", needs_seeds=True, refused=422),
     Page("/browse/sizing/a100/efficientnet_b4.ra2_in1k?image_size=224&batch_size=512", needs_seeds=True),

@@ -7,11 +7,13 @@ import csv
 import io
 import json
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from memory_service.services.tables.file_formats import TableExport, in_format
+from memory_service.services.tables.spreadsheet import as_csv
 from tests.conftest import Servers
 from tests.web.conftest import Site, Visitor, follow, running
 
@@ -158,10 +160,17 @@ def test_a_correction_of_a_row_that_steers_plans_changes_the_next_plan(visit: Vi
     with urllib.request.urlopen(desk.url + "/browse/strategies.json") as response:
         page = json.load(response)
     assert {row["id"] for row in page["items"][: len(steering)]} == {row["id"] for row in steering}
-    with urllib.request.urlopen(f"{desk.url}/browse/strategies.json?cursor={page['next']}") as response:
-        rest = json.load(response)["items"]
-    assert not {row["id"] for row in page["items"]} & {row["id"] for row in rest}
-    assert not rest[-1]["followed"]
+    seen = [row["id"] for row in page["items"]]
+    while page["next"]:
+        with urllib.request.urlopen(f"{desk.url}/browse/strategies.json?cursor={page['next']}") as response:
+            page = json.load(response)
+        seen += [row["id"] for row in page["items"]]
+    assert len(seen) == len(set(seen)) == page["of"]
+    assert not page["items"][-1]["followed"]
+    use = {row["id"]: (row["use"], row["read_by"]) for row in steering}
+    assert use["R14-reserve"] == ("drives plans", page["example_plans"])
+    assert use["R03-a100-image-384"] == ("fallback only", 0)
+    assert 0 < use["R03-a100-image-224"][1] < page["example_plans"]
 
 
 def test_the_rows_of_a_table_stand_beside_each_other_by_card(desk: Site):
@@ -199,7 +208,6 @@ def test_an_exported_table_comes_back_from_a_spreadsheet_and_is_undone_as_one(vi
     follow(page.get_by_role("link", name="Import edited rows"))
     file = {"name": "edited.csv", "mimeType": "text/csv", "buffer": out.getvalue().encode()}
     page.locator("#e-file").set_input_files(file)
-    page.wait_for_function("document.getElementById('e-text').value !== ''")
     follow(page.get_by_role("button", name="Show what would change"))
     shown = page.get_by_role("region", name="What would change").inner_text()
     assert "2 changed" in shown
@@ -215,3 +223,96 @@ def test_an_exported_table_comes_back_from_a_spreadsheet_and_is_undone_as_one(vi
     after = row_of(desk, "/strategies/R02-start"), row_of(desk, "/strategies/R03-a100-image-224")
     assert after == before
     assert "Undone" in page.locator("main").inner_text()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_spreadsheet_goes_out_and_comes_back(visit: Visitor, desk: Site, scripts: bool):
+    page = visit(desk, "/browse/strategies?table=batch_defaults&sort=-now", java_script_enabled=scripts)
+    with page.expect_download() as leaving:
+        page.get_by_role("link", name="xlsx").click()
+    rows = list(csv.DictReader(io.StringIO(as_csv(leaving.value.path().read_bytes()), newline="")))
+    assert len(rows) == 20, "the rows of the page, not all"
+    by_id = {row["id"]: row for row in rows}
+    by_id["R03-a100-image-224"]["value"] = '{"batch_size": 192}'
+    by_id["R03-a10-table"]["followed"] = "perhaps"
+    pages = [list(rows)]
+    raw = b"".join(in_format(TableExport(dict.fromkeys(rows[0], str), lambda: iter(pages)), "xlsx"))
+    follow(page.get_by_role("link", name="Import edited rows"))
+    page.locator("#e-file").set_input_files({"name": "x.xlsx", "mimeType": "", "buffer": raw})
+    follow(page.get_by_role("button", name="Show what would change"))
+    shown = page.get_by_role("region", name="What would change").inner_text()
+    assert "1 changed" in shown
+    assert "1 refused" in shown
+    assert "18 unchanged" in shown
+    assert "made with it" in shown
+    page.get_by_label("Why (kept").fill("measured")
+    follow(page.get_by_role("button", name="Apply as one change"))
+    assert row_of(desk, "/strategies/R03-a100-image-224")["value"] == {"batch_size": 192}
+    follow(page.get_by_role("button", name="Undo all of it"))
+    assert row_of(desk, "/strategies/R03-a100-image-224")["value"]["batch_size"] == 256
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_row_that_differs_is_found_and_put_right_in_its_place(
+    visit: Visitor, desk: Site, axe: Callable[..., None], scripts: bool
+):
+    before = row_of(desk, "/strategies/R03-a100-image-384")
+    page = visit(desk, "/browse/strategies?table=batch_defaults", java_script_enabled=scripts)
+    page.get_by_role("button", name="More: Computed now").click()
+    follow(page.get_by_role("listitem").get_by_role("link", name="differs"))
+    assert page.locator("#rows tbody tr").count() == 2
+    page.get_by_role("row").filter(has_text="R03-a100-image-384").hover()
+    follow(page.get_by_role("link", name="Edit R03-a100-image-384"))
+    page.get_by_role("textbox", name="Batch size", exact=True).fill("many")
+    follow(page.get_by_role("button", name="Show what it changes"))
+    cell = page.get_by_role("textbox", name="Batch size", exact=True)
+    assert cell.input_value() == "many"
+    assert page.get_by_role("alert").is_visible()
+    cell.fill("96")
+    cell.press("Enter")
+    page.get_by_role("button", name="Save").wait_for()
+    assert page.locator("tr.edited ins").inner_text() == "96"
+    assert "None of 12 example plans" in page.locator("tr.editing").inner_text()
+    assert row_of(desk, "/strategies/R03-a100-image-384") == before, "looking keeps nothing"
+    if scripts:
+        axe(page)
+    page.get_by_label("Why (kept").fill("as computed")
+    follow(page.get_by_role("button", name="Save"))
+    assert "table=batch_defaults" in page.url, "back where the reader was"
+    assert "verdict=differs" in page.url
+    assert row_of(desk, "/strategies/R03-a100-image-384") == {
+        **before, "value": {**before["value"], "batch_size": 96}
+    }  # fmt: skip
+    assert page.locator("#rows tbody tr").count() == 1, "it differs no more"
+    follow(page.get_by_role("status").get_by_role("button", name="Undo"))
+    assert row_of(desk, "/strategies/R03-a100-image-384") == before
+
+
+def test_two_recipes_stand_side_by_side(visit: Visitor, desk: Site, axe: Callable[..., None]):
+    page = visit(desk, "/browse/competitions")
+    page.get_by_label("Search by meaning").fill("plant leaf disease photos")
+    page.wait_for_url("**q=plant**")
+    page.locator('#rows [name="slug"]').nth(1).wait_for()
+    slugs = [page.locator('#rows [name="slug"]').nth(n).get_attribute("value") for n in (0, 1)]
+    for n in (0, 1):
+        page.locator('#rows [name="slug"]').nth(n).check()
+    follow(page.get_by_role("button", name="Compare those ticked"))
+    assert page.url.endswith(f"/browse/competitions/compare?slug={slugs[0]}&slug={slugs[1]}")
+    axe(page)
+    address = page.url.removeprefix(desk.url).replace("/compare?", "/compare.json?")
+    with urllib.request.urlopen(desk.url + address) as response:
+        data = json.load(response)
+    assert [one["slug"] for one in data["competitions"]] == slugs
+    with urllib.request.urlopen(f"{desk.url}/competitions/{slugs[0]}") as response:
+        own = json.load(response)
+    said = [one["techniques"] for one in own["solutions"] if one["techniques"]]
+    for line in data["lines"]:
+        if line["part"] == "techniques" and said:
+            share = sum(line["name"] in each for each in said) / len(said)
+            assert line["values"][0] == pytest.approx(share, abs=1e-4)
+    facts = {line["name"]: line["values"] for line in data["lines"] if line["part"] == "facts"}
+    assert facts["n_train"][0] == own["n_train"]
+    with urllib.request.urlopen(desk.url + address.replace(".json", ".csv")) as response:
+        assert len(response.read().splitlines()) == len(data["lines"]) + 1
+    one = visit(desk, f"/browse/competitions/compare?slug={slugs[0]}", expect=422)
+    assert "two to 4" in one.locator("main").inner_text()

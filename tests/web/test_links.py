@@ -22,7 +22,7 @@ def kind(address: str) -> str:
     path, _, query = address.partition("?")
     first = path.split("/")[:3]
     names = "/*" * (path.count("/") - 2) if path != "/browse/competitions/map" else "/map"
-    ending = re.search(r"\.(csv|json|jsonl|parquet)$", path)
+    ending = re.search(r"\.(csv|xlsx|json|jsonl|parquet)$", path)
     fields = "&".join(sorted(each.partition("=")[0] for each in query.split("&") if each))
     if ending:  # a file costs all rows; once each is enough
         return f"{'/'.join(first)}{names}{ending[0]}"

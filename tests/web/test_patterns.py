@@ -7,7 +7,8 @@ import pytest
 from memory_service.errors import NotFound
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of
-from memory_service.services.pages.knowledge import pattern_page, patterns_page
+from memory_service.services.pages.knowledge import pattern_page
+from memory_service.services.pages.tables import grid_page
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.tables.table_rows import create_row
 from tests.telling import case, epochs, told
@@ -44,7 +45,7 @@ def test_the_page_tells_what_came_of_a_pattern_and_where(followed: tuple[Databas
     assert {row["id"] for row in page["beside"]} == {
         row["id"] for row in knowledge_of(database).patterns if row["competition"] == SLUG
     } - {key}
-    listed = patterns_page(database, {"competition": SLUG})
+    listed = grid_page(database, "patterns", {"competition": SLUG})
     assert next(row for row in listed["items"] if row["id"] == key)["outcomes"]["served"] == 1
 
 

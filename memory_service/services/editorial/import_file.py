@@ -1,8 +1,8 @@
 """Rows of a file taken back: exported tables that were edited in a spreadsheet, and files of facts.
 
-Every table that people may correct comes back as CSV (commas, semicolons or tabs, as spreadsheets write
-them) or as JSON lines. What each line would do is found first and shown; then all of it is one change, with
-one reason, which is undone as one (`curation.undo_together`).
+Every table that people may correct comes back as XLSX, as CSV (commas, semicolons or tabs, as spreadsheets
+write them) or as JSON lines. What each line would do is found first and shown; then all of it is one change,
+with one reason, which is undone as one (`curation.undo_together`).
 """
 
 import csv
@@ -30,6 +30,7 @@ from memory_service.services.editorial.curation import (
 )
 from memory_service.services.editorial.facts_format import TABLES, as_row, table_of
 from memory_service.services.tables.file_formats import exported_cell, undefused
+from memory_service.services.tables.spreadsheet import MOST_CHARACTERS, as_csv, is_spreadsheet
 from memory_service.services.tables.table_rows import CORRECTABLE, check_correction, check_new
 from memory_service.store.queries import history, rows
 
@@ -72,14 +73,24 @@ def import_file(
     try:
         if not path.is_file() or path.stat().st_size > MOST_BYTES:
             raise InvalidInput(f"{path} cannot be read: it must be an ordinary file of at most 256 MiB")
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = text_of(path.read_bytes())
+    except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error}") from error
     lines = look(database, text)
     if why is None:
         lines = [_kept(one) if one.outcome == "changed" else one for one in lines]
     apply(database, lines, encoder=encoder, who=who, why=why or f"imported from {path.name}")
     return lines
+
+
+def text_of(raw: bytes) -> str:
+    """What a file says as text: of a spreadsheet its first sheet as CSV; InvalidInput."""
+    if is_spreadsheet(raw):
+        return as_csv(raw)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise wrong_value("file", f"cannot be read: {error}") from error
 
 
 def _kept(line: ImportedLine) -> ImportedLine:
@@ -276,7 +287,7 @@ def _changes(table: str, raw: Mapping[str, Any], then: Mapping[str, Any], is_tex
     """The fields in which a line differs from the row as it was exported."""
     own = [name for name in fields_of(table) if name in raw]
     if is_text:
-        apart = {name: raw[name] for name in own if _plain(raw[name]) != _plain(exported_cell(then[name]))}
+        apart = {name: raw[name] for name in own if not _same(raw[name], exported_cell(then[name]))}
         return {name: value for name, value in _read(table, apart).items() if value != then[name]}
     whole = "version" in raw  # an export says all of a row; a file of facts may leave open what is known here
     values = raw if whole else as_row(table, raw)
@@ -305,6 +316,11 @@ def _added(
     else:
         check_new(transaction, table, values)
     return ImportedLine(line, table, key, "taken", values=values)
+
+
+def _same(cell: str, exported: str) -> bool:
+    """Whether a cell is as it was exported; spreadsheets cut long ones."""
+    return _plain(cell) in (_plain(exported), _plain(exported[:MOST_CHARACTERS]))
 
 
 def _plain(cell: str) -> str:

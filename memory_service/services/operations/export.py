@@ -7,7 +7,7 @@ neither a connection nor a snapshot.
 import datetime as dt
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from types import UnionType
 from typing import Any, get_args, get_type_hints
@@ -26,7 +26,7 @@ from memory_service.services.knowledge.outcomes import BESIDE
 from memory_service.services.runs.scored_runs import compared
 from memory_service.services.runs.telemetry import known_run_key
 from memory_service.services.tables.file_formats import TableExport, in_format
-from memory_service.services.tables.paging import Query, parse_query
+from memory_service.services.tables.paging import Query, key_name, parse_query
 from memory_service.services.tables.table_rows import TABLES, listed_columns, one_page, table_named
 from memory_service.store.dialects import UtcDateTime
 from memory_service.store.engine import read_object
@@ -109,10 +109,11 @@ def stream_rows(
 
 
 def table_export(
-    database: Database, table: str, filters: Filters | None = None, sort: str | None = None
-) -> TableExport:
-    """The table as it will leave. InvalidInput with the nearest names for what is not known; NotFound for a
-    run that nobody began."""
+    database: Database, table: str, filters: Filters | None = None, sort: str | None = None,
+    keys: Sequence[str] | None = None,
+) -> TableExport:  # fmt: skip
+    """The table as it will leave; with `keys` these rows, in this order. InvalidInput with the nearest names
+    for what is not known; NotFound for a run that nobody began."""
     requested = {name: value for name, value in (filters or {}).items() if value is not None}
     if table in _SPECIAL:
         return _SPECIAL[table](database, requested, sort)
@@ -122,6 +123,8 @@ def table_export(
     columns = {name: _stored_type(query.table, name) for name in listed_columns(query.table)}
     beside = _counted if query.table == "patterns" else BESIDE.get(query.table)
     columns |= _COLUMNS_BESIDE.get(query.table, {})
+    if keys is not None:
+        return TableExport(columns, partial(_named_pages, database, query, keys, beside))
     return TableExport(columns, partial(_pages, database, query, beside))
 
 
@@ -136,6 +139,15 @@ def _pages(database: Database, query: Query, beside: Beside | None) -> Pages:
             items = beside(transaction, page.items) if beside is not None and page.items else page.items
         yield items
         following = query.resumed(page.next) if page.next else None
+
+
+def _named_pages(database: Database, query: Query, keys: Sequence[str], beside: Beside | None) -> Pages:
+    key = key_name(query.table)
+    for start in range(0, len(keys), MAX_LIMIT):
+        some = keys[start : start + MAX_LIMIT]
+        asked = replace(query, filters=((key, "of", some),))
+        found = {row[key]: row for page in _pages(database, asked, beside) for row in page}
+        yield [found[name] for name in some if name in found]
 
 
 def _stored_type(table: str, name: str) -> type[Any]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_service.errors import wrong_value
+from memory_service.errors import InvalidInput, wrong_value
 from memory_service.recall.competition_map import pca_projection
 from memory_service.recall.encoder import load_encoder
 from memory_service.services.competitions.lessons import with_lessons
@@ -21,9 +20,10 @@ from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.pages.grid import gridded
 from memory_service.services.pages.run_list import bests_so_far, silent_minutes, took_minutes
 from memory_service.services.tables import table_rows as catalogue
-from memory_service.services.tables.paging import parse_query
+from memory_service.services.tables.file_formats import TableExport
 from memory_service.store.queries import passages
 from memory_service.store.queries import runs as run_store
 
@@ -38,98 +38,65 @@ MOST_FOUND, MOST_NEIGHBOURS, MOST_RUNS, MOST_CURVES = 50, 8, 20, 12
 MOST_ON_MAP = 1_500
 """Points a browser draws at once, and a page carries."""
 
-_PAGING = ("sort", "limit", "cursor", "q")
 
-
-def competitions_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
-    """`{"items", "next", "choices", "searched"}`.
-
-    With `q` the items are the most alike, best first, with `score` and `why`; without, rows in order.
-    choices   filter -> [[value, how many rows under the other filters]], most first
-    """
-    knowledge = knowledge_of(database)
-    filters = {name: value for name, value in requested.items() if name not in _PAGING}
-    q = requested.get("q", "").strip()
+def rows(database: Database, asked: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The newest first; with `q` the most alike, best first, with `score` and `why`."""
+    q = asked.get("q", "").strip()
     if len(q) > LONGEST_SEARCH:
         raise wrong_value("q", f"must be at most {LONGEST_SEARCH} characters long")
     read = read_text(q, load_encoder().encoder) if q else None  # encoded before the transaction opens
+    knowledge = knowledge_of(database)
     with database.read() as transaction:
-        known = _known_in(transaction, knowledge)
-        order = {"sort": "-year", **requested}
-        query = parse_query("competitions", filters, *(order.get(name) for name in catalogue.PAGING_FIELDS))
-        if read is None:
-            page = catalogue.one_page(transaction, query)
-        else:
-            page = catalogue.Page(_found(transaction, knowledge, known, read, filters), None)
-    narrowing = {name: value for name, value in filters.items() if name in FACETS}
-    choices = _choices(known, narrowing)
-    return {"items": page.items, "next": page.next, "choices": choices, "searched": q or None}
+        if read is not None:
+            return _found(transaction, knowledge, read, narrowed=any(name in asked for name in FACETS))
+        every = catalogue.every_row(transaction, "competitions")
+        return transaction.caches.latest(rows, every, lambda: sorted(every, key=_newest))
+
+
+def _newest(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return -(row["year"] or 0), row["slug"]
+
+
+def searched(_: Database, asked: Mapping[str, str], __: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"searched"}`: the words that were searched for, or None."""
+    return {"searched": asked.get("q", "").strip() or None}
 
 
 def _found(
     transaction: ReadTransaction,
     knowledge: Knowledge,
-    known: _Known,
     read: ReadText,
-    filters: Mapping[str, str],
+    narrowed: bool,
 ) -> list[dict[str, Any]]:
     """Competitions whose name holds the words, then those alike by meaning, words and facts."""
     words = read.text.lower().replace("-", " ").split()
-    names = known.names
+    names = _names_in(transaction, knowledge)
     for word in words:
         names = [each for each in names if word in each[1]]
     named = [slug for slug, _ in names]
-    most = 2 * MOST_FOUND if filters else MOST_FOUND
+    most = 2 * MOST_FOUND if narrowed else MOST_FOUND
     hits = {hit.slug: hit for hit in recall(transaction, read=read, limit=most).hits}
     least = max((hit.score for hit in hits.values()), default=0.0) * LEAST_OF_BEST
     hits = {slug: hit for slug, hit in hits.items() if hit.score >= max(least, LEAST_SCORE)}
     out = []
     for slug in dict.fromkeys([*sorted(named, key=len)[:MOST_FOUND], *hits]):
         row = knowledge.competitions.get(slug)
-        if row is None or any(
-            str(row.get(name)) != value for name, value in filters.items() if name in FACETS
-        ):
+        if row is None:
             continue
         hit = hits.get(slug)
         why = "its name" if slug in named else hit.why if hit else ""
         out.append({**row, "score": hit.score if hit else None, "why": why})
-    return out[:MOST_FOUND]
+    return out
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What is looked up in all competitions at once.
+def _names_in(transaction: ReadTransaction, knowledge: Knowledge) -> Sequence[tuple[str, str]]:
+    """[(slug, slug and title in small letters)]."""
+    known = knowledge.competitions
 
-    facets   values of `FACETS` -> how many rows have them together
-    names    [(slug, slug and title in small letters)]
-    """
+    def make() -> Sequence[tuple[str, str]]:
+        return [(slug, f"{slug} {row['title']}".lower().replace("-", " ")) for slug, row in known.items()]
 
-    facets: Mapping[tuple[Any, ...], int]
-    names: Sequence[tuple[str, str]]
-
-
-def _known_in(transaction: ReadTransaction, knowledge: Knowledge) -> _Known:
-    """`_Known` of the latest state of the competitions."""
-    rows = knowledge.competitions
-
-    def make() -> _Known:
-        facets = Counter(tuple(row.get(name) for name in FACETS) for row in rows.values())
-        names = [(slug, f"{slug} {row['title']}".lower().replace("-", " ")) for slug, row in rows.items()]
-        return _Known(facets, names)
-
-    return transaction.caches.latest(_Known, rows, make)
-
-
-def _choices(known: _Known, narrowing: Mapping[str, str]) -> dict[str, list[list[Any]]]:
-    choices = {}
-    for place, name in enumerate(FACETS):
-        others = [(FACETS.index(other), value) for other, value in narrowing.items() if other != name]
-        counts: Counter[Any] = Counter()
-        for values, n in known.facets.items():
-            if values[place] is not None and all(str(values[at]) == value for at, value in others):
-                counts[values[place]] += n
-        choices[name] = [[str(value), n] for value, n in counts.most_common()]
-    return choices
+    return transaction.caches.latest(_names_in, known, make)
 
 
 def competition_page(database: Database, slug: str) -> dict[str, Any]:
@@ -196,24 +163,23 @@ def _curve(
 
 
 def competition_map(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
-    """`{"points": [{"slug", "title", "task", "x", "y"}], "left_out", "choices"}`: at most `MOST_ON_MAP`,
+    """`{"points": [{"slug", "title", "task", "x", "y"}], "left_out", "facets"}`: at most `MOST_ON_MAP`,
     evenly from all that match the filters; left_out: how many match and are not drawn."""
-    knowledge = knowledge_of(database)
+    known = knowledge_of(database).competitions
     with database.read() as transaction:
         places = _places(transaction)
-        listed = _known_in(transaction, knowledge)
-    filters = {name: requested[name] for name in FACETS if name in requested}
-    rows = [row for slug, row in knowledge.competitions.items() if slug in places]
-    for name, value in filters.items():
-        rows = [row for row in rows if str(row.get(name)) == value]
-    step = max(1, -(-len(rows) // MOST_ON_MAP))
+    asked = {name: requested[name] for name in FACETS if name in requested}
+    facets = {name: name for name in FACETS}
+    grid = gridded(
+        [row for slug, row in known.items() if slug in places], asked, "slug", facets, len(known) + 1
+    )
+    found = grid["items"]
     points = [
         {name: row[name] for name in ("slug", "title", "task")}
         | {"x": places[row["slug"]][0], "y": places[row["slug"]][1]}
-        for row in rows[::step]
+        for row in found[:: max(1, -(-len(found) // MOST_ON_MAP))]
     ]
-    choices = _choices(listed, filters)
-    return {"points": points, "left_out": len(rows) - len(points), "choices": choices}
+    return {"points": points, "left_out": len(found) - len(points), "facets": grid["facets"]}
 
 
 def _places(transaction: ReadTransaction) -> dict[str, tuple[float, float]]:
@@ -239,3 +205,86 @@ def _means(owners: Sequence[str], vectors: NDArray[np.float32]) -> tuple[list[st
     np.add.at(sums, index, vectors)
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)
     return [str(slug) for slug in slugs], sums / np.maximum(lengths, 1e-12)
+
+
+FACTS = (
+    "task", "modality", "metric", "metric_direction", "n_train", "n_test", "n_classes", "image_size",
+    "dataset_gb", "domain", "label_structure", "split", "group_by", "teams", "code_competition",
+    "inference_limit_hours", "year",
+)  # fmt: skip
+MOST_COMPARED = 4
+
+
+def compare_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]:
+    """`{"competitions", "lines"}` of two to four competitions (`slug=` for each): a line is `{"part", "name",
+    "values", "differs"}`, values in their order.
+
+    competitions   `{"slug", "title", "solutions", "runs", "pitfalls"}`; solutions: how many winners are known
+    lines          facts; then families, techniques and splits of the winners, as shares of those that say
+                   any, the most used first; then the scores of the best ranks
+    """
+    slugs = list(dict.fromkeys(part for part in asked.get("slug", "").split(",") if part))
+    if not 2 <= len(slugs) <= MOST_COMPARED:
+        raise InvalidInput(f"Tick two to {MOST_COMPARED} competitions to compare; {len(slugs)} were given")
+    with database.read() as transaction:
+        found = [
+            with_outcomes(transaction, "competitions", catalogue.get_row(transaction, "competitions", slug))
+            for slug in slugs
+        ]
+    lines = [_line("facts", name, [row[name] for row in found]) for name in FACTS]
+    for part, of in _RECIPE.items():
+        shares = [_shares(row["solutions"], of) for row in found]
+        most = {name: sum(one.get(name, 0.0) for one in shares) for some in shares for name in some}
+        lines += [
+            _line(part, name, [one.get(name, 0.0) if one else None for one in shares])
+            for name in sorted(most, key=lambda name: (-most[name], name))
+        ]
+    best = [{s["rank"]: s["score"] for s in row["solutions"] if s["score"]} for row in found]
+    lines += [
+        _line("scores", f"rank {rank}", [one.get(rank) for one in best])
+        for rank in sorted({rank for one in best for rank in one})[:5]
+    ]
+    told = [
+        {name: row[name] for name in ("slug", "title", "pitfalls", "metric")}
+        | {"solutions": len(row["solutions"]), "runs": row["runs"]["runs"]}
+        for row in found
+    ]
+    return {
+        "competitions": told,
+        "lines": [line for line in lines if any(v is not None for v in line["values"])],
+    }
+
+
+def compare_table(database: Database, asked: Mapping[str, str]) -> TableExport:
+    """The lines of the page, for a file."""
+    page = compare_page(database, asked)
+    slugs = [one["slug"] for one in page["competitions"]]
+    rows = [{**line, **dict(zip(slugs, line["values"], strict=True))} for line in page["lines"]]
+    kinds: Mapping[str, type[Any]] = {
+        "part": str,
+        "name": str,
+        **dict.fromkeys(slugs, object),
+        "differs": bool,
+    }
+    return TableExport(kinds, lambda: iter([rows]))
+
+
+_RECIPE: Mapping[str, Callable[[Mapping[str, Any]], Sequence[str]]] = {
+    "families": lambda one: one["families"] or (),
+    "techniques": lambda one: one["techniques"] or (),
+    "split": lambda one: [one["validation"]["split"]] if (one["validation"] or {}).get("split") else (),
+}
+"""What winners are compared by -> what a solution says of it."""
+
+
+def _shares(
+    solutions: Sequence[Mapping[str, Any]], of: Callable[[Mapping[str, Any]], Sequence[str]]
+) -> dict[str, float]:
+    """Name -> share of the solutions that say any."""
+    said = [set(of(one)) for one in solutions if of(one)]
+    counts = Counter(name for names in said for name in names)
+    return {name: round(n / len(said), 4) for name, n in counts.items()}
+
+
+def _line(part: str, name: str, values: list[Any]) -> dict[str, Any]:
+    return {"part": part, "name": name, "values": values, "differs": any(v != values[0] for v in values)}

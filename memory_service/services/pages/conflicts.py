@@ -1,20 +1,13 @@
 """Pages of conflicts: the list by kind, and one with all its statements."""
 
-import re
-from collections import Counter
 from collections.abc import Mapping
-from operator import itemgetter
 from typing import Any
 
 from memory_service.errors import FieldError, InvalidInput, NotFound, unknown_name
-from memory_service.schemas.pages import ConflictsPageQuery
-from memory_service.schemas.validation_errors import checked
 from memory_service.services.conflicts.conflicts import conflicts
 from memory_service.services.conflicts.model_statements import about, claimed
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.tables.file_formats import TableExport
-from memory_service.services.tables.paging import page_behind
 
 Item = dict[str, Any]
 
@@ -25,36 +18,17 @@ KINDS = {
     "sheet": "data sheet vs calibration",
 }
 
-_EXACT = ("kind", "quantity", "gpu", "model", "used")
-_COLUMNS: Mapping[str, type[Any]] = {
+COLUMNS: Mapping[str, type[Any]] = {
     "id": str, "kind": str, "quantity": str, "unit": str, "gpu": str, "device": str, "model": str,
     "input_size": int, "batch_size": int, "precision": str, "said": str, "apart": float, "used": str,
     "uses": object, "sides": object, "assumed": object, "statement": str, "fits": bool, "why": str,
 }  # fmt: skip
-_BETWEEN = re.compile(r"[^a-z0-9]+")
 
 
-def conflict_list_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
-    """`{"items", "next", "matching", "choices"}`: the widest first; `choices`: field -> [value, how many that
-    the other filters let through]."""
-    everything = [row_of(item) for item in conflicts(database)]
-    query = checked(ConflictsPageQuery, ConflictsPageQuery.given(requested))
-    rows = _narrowed(everything, query)
-    page, behind = page_behind(rows, itemgetter("id"), query.cursor, query.limit)
-    counts = {
-        name: Counter(row[name] for row in _narrowed(everything, query, but=name) if row[name])
-        for name in _EXACT
-    }
-    choices = {name: [[key, n] for key, n in found.most_common()] for name, found in counts.items()}
-    listed = {"items": page, "next": behind, "matching": len(rows), "of": len(everything)}
-    return listed | {"kinds": KINDS, "choices": choices}
-
-
-def conflicts_table(database: Database, requested: Mapping[str, str]) -> TableExport:
-    """Every row that matches, for a file."""
-    query = checked(ConflictsPageQuery, ConflictsPageQuery.given(requested))
-    found = _narrowed([row_of(item) for item in conflicts(database)], query)
-    return TableExport(_COLUMNS, lambda: iter([found]))
+def rows(database: Database, _: Mapping[str, str]) -> list[Item]:
+    """The widest apart first."""
+    every = [row_of(item) for item in conflicts(database)]
+    return sorted(every, key=lambda row: (-(row["apart"] or 0), row["id"]))
 
 
 def conflict_page(database: Database, key: str) -> dict[str, Any]:
@@ -143,23 +117,3 @@ def _sizing(
     said = {kind: size, "batch_size": facts.get("batch_size") or facts.get("batch_min")}
     query = {name: value for name, value in said.items() if value}
     return {"gpu": facts.get("device") or gpu, "model": model, "query": query}
-
-
-def _narrowed(rows: list[Item], query: ConflictsPageQuery, but: str = "") -> list[Item]:
-    """Rows that meet every filter, `but` one."""
-    wanted = query.model_dump(include=set(_EXACT) - {but}, exclude_none=True)
-    words = [word for word in _BETWEEN.split(query.q.lower()) if word]
-    name = query.sort.removeprefix("-")
-    exact = [row for row in rows if all(row[field] == value for field, value in wanted.items())]
-    found = [row for row in exact if _mentions(row, words)]
-    found.sort(key=lambda row: row["id"])
-    falls = query.sort.startswith("-")
-    return sorted(found, key=lambda row: (row[name] is not None, row[name] or 0), reverse=falls)
-
-
-def _mentions(row: Mapping[str, Any], words: list[str]) -> bool:
-    if not words:
-        return True
-    named = (row["id"], row["model"], row["gpu"], row["device"], row["quantity"], row["statement"])
-    text = _BETWEEN.sub(" ", " ".join(str(each) for each in named if each).lower())
-    return all(word in text for word in words)

@@ -6,7 +6,7 @@ from typing import Any
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices.calibrations import ENDED, get_calibration, settle_if_possible
 from memory_service.services.devices.gpu_history import device_shown, gpu_page, with_devices
-from memory_service.services.tables.table_rows import history_of, list_requested
+from memory_service.services.tables.table_rows import every_row, history_of
 from memory_service.store.queries import calibrations as store
 
 _SHEET = {
@@ -19,17 +19,20 @@ _SHEET = {
 """Key figure of a calibration -> where the data sheet says it."""
 
 
-def devices_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
-    """`{"registered", "items", "next", "here"}`: devices with their newest calibration; GPU models page by
-    page; `here`: what the devices of this host are called."""
-    from memory_service.measure.identity import local_devices
-
+def rows(database: Database, _: Mapping[str, str]) -> list[dict[str, Any]]:
+    """GPU models, each with the names of its registered `devices`."""
     settle_if_possible(database)
     with database.read() as transaction:
-        page = list_requested(transaction, "gpus", requested)
+        return with_devices(transaction, every_row(transaction, "gpus"))
+
+
+def more(database: Database, *_: Any) -> dict[str, Any]:
+    """`{"registered", "here"}`: devices with their newest calibration; what this host's are called."""
+    from memory_service.measure.identity import local_devices
+
+    with database.read() as transaction:
         known = [_brief(device_shown(transaction, row)) for row in store.devices(transaction.session)]
-        items = [{**row, "year": str(row["year"] or "")} for row in with_devices(transaction, page.items)]
-        return {"registered": known, "items": items, "next": page.next, "here": local_devices()}
+    return {"registered": known, "here": local_devices()}
 
 
 def _brief(device: Mapping[str, Any]) -> dict[str, Any]:

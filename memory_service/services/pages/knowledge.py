@@ -16,26 +16,20 @@ from memory_service.services.conflicts.model_statements import kin
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.tables.table_rows import get_row, history_of, list_requested, list_rows
+from memory_service.services.tables.table_rows import every_row, get_row, history_of, list_rows
 
 _MOST_PROFILES = 200
 _USUAL = ("t4", "p100", "v100", "l4", "a10g", "rtx3090", "rtx4090", "a100", "a100-80gb", "h100")
 
 
-def _choices(counts: Mapping[str, Counter[str]]) -> dict[str, list[list[Any]]]:
-    """Filter -> [[value, how many]], most first."""
-    return {name: [[value, n] for value, n in count.most_common()] for name, count in counts.items()}
-
-
-def models_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
-    """`{"items", "next", "choices"}`; `choices`: filter -> values in use, the most frequent first."""
+def models(database: Database, _: Mapping[str, str]) -> list[dict[str, Any]]:
+    """By task, those with most models first; best first within one: a score says nothing across tasks."""
     with database.read() as transaction:
-        page = list_requested(transaction, "models", {"sort": "-quality_score", **requested})
-    models = knowledge_of(database).models.values()
-    counts = {"task": Counter(task for model in models for task in model.tasks)}
-    names = ("library", "family", "device")
-    counts |= {name: Counter(getattr(model, name) for model in models) for name in names}
-    return {"items": page.items, "next": page.next, "choices": _choices(counts)}
+        rows = every_row(transaction, "models")
+    many = Counter(task for row in rows for task in row["tasks"][:1])
+    place = {task: n for n, (task, _) in enumerate(many.most_common())}
+    best = sorted(rows, key=lambda row: (-(row["quality_score"] or 0.0), row["name"]))
+    return sorted(best, key=lambda row: place[row["tasks"][0]] if row["tasks"] else len(place))
 
 
 def model_page(database: Database, name: str) -> dict[str, Any]:
@@ -58,15 +52,11 @@ def model_page(database: Database, name: str) -> dict[str, Any]:
     return page | {"cards": sorted(knowledge.gpus), "history": history}
 
 
-def patterns_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
-    """`{"items", "next", "choices"}`: each row with `outcomes`, its tally."""
+def patterns(database: Database, _: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Each with `outcomes`, its tally; those that runs tried first."""
     with database.read() as transaction:
-        page = list_requested(transaction, "patterns", requested)
-        items = with_tallies(transaction, page.items)
-    filters = ("task", "kind", "scope", "size")
-    known = knowledge_of(database).patterns
-    counts = {name: Counter(row[name] for row in known if row[name]) for name in filters}
-    return {"items": items, "next": page.next, "choices": _choices(counts)}
+        rows = with_tallies(transaction, every_row(transaction, "patterns"))
+    return sorted(rows, key=lambda row: (-row["outcomes"]["followed"], -row["outcomes"]["served"], row["id"]))
 
 
 def pattern_page(database: Database, key: str) -> dict[str, Any]:
@@ -103,20 +93,16 @@ def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return not one["competition"] and (one["task"], one["size"]) == (other["task"], other["size"])
 
 
-def solutions_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
-    """`{"items", "next", "choices"}`; choices: filter -> [[value, how many of all solutions]], most first."""
+def solutions(database: Database, _: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Each with the `title` and `task` of its competition, best rank first."""
+    known = knowledge_of(database).competitions
     with database.read() as transaction:
-        page = list_requested(transaction, "solutions", {"sort": "rank", **requested})
-    knowledge = knowledge_of(database)
-    counts: dict[str, Counter[str]] = {name: Counter() for name in ("task", "family", "technique", "basis")}
-    for slug, solutions in knowledge.solution_memory.by_competition.items():
-        task = knowledge.competitions[slug]["task"]
-        for solution in solutions:
-            counts["task"].update([task] if task else [])
-            counts["family"].update(solution.families)
-            counts["technique"].update(solution.techniques)
-            counts["basis"].update([solution.basis])
-    return {"items": page.items, "next": page.next, "choices": _choices(counts)}
+        rows = every_row(transaction, "solutions")
+    told = [
+        {**row, **{name: known.get(row["competition"], {}).get(name) for name in ("title", "task")}}
+        for row in rows
+    ]
+    return sorted(told, key=lambda row: (row["rank"], row["id"]))
 
 
 def solution_page(database: Database, key: str) -> dict[str, Any]:
@@ -132,35 +118,42 @@ LEAST_COMPETITIONS = 5
 """A kind of input with fewer competitions has no column."""
 
 
-def techniques_page(database: Database, _: Mapping[str, str]) -> dict[str, Any]:
-    """`{"modalities", "items"}`: modalities `[(name, competitions)]`, most first; items, the most used first:
-    `{"name", "what", "stage", "n", "shares", "followed", "chance_better"}`.
+def modalities(database: Database, *_: Any) -> dict[str, Any]:
+    """`{"modalities": [(name, competitions)]}`, most first."""
+    memory = knowledge_of(database).solution_memory
+    known = Counter(str(memory.competitions[slug].get("modality")) for slug in memory.by_competition)
+    shown = [(name, n) for name, n in known.most_common() if n >= LEAST_COMPETITIONS and name != "None"]
+    return {"modalities": shown}
+
+
+TECHNIQUE_COLUMNS: Mapping[str, type[Any]] = {
+    "name": str, "stage": str, "n": int, "shares": object, "followed": int, "what": str
+}  # fmt: skip
+
+
+def techniques(database: Database, _: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The most used first: `{"name", "what", "stage", "n", "shares", "followed", "chance_better"}`.
 
     n         solutions that used it; shares: modality -> share of its solutions that say what they did, each
               competition equal (the base rate that a recipe's lift is over)
     followed  runs here that used it; chance_better: that one is better than one without (None: not compared)
     """
     knowledge = knowledge_of(database)
-    memory = knowledge.solution_memory
-    known = Counter(str(memory.competitions[slug].get("modality")) for slug in memory.by_competition)
-    modalities = [(name, n) for name, n in known.most_common() if n >= LEAST_COMPETITIONS and name != "None"]
-    base = {name: memory.base(name, None)["techniques"] for name, _ in modalities}
+    memory, shown = knowledge.solution_memory, modalities(database)["modalities"]
+    base = {name: memory.base(name, None)["techniques"] for name, _ in shown}
     used = Counter(t for some in memory.by_competition.values() for one in some for t in one.techniques)
-    return {
-        "modalities": modalities,
-        "items": [
-            {
-                "name": name,
-                "what": TECHNIQUES[name],
-                "stage": STAGE_OF.get(name),
-                "n": count,
-                "shares": {modality: round(rates.get(name, 0.0), 4) for modality, rates in base.items()},
-                **_runs_here(knowledge, name),
-            }
-            for name, count in used.most_common()
-            if name in TECHNIQUES
-        ],
-    }
+    return [
+        {
+            "name": name,
+            "what": TECHNIQUES[name],
+            "stage": STAGE_OF.get(name),
+            "n": count,
+            "shares": {modality: round(rates.get(name, 0.0), 4) for modality, rates in base.items()},
+            **_runs_here(knowledge, name),
+        }
+        for name, count in used.most_common()
+        if name in TECHNIQUES
+    ]
 
 
 def _runs_here(knowledge: Knowledge, name: str) -> dict[str, Any]:

@@ -17,8 +17,10 @@ from memory_service.domain.runs.wasted_minutes import PARTS
 from memory_service.errors import unknown_name
 from memory_service.schemas.runs import STATUSES
 from memory_service.services.database.transactions import Database, ReadTransaction
+from memory_service.services.pages.grid import PRESENTED
 from memory_service.services.runs.summaries import read_summary
 from memory_service.services.runs.verdicts import gravest_advice, state_of
+from memory_service.services.tables.paging import sort_names
 from memory_service.services.tables.table_rows import list_requested
 from memory_service.store.engine import read_object
 from memory_service.store.queries import run_summaries as watched
@@ -47,7 +49,8 @@ _MOST_OF_CURVE = 24
 
 
 def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime) -> dict[str, Any]:
-    """`{"items", "next", "week", "live", "facets"}`: rows with `advice` (the gravest that was not followed,
+    """`{"items", "next", "week", "live", "facets",
+    "sorts"}`: rows with `advice` (the gravest that was not followed,
     else the last; None before the first), `curve` (metric by epoch, a list for each fold), `best_so_far` (of
     the epochs; None where nobody says which way is better), `took_minutes`, `silent_minutes` (of a running
     one without a signal, else None), `metric` and `metric_direction` (of its competition). InvalidInput for
@@ -60,7 +63,7 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
     live     whether one of the rows still runs
     facets   `{name: [[value, runs]]}` of the latest `MOST_RECENT` runs that the other filters let through
     """
-    fields = dict(requested)
+    fields = {name: text for name, text in requested.items() if name not in PRESENTED}
     by = fields.pop("by", MINUTES_BY[0])
     if "status" in fields and fields["status"] not in (*STATUSES, "running"):
         raise unknown_name("status", fields["status"], ("running", *STATUSES))
@@ -93,7 +96,7 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
         lambda: {"week": _week(recent, fields, since, by), "facets": _facets(recent, fields)},
         64,
     )
-    return {"items": items, "next": page.next, "live": bool(running), **panel}
+    return {"items": items, "next": page.next, "live": bool(running), "sorts": sort_names("runs"), **panel}
 
 
 def _week(

@@ -5,24 +5,20 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import Any
 
 from memory_service.domain.planning.candidates import price_candidates
-from memory_service.domain.planning.policy import policy_of
-from memory_service.schemas.lists import MAX_LIMIT
+from memory_service.errors import InvalidInput
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.conflicts.claims import CLAIMED_N_TRAIN, REFERENCE_MODEL, computed_now
-from memory_service.services.database.transactions import Database, ReadTransaction
+from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import with_steering
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.noted_plan import plan_with_note
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.request_text import read_request_text
-from memory_service.services.tables.paging import page_behind
-from memory_service.services.tables.table_rows import get_row, history_of, list_requested
-
-MOST_ROWS = 100
+from memory_service.services.tables.table_rows import every_row, get_row, history_of
+from memory_service.store.queries.fingerprints import fingerprints
 
 _REFERENCES = {"image": REFERENCE_MODEL, "segmentation_tile": "unet/resnet34"}
 """Of rows that name a kind of input and no model: what they are computed for."""
@@ -38,40 +34,46 @@ EXAMPLES = tuple(
 """Questions whose plans show what an edit changes."""
 
 
-def strategies_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
-    """`{"items", "next", "choices", "own"}`; each row with `steers_plans` and `now` (`computed_beside`).
-    Those that plans are made with come first, unless another order or number is asked for.
+def rows(database: Database, _: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Those that plans are made with first; each with `steers_plans`, `use`, `read_by` and `now`
+    (`computed_beside`).
 
-    choices   filter -> [[value, rows]]
-    own       of one table (`table=`): `[(part, field)]` of keys and values that several of its rows have
-    matrix    of one table whose rows name several cards: the rows by card (`_by_card`); else None
+    use      "drives plans"; "fallback only": read where no example plan is; "informs"; "rejected"
+    read_by  example plans that are made with it
     """
-    requested = {name: value for name, value in requested.items() if name != "view"}  # the page's own
     knowledge = knowledge_of(database)
-    rows: Sequence[dict[str, Any]]
     with database.read() as transaction:
-        if "sort" in requested or "limit" in requested:
-            usual = {"limit": MOST_ROWS, "sort": "-followed", **requested}
-            page = list_requested(transaction, "strategies", usual)
-            rows, behind = with_steering(transaction, page.items), page.next
-        else:
-            every = with_steering(transaction, _all_rows(transaction, requested))
-            every.sort(key=lambda row: (not row["followed"], not row["steers_plans"], row["id"]))
-            rows, behind = page_behind(every, itemgetter("id"), requested.get("cursor"), MOST_ROWS)
-    items = [{**row, "now": computed_beside(knowledge, row)} for row in rows]
-    filters = ("rule", "table", "followed", "grade", "corrected")
-    counts = {name: Counter(_word(row.get(name)) for row in knowledge.strategies) for name in filters}
-    choices = {name: [[value, n] for value, n in sorted(found.items())] for name, found in counts.items()}
-    fields = Counter((part, name) for row in items for part in ("key", "value") for name in row[part] or {})
+        every = with_steering(transaction, every_row(transaction, "strategies"))
+    plans = examples(database, knowledge) if every else []
+    told = [{**_used(plans, row), "now": computed_beside(knowledge, row)} for row in every]
+    return sorted(told, key=lambda row: (not row["followed"], not row["steers_plans"], row["id"]))
+
+
+def _used(plans: Sequence[tuple[Any, frozenset[str]]], row: Mapping[str, Any]) -> dict[str, Any]:
+    read_by = sum(row["id"] in read for _, read in plans) if row["steers_plans"] else 0
+    drives = "drives plans" if read_by else "fallback only" if row["steers_plans"] else "informs"
+    return {**row, "use": drives if row["followed"] else "rejected", "read_by": read_by}
+
+
+def more(_: Database, asked: Mapping[str, str], grid: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"own", "matrix", "example_plans"}`.
+
+    own      of one table (`table=`): fields of keys and values that several of its rows have
+    matrix   of one table whose rows name several cards: the rows by card (`_by_card`); else None
+    """
+    items = grid["items"]
+    fields = Counter(
+        f"{part}.{name}" for row in items for part in ("key", "value") for name in row[part] or {}
+    )
     least = max(2, len(items) // 10)
-    own = [field for field, rows in fields.items() if rows >= least] if "table" in requested else []
-    cards = _by_card(items) if "table" in requested and behind is None else None
-    return {"items": items, "next": behind, "choices": choices, "own": own, "matrix": cards}
+    own = [field for field, n in fields.items() if n >= least] if "table" in asked else []
+    cards = _by_card(items) if "table" in asked and grid["next"] is None else None
+    return {"own": own, "matrix": cards, "example_plans": len(EXAMPLES)}
 
 
 def _by_card(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """`{"cards", "lines": [{"of", "cells"}]}`: the rest of the key, and for each card the rows of that key;
-    None where not two cards are named."""
+    """`{"cards", "lines": [{"of", "cells"}]}`: the rest of the key, and for each card the rows of that key,
+    with the `figure` that each states; None where not two cards are named."""
     cards = sorted({str(row["key"]["gpu"]) for row in rows if (row["key"] or {}).get("gpu")})
     if len(cards) < 2:
         return None
@@ -80,25 +82,21 @@ def _by_card(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         of = {name: value for name, value in (row["key"] or {}).items() if name != "gpu"}
         line = lines.setdefault(json.dumps(of, sort_keys=True), {"of": of, "cells": [[] for _ in cards]})
         if card := (row["key"] or {}).get("gpu"):
-            line["cells"][cards.index(card)].append(row)
+            line["cells"][cards.index(card)].append({**row, "figure": _figure(row["value"] or {})})
     found = [line for line in lines.values() if any(line["cells"])]
     ordered = sorted(found, key=lambda line: [str(part) for part in line["of"].values()])
     return {"cards": cards, "lines": ordered}
 
 
-def _all_rows(transaction: ReadTransaction, requested: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Every row that the filters let through."""
-    asked = {**requested, "limit": MAX_LIMIT, "cursor": None}
-    page = list_requested(transaction, "strategies", asked)
-    rows = page.items
-    while page.next is not None:
-        page = list_requested(transaction, "strategies", asked | {"cursor": page.next})
-        rows += page.items
-    return rows
-
-
-def _word(value: Any) -> str:
-    return {True: "true", False: "false"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+def _figure(value: Mapping[str, Any]) -> tuple[str, Any, Any]:
+    """(name, least, most) of the one figure that a row states: what can be computed, else its first number;
+    what it may be raised to is its most."""
+    stated = next((names for _, names in _STATED if all(_is_number(value.get(n)) for n in names)), None)
+    names = (
+        stated or tuple(name for name in value if _is_number(value[name]))[:1] or tuple(value)[:1] or ("",)
+    )
+    raised = value.get("raise_to_if_it_fits") if names == ("batch_size",) else None
+    return names[0], value.get(names[0]), raised or value.get(names[-1])
 
 
 def strategy_page(database: Database, key: str) -> dict[str, Any]:
@@ -112,6 +110,7 @@ def strategy_page(database: Database, key: str) -> dict[str, Any]:
     with database.read() as transaction:
         (row,) = with_steering(transaction, [get_row(transaction, "strategies", key)])
         history = history_of(transaction, "strategies", key)
+    row = _used(examples(database, knowledge), row)
     named = row["value"].get("claims", ()) if isinstance(row["value"], Mapping) else ()
     known = {str(claim["id"]): claim for claim in knowledge.claims}
     return {
@@ -181,34 +180,57 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def examples(database: Database, knowledge: Knowledge) -> list[tuple[dict[str, Any], frozenset[str]]]:
+    """Of each example question the plan's figures, and the rows that it is made with."""
+    with database.read() as transaction:
+        prints = fingerprints(transaction.session, "models", "gpus")
+    policy = knowledge.policy
+    numbers = repr(replace(policy, steering=frozenset(), changed=frozenset()))
+    state = (numbers, *sorted(policy.steering), *prints.values())
+
+    def make() -> list[tuple[dict[str, Any], frozenset[str]]]:
+        return [_planned(database, knowledge, example) for example in EXAMPLES]
+
+    return database.caches.stored(examples, state, make, 4)
+
+
 def effect_on_plans(
     database: Database, knowledge: Knowledge, changes: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """`{"of", "plans"}`: how many example plans were made with the changed rows (key -> what changes), and
-    those that differ: `[{"question", "changes": [{"field", "before", "after"}]}]`."""
+    """`{"of", "plans", "read_by"}`: how many example plans there are, those that differ with the changed rows
+    (key -> what changes): `[{"question", "changes": [{"field", "before", "after"}]}]`, and how many are made
+    with one of these rows."""
     rows = tuple({**row, **changes.get(row["id"], {})} for row in knowledge.strategies)
-    if replace(policy_of(rows), steering=frozenset(), changed=frozenset()) == replace(
-        knowledge.policy, steering=frozenset(), changed=frozenset()
-    ):
-        return {"of": len(EXAMPLES), "plans": []}
-    edited = replace(knowledge, strategies=rows)
+    before = examples(database, knowledge)
+    after = examples(database, replace(knowledge, strategies=rows))
     plans = []
-    for example in EXAMPLES:
-        before, after = (_figures(database, one, example) for one in (knowledge, edited))
-        apart = [{"field": name, "before": before.get(name), "after": after.get(name)} for name in before]
+    for example, (was, _), (now, _) in zip(EXAMPLES, before, after, strict=True):
+        apart = [{"field": name, "before": was.get(name), "after": now.get(name)} for name in was]
         apart = [each for each in apart if each["before"] != each["after"]]
         if apart:
             plans.append({"question": dict(example), "changes": apart})
-    return {"of": len(EXAMPLES), "plans": plans}
+    read_by = sum(not changes.keys().isdisjoint(read) for _, read in before)
+    return {"of": len(EXAMPLES), "plans": plans, "read_by": read_by}
 
 
-def _figures(database: Database, knowledge: Knowledge, example: Mapping[str, str]) -> dict[str, Any]:
+def _planned(
+    database: Database, knowledge: Knowledge, example: Mapping[str, str]
+) -> tuple[dict[str, Any], frozenset[str]]:
     question = plan_request(example)
-    case = case_of(knowledge, question, read_request_text(database, question))
+    try:
+        case = case_of(knowledge, question, read_request_text(database, question))
+    except InvalidInput:  # its card is not known here
+        return {"feasible": "no"}, frozenset()
     plan = plan_with_note(knowledge, case, price_candidates(case, knowledge))[1].as_dict()
+    steering = knowledge.policy.steering
+    batches = {row for row in steering if row.startswith("R03-")}
+    named = {row["id"] for row in plan.get("evidence", ())}
+    read = frozenset(
+        (steering - batches) | (batches & named)
+    )  # of batches, a plan reads its own card's and size's
     if not plan["feasible"]:
-        return {"feasible": "no"}
+        return {"feasible": "no"}, read
     names = ("batch_size", "folds", "epochs", "early_stopping_patience", "reserve_minutes")
     checks = ("target_percent", "kill_below_percent", "every_seconds")
     shown = {name: plan[name] for name in names} | {name: plan["checks"][name] for name in checks}
-    return {"model": plan["model"]["name"], **shown, "runs": len(plan["portfolio"])}
+    return {"model": plan["model"]["name"], **shown, "runs": len(plan["portfolio"])}, read

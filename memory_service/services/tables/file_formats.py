@@ -1,4 +1,4 @@
-"""Tables as CSV, JSON lines or Parquet, in pieces, never all in memory."""
+"""Tables as CSV, XLSX, JSON lines or Parquet, in pieces, never all in memory."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import orjson
 
 from memory_service.errors import NotInstalled, unknown_name
 from memory_service.schemas.lists import FORMATS
+from memory_service.services.tables import spreadsheet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +25,7 @@ __all__ = [
 
 MEDIA_TYPES: Mapping[str, str] = {
     "csv": "text/csv; charset=utf-8",
+    "xlsx": spreadsheet.MEDIA_TYPE,
     "jsonl": "application/x-ndjson",
     "parquet": "application/vnd.apache.parquet",
 }
@@ -62,7 +64,7 @@ def in_format(table: TableExport, format: str) -> Iterator[bytes]:  # noqa: A002
         raise NotInstalled(
             "Parquet needs pyarrow: pip install 'memory-service[server]'; csv and jsonl need nothing"
         )
-    return _joined({"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}[format](table))
+    return _joined({"csv": _csv, "xlsx": _xlsx, "jsonl": _jsonl, "parquet": _parquet}[format](table))
 
 
 def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -121,6 +123,17 @@ def _csv(table: TableExport) -> Iterator[bytes]:
     for page in table.pages():
         writer.writerows([_cell(row.get(name)) for name in table.columns] for row in page)
         yield _taken(out)
+
+
+def _xlsx(table: TableExport) -> Iterator[bytes]:
+    def parts() -> Iterator[list[list[Any]]]:
+        yield [[defused(name) for name in table.columns]]
+        for page in table.pages():
+            yield [[_cell(row.get(name)) for name in table.columns] for row in page]
+
+    sink = _Sink()
+    for _ in spreadsheet.written(parts(), sink):
+        yield sink.taken()
 
 
 def _taken(out: io.StringIO) -> bytes:

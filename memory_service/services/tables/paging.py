@@ -205,7 +205,7 @@ def parse_query(
     name = wanted.removeprefix("-")
     if name not in sort_names(table):
         raise unknown_name("sort", name, sort_names(table))
-    query = Query(table, name, wanted.startswith("-"), _limit(limit), tuple(sorted(parsed, key=str)))
+    query = Query(table, name, wanted.startswith("-"), rows_of_page(limit), tuple(sorted(parsed, key=str)))
     return query.resumed(cursor) if cursor else query
 
 
@@ -236,6 +236,8 @@ def _condition(entity: type[Base], name: str, how: str, value: Any) -> ColumnEle
         holds = compared >= value
     elif how == "max":
         holds = compared <= value
+    elif how == "of":
+        holds = compared.in_(value)
     return holds
 
 
@@ -295,7 +297,8 @@ def _is_narrow(entity: type[Base], name: str) -> bool:
     return entity.__table__.columns[name].type.__class__.__name__ == "Integer"
 
 
-def _limit(given: int | str | None) -> int:
+def rows_of_page(given: int | str | None) -> int:
+    """What `limit` says; InvalidInput."""
     if given is None:
         return DEFAULT_LIMIT
     shown = str(given)

@@ -6,8 +6,9 @@ bookkeeping.
 """
 
 import datetime as dt
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -32,6 +33,7 @@ from memory_service.services.tables.paging import Query, parse_query
 from memory_service.services.tables.usable_rows import proven
 from memory_service.store.dialects import UtcDateTime
 from memory_service.store.queries import calibrations, history, passages, rows
+from memory_service.store.queries.fingerprints import fingerprints
 from memory_service.store.tables.knowledge import Correctable, History, Pattern, Solution
 
 CORRECTABLE = ("competitions", "solutions", "patterns", "models", "gpus", "strategies", "claims")
@@ -107,6 +109,19 @@ def one_page(transaction: ReadTransaction, query: Query) -> Page:
         for row in items:
             row[name] = None if row[name] is None else _wire_time(row[name])
     return Page(items, after)
+
+
+def every_row(transaction: ReadTransaction, table: str) -> list[dict[str, Any]]:
+    """All rows of a table of knowledge as lists have them, by key, without long descriptions; read anew only
+    where one changed."""
+    name = table_named(table)
+
+    def make() -> list[dict[str, Any]]:
+        items = one_page(transaction, replace(parse_query(name), limit=sys.maxsize - 1)).items
+        return [{n: value for n, value in row.items() if n != "description"} for row in items]
+
+    state = fingerprints(transaction.session, name)[name]
+    return transaction.caches.latest((every_row, name), state, make)
 
 
 def count_rows(transaction: ReadTransaction, table: str, filters: Mapping[str, Any] | None = None) -> int:

@@ -1,24 +1,34 @@
 """Pages that show what one service call gives: lists, single rows, maps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.service import database_of
+from memory_service.services.database.transactions import Database
 from memory_service.services.pages import knowledge
 from memory_service.services.pages.accuracy import accuracy_page, accuracy_table
-from memory_service.services.pages.competitions import competition_map, competition_page, competitions_page
-from memory_service.services.pages.conflicts import conflict_list_page, conflict_page, conflicts_table
+from memory_service.services.pages.competitions import (
+    compare_page,
+    compare_table,
+    competition_map,
+    competition_page,
+)
+from memory_service.services.pages.conflicts import conflict_page
 from memory_service.services.pages.find import find_page, settings_page
-from memory_service.services.pages.knowledge import source_page, techniques_page
+from memory_service.services.pages.knowledge import source_page
 from memory_service.services.pages.sizing import sizing_page, sizing_table
 from memory_service.services.pages.sizing_one_model import sizing_case_page
-from memory_service.services.pages.strategies import strategies_page, strategy_page
+from memory_service.services.pages.strategies import strategy_page
+from memory_service.services.pages.tables import GRIDS, grid_export, grid_page
+from memory_service.services.tables.file_formats import TableExport
 from memory_service.web.charts.accuracy import coverage, scatter, sides
 from memory_service.web.charts.competitions import cost_by_size, plane, score_over_minutes
 from memory_service.web.charts.sizing import memory_curve, speed_curve
+from memory_service.web.pages.edit import editing_of
 from memory_service.web.site import Pages, answer, query_of
 from memory_service.web.text import input_unit
 
@@ -44,6 +54,21 @@ def _page(
         return answer(request, template, data, title=title.format_map(data), charts=charts_of(data))
 
 
+def _rows_of(table: str, database: Database, asked: Mapping[str, str]) -> TableExport:
+    return grid_export(database, table, asked)
+
+
+def _grid(table: str, title: str) -> None:
+    """GET the page of a table; a row of it can be edited in its place."""
+
+    @router.page(f"/browse/{table}")
+    def page(request: Request) -> Response:
+        database, asked = database_of(request), query_of(request)
+        editing = editing_of(request, GRIDS[table].stored, asked)
+        data = grid_page(database, table, asked)
+        return answer(request, f"{table}/list.html", data, title=title, editing=editing)
+
+
 def _accuracy_charts(data: Data) -> Data:
     return {
         "scatter": scatter(data["points"], data["unit"], data["query"]["by"]),
@@ -67,22 +92,23 @@ def _model_charts(data: Data) -> Data:
 
 
 router.computed_files("/browse/accuracy", accuracy_table)
-router.computed_files("/browse/conflicts", conflicts_table)
+router.computed_files("/browse/competitions/compare", compare_table)
 router.computed_files("/browse/sizing", sizing_table)
-for _table in ("competitions", "models", "patterns", "solutions", "strategies"):
-    router.files(f"/browse/{_table}", _table)
+for _table in GRIDS:
+    router.computed_files(f"/browse/{_table}", partial(_rows_of, _table))
 
 _page("/browse/find", "find.html", "Search", find_page)
 _page("/browse/settings", "settings.html", "Settings", settings_page)
-_page("/browse/techniques", "techniques.html", "Techniques", techniques_page)
 _page("/browse/accuracy", "accuracy/page.html", "Accuracy", accuracy_page, _accuracy_charts)
-_page("/browse/competitions", "competitions/list.html", "Competitions", competitions_page)
-_page("/browse/conflicts", "conflicts/list.html", "Disagreements", conflict_list_page)
-_page("/browse/models", "models/list.html", "Models", knowledge.models_page)
-_page("/browse/patterns", "patterns/list.html", "What worked", knowledge.patterns_page)
 _page("/browse/sizing", "sizing/list.html", "Batch and speed", sizing_page)
-_page("/browse/solutions", "solutions/list.html", "Winning solutions", knowledge.solutions_page)
-_page("/browse/strategies", "strategies/list.html", "Strategy tables", strategies_page)
+_TITLES = {
+    "competitions": "Competitions", "conflicts": "Disagreements", "models": "Models",
+    "patterns": "What worked", "solutions": "Winning solutions", "strategies": "Strategy tables",
+    "techniques": "Techniques",
+}  # fmt: skip
+for _table, _title in _TITLES.items():
+    _grid(_table, _title)
+_page("/browse/competitions/compare", "competitions/compare.html", "Compare competitions", compare_page)
 _page(
     "/browse/competitions/map", "competitions/map.html", "Map of competitions", competition_map,
     lambda data: {"plane": plane(data["points"])},

@@ -12,12 +12,13 @@ from memory_service.errors import Conflict, InvalidInput
 from memory_service.schemas.calibrations import RegisterDeviceForm
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.devices.registration import register_device
-from memory_service.services.pages.devices import calibration_page, device_page, devices_page
+from memory_service.services.pages.devices import calibration_page, device_page
+from memory_service.services.pages.tables import grid_page
 from memory_service.web.charts.devices import figures_over_time, products_by_size, share_of_data_sheet
+from memory_service.web.pages.edit import editing_of
 from memory_service.web.site import KEPT, Form, Pages, answer, query_of, see
 
 router = Pages()
-router.files("/browse/devices", "gpus")
 router.files("/browse/calibrations", "calibrations")
 
 
@@ -47,12 +48,13 @@ def register(request: Request, form: Form) -> Response:
 
 
 def _list(request: Request, view: dict[str, Any], status: int = 200) -> Response:
-    data = devices_page(database_of(request), query_of(request) if request.method == "GET" else {})
+    asked = query_of(request) if request.method == "GET" else {}
+    data, editing = grid_page(database_of(request), "devices", asked), editing_of(request, "gpus", asked)
     allowed = service_of(request).settings.calibrate
     headers, server = KEPT if request.method == "POST" else None, server_of(request)
     return answer(
         request, "devices/list.html", data, title="Devices", status=status, headers=headers,
-        may_calibrate=allowed, server=server, **{"form": {}, "refused": None, **view},
+        may_calibrate=allowed, server=server, editing=editing, **{"form": {}, "refused": None, **view},
     )  # fmt: skip
 
 

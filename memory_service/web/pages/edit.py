@@ -15,6 +15,7 @@ from memory_service.services.editorial.curation import correct_row, reason_given
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages import edit as corrections
 from memory_service.services.pages.strategies import effect_on_plans
+from memory_service.web.reader import reader_of
 from memory_service.web.site import KEPT, Form, Pages, answer, see
 from memory_service.web.text import plain, title_of
 
@@ -32,7 +33,7 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
     """Show the difference (`step=look`), or save it (`step=save`)."""
     database = database_of(request)
     page = corrections.edit_page(database, table, key)
-    form = _folded(page, _untouched(page, form))
+    form, back = _cells(page, form)
     form, meanwhile = corrections.rebased(database, table, page, form)
     if meanwhile:
         message = "Somebody changed this row since you read it; nothing of yours is kept yet."
@@ -64,7 +65,59 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
         said = "; ".join(f"{title_of(name)}: {text}" for name, text in errors.items() if name)
         said = said or refusal.detail
         return _form(request, table, key, form, status=422, refused=said, errors=errors)
+    if back.partition("?")[0] == corrections.page_of(table).rstrip("/"):
+        return see(f"{back}{'&' if '?' in back else '?'}saved={quote(key)}")
     return see(f"{corrections.page_of(table)}{quote(key, safe='/@+:')}?saved=1")
+
+
+def editing_of(request: Request, table: str | None, asked: Mapping[str, str]) -> dict[str, Any] | None:
+    """The row that is edited in its place in a table (`edit=` and `to.field=`), for readers who may:
+    `{"table", "key", "version", "inputs", "form", "looked", "effect", "refused", "csrf"}`; inputs: field,
+    also `value.batch_size`, -> its value and options."""
+    reader = reader_of(request)
+    if "edit" not in asked or table is None or not reader.may("edit"):
+        return None
+    database, key = database_of(request), asked["edit"]
+    page = corrections.edit_page(database, table, key)
+    inputs = {
+        field["name"]: field
+        for field in page["fields"]
+        if field["kind"] in ("text", "long", "number", "choice")
+    }
+    for name, value in page["row"].items():
+        if isinstance(value, Mapping) and name in {field["name"] for field in page["fields"]}:
+            plain_ones = {n: one for n, one in value.items() if corrections.is_plain(one)}
+            inputs |= {
+                f"{name}.{n}": {"value": corrections.in_form(one), "options": []}
+                for n, one in plain_ones.items()
+            }
+    told = {name: text for name, text in asked.items() if name.startswith("to.")}
+    view: dict[str, Any] = dict.fromkeys(("looked", "effect", "refused"))
+    view |= {"table": table, "key": key, "version": page["version"], "inputs": inputs, "csrf": reader.csrf}
+    view["form"] = {name.removeprefix("to."): text for name, text in told.items()}
+    if told:
+        try:
+            changes = corrections.changes_of(table, page["row"], _cells(page, told)[0])
+            view["looked"] = corrections.seen(page["row"], changes)
+            if table == "strategies" and changes:
+                view["effect"] = effect_on_plans(database, knowledge_of(database), {key: changes})
+        except InvalidInput as refusal:
+            view["refused"] = refusal.detail
+            view["inputs"] = {
+                n: {**field, "value": view["form"].get(n, field["value"])} for n, field in inputs.items()
+            }
+    return view
+
+
+def _cells(page: dict[str, Any], form: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """A form as fields of the row, and the page of the table that it came from: `to.value.batch_size` is one
+    cell, and what else its object has stays."""
+    cells = {name.removeprefix("to."): text for name, text in form.items() if name.startswith("to.")}
+    others = {name: text for name, text in form.items() if not name.startswith("to.")}
+    for name in {name.partition(".")[0] for name in cells if "." in name}:
+        was = page["row"].get(name) or {}
+        others |= {f"{name}.{n}": corrections.in_form(each) for n, each in was.items()}
+    return _folded(page, _untouched(page, others | cells), bool(cells)), others.get("back", "")
 
 
 @router.form("/browse/undo/{table}/{key:path}")
@@ -86,7 +139,8 @@ def table_back(request: Request, table: str) -> Response:
 @router.form("/browse/import/{table}")
 def brought_back(request: Request, table: str, form: Form) -> Response:
     """Show what a table that was edited elsewhere would change, or store it (`step=save`)."""
-    database, text, saving = database_of(request), form.get("text", ""), form.get("step") == "save"
+    form["text"] = form.pop("file", "") or form.get("text", "")
+    database, text, saving = database_of(request), form["text"], form.get("step") == "save"
     try:
         if saving:
             number = corrections.apply_import(
@@ -151,7 +205,7 @@ def _form(
     )
 
 
-def _folded(page: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, str]:
+def _folded(page: Mapping[str, Any], form: Mapping[str, str], cells: bool = False) -> dict[str, str]:
     """A form whose objects and lists were filled in piece by piece, with them as JSON: `value.batch_size`,
     `value.+name` and `value.+value` (one more), `models.lines`. An emptied piece goes."""
     out = {name: text for name, text in form.items() if "." not in name}
@@ -163,7 +217,7 @@ def _folded(page: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, str]:
             known = {plain(each): each for each in was}
             lines = [line.strip() for line in own["lines"].split("\n")]
             out[name] = corrections.in_form([known.get(line, line) for line in lines if line])
-        elif field["kind"] == "pairs" and own:
+        elif own and (field["kind"] == "pairs" or (cells and isinstance(was, Mapping))):
             more, added = own.pop("+name", ""), own.pop("+value", "")
             own |= {more: added} if more else {}
             out[name] = corrections.in_form(

@@ -53,6 +53,10 @@
     option.animation = false;
     const chart = echarts.init(box, theme(), { renderer: "canvas" });
     chart.setOption(option);
+    if (box.closest("[data-connected]")) { // one pointer for all of them
+      chart.group = "connected";
+      echarts.connect("connected");
+    }
     if (option.linked) chart.on("click", (hit) => { const to = hit.data?.href; if (to?.startsWith("/")) location.assign(to); });
     drawn.set(box, chart);
     sizes.observe(box);

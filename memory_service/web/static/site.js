@@ -27,12 +27,6 @@ document.addEventListener("toggle", ({ target }) => {
   if (shown && target.open) script(document.getElementById(shown.dataset.load));
 }, true);
 
-// A chosen file is read into the field beside it.
-document.addEventListener("change", async ({ target }) => {
-  const into = target.dataset.into && target.files[0] && document.getElementById(target.dataset.into);
-  if (into) into.value = await target.files[0].text();
-});
-
 document.addEventListener("formdata", (event) => {
   if (event.target.method !== "get") return;
   for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name);

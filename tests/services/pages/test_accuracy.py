@@ -11,7 +11,8 @@ from memory_service.errors import InvalidInput, NotFound
 from memory_service.services.conflicts.conflicts import conflicts
 from memory_service.services.database.transactions import Database
 from memory_service.services.pages.accuracy import accuracy_page, accuracy_table
-from memory_service.services.pages.conflicts import KINDS, conflict_list_page, conflict_page
+from memory_service.services.pages.conflicts import KINDS, conflict_page
+from memory_service.services.pages.tables import grid_page
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs.runs import begin_run, finish_run
 from memory_service.services.runs.scored_runs import accuracy
@@ -25,23 +26,25 @@ B4 = {"image_size": "224"}
 
 
 def test_contradictions_are_narrowed_by_kind_model_and_words(seeded_sqlite: Database) -> None:
-    every = conflict_list_page(seeded_sqlite, {})
+    every = grid_page(seeded_sqlite, "conflicts", {})
     assert every["matching"] == len(conflicts(seeded_sqlite))
     assert [row["apart"] for row in every["items"]] == sorted(
         (r["apart"] for r in every["items"]), reverse=True
     )
-    counted = dict(map(tuple, every["choices"]["kind"]))
+    counted = dict(map(tuple, every["facets"]["kind"]))
     for kind in KINDS:
-        found = conflict_list_page(seeded_sqlite, {"kind": kind})
-        assert len(found["items"]) == counted.get(kind, 0)
-        used = dict(map(tuple, found["choices"]["used"]))
-        assert sum(used.values()) == len(found["items"])
-        assert dict(map(tuple, found["choices"]["kind"])) == counted
-    said = conflict_list_page(seeded_sqlite, {"q": "EfficientNet-B4 A100"})["items"]
+        if kind not in counted:
+            continue
+        found = grid_page(seeded_sqlite, "conflicts", {"kind": kind})
+        assert found["matching"] == counted[kind]
+        used = dict(map(tuple, found["facets"]["used"]))
+        assert sum(used.values()) == found["matching"]
+        assert dict(map(tuple, found["facets"]["kind"])) == counted
+    said = grid_page(seeded_sqlite, "conflicts", {"q": "EfficientNet-B4 A100"})["items"]
     assert {"C29", "C30"} <= {row["id"] for row in said}
     assert all(row["gpu"] == "a100" for row in said)
     with pytest.raises(InvalidInput):
-        conflict_list_page(seeded_sqlite, {"kind": "nothing"})
+        grid_page(seeded_sqlite, "conflicts", {"kind": "nothing"})
 
 
 def test_one_contradiction_shows_which_side_is_followed_and_why(seeded_sqlite: Database) -> None:

@@ -1,0 +1,162 @@
+"""Spreadsheets (XLSX) with the standard library alone: one sheet written row by row, the first sheet read."""
+
+import csv
+import io
+import re
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+from xml.etree import ElementTree as ET
+from xml.sax.saxutils import escape
+
+from memory_service.errors import wrong_value
+
+MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+MOST_CHARACTERS = 32_767
+"""Of a cell: spreadsheets cut what is longer, or refuse the file."""
+
+MOST_BYTES = 64 * 2**20
+"""Of a file that is read, unpacked."""
+
+MOST_NODES = 2_000_000
+MOST_COLUMNS = 1_000
+
+_MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+_HEAD = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
+_SHEET = "xl/worksheets/sheet1.xml"
+_PARTS = {
+    "[Content_Types].xml": f'<Types xmlns="{_PACKAGE}/content-types">'
+    '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+    f'<Override PartName="/xl/workbook.xml" ContentType="{_TYPE}.sheet.main+xml"/>'
+    f'<Override PartName="/{_SHEET}" ContentType="{_TYPE}.worksheet+xml"/></Types>',
+    "_rels/.rels": f'<Relationships xmlns="{_PACKAGE}/relationships">'
+    f'<Relationship Id="rId1" Type="{_OFFICE}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+    "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_OFFICE}">'
+    '<sheets><sheet name="rows" sheetId="1" r:id="rId1"/></sheets></workbook>',
+    "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_PACKAGE}/relationships">'
+    f'<Relationship Id="rId1" Type="{_OFFICE}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
+}
+_FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
+_ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
+
+
+def written(rows: Iterable[Sequence[Sequence[Any]]], sink: Any) -> Iterator[None]:
+    """A workbook of one sheet, written to a sink that need not seek; yields after each part of the rows.
+    Numbers and truth values as such, all else as text: no cell is a formula."""
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, text in _PARTS.items():
+            file.writestr(name, _HEAD + text)
+        with file.open(_SHEET, "w") as sheet:
+            sheet.write(f'{_HEAD}<worksheet xmlns="{_MAIN}"><sheetData>'.encode())
+            for part in rows:
+                sheet.write("".join(f"<row>{''.join(map(_cell, row))}</row>" for row in part).encode())
+                yield
+            sheet.write(b"</sheetData></worksheet>")
+    yield
+
+
+def _cell(value: Any) -> str:
+    if value is None or value == "":
+        return "<c/>"
+    if isinstance(value, bool):
+        return f'<c t="b"><v>{value:d}</v></c>'
+    if isinstance(value, int | float):
+        return f"<c><v>{value!r}</v></c>"
+    text = _FORBIDDEN.sub(lambda found: f"_x{ord(found[0]):04X}_", str(value)[:MOST_CHARACTERS])
+    return f'<c t="inlineStr"><is><t xml:space="preserve">{escape(text)}</t></is></c>'
+
+
+def is_spreadsheet(raw: bytes) -> bool:
+    return raw.startswith(b"PK\x03\x04")
+
+
+def as_csv(raw: bytes) -> str:
+    """The first sheet of a workbook as CSV; InvalidInput for what is none, or too large."""
+    out = io.StringIO(newline="")
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as file:
+            if sum(one.file_size for one in file.infolist()) > MOST_BYTES:
+                raise wrong_value("file", f"has over {MOST_BYTES >> 20} MiB unpacked; send it in parts")
+            shared = "xl/sharedStrings.xml"
+            texts = [_text(node) for node in _each(file, shared, "si")] if shared in file.namelist() else []
+            csv.writer(out).writerows(_cells(row, texts) for row in _each(file, _first(file), "row"))
+    except (
+        zipfile.BadZipFile,
+        ET.ParseError,
+        KeyError,
+        IndexError,
+        ValueError,
+        EOFError,
+        StopIteration,
+    ) as error:
+        raise wrong_value("file", f"cannot be read as a spreadsheet (XLSX): {error}") from error
+    return out.getvalue()
+
+
+def _each(file: zipfile.ZipFile, name: str, tag: str) -> Iterator[ET.Element]:
+    """Elements of a part one after the other; ValueError for a part that defines entities, or never ends."""
+    raw = file.read(name)
+    if b"<!DOCTYPE" in raw or b"<!ENTITY" in raw:
+        raise ValueError(f"{name} defines entities")
+    for n, (_, node) in enumerate(ET.iterparse(io.BytesIO(raw))):  # noqa: S314 - without entities
+        if n > MOST_NODES:
+            raise ValueError("it has too many cells")
+        if node.tag.rpartition("}")[2] == tag:
+            yield node
+            node.clear()
+
+
+def _first(file: zipfile.ZipFile) -> str:
+    """The path of the first sheet."""
+    sheets = [dict(sheet.attrib) for sheet in _each(file, "xl/workbook.xml", "sheet")]
+    wanted = next(value for name, value in sheets[0].items() if name.endswith("}id"))
+    links = [dict(link.attrib) for link in _each(file, "xl/_rels/workbook.xml.rels", "Relationship")]
+    to = {link["Id"]: link["Target"] for link in links}[wanted]
+    return to.lstrip("/") if to.startswith("/") else f"xl/{to}"
+
+
+def _text(node: ET.Element) -> str:
+    """All its runs, without how they are spoken."""
+    parts = [*node.findall("{*}t"), *node.findall("{*}r/{*}t")]
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), "".join(part.text or "" for part in parts))
+
+
+def _cells(row: ET.Element, texts: Sequence[str]) -> list[str]:
+    shown: list[str] = []
+    for cell in row.findall("{*}c"):
+        place = _column(cell.attrib.get("r", "")) or len(shown) + 1
+        if place > MOST_COLUMNS:
+            raise ValueError(f"it has over {MOST_COLUMNS} columns")
+        shown += [""] * (place - len(shown))
+        shown[place - 1] = _shown(cell, texts)
+    return shown
+
+
+def _column(place: str) -> int:
+    """`AB12` -> 28; 0 where none is said."""
+    number = 0
+    for letter in place[:3]:
+        if not "A" <= letter <= "Z":
+            break
+        number = 26 * number + ord(letter) - 64
+    return number
+
+
+def _shown(cell: ET.Element, texts: Sequence[str]) -> str:
+    kind, held = cell.attrib.get("t", "n"), cell.find("{*}v")
+    value = (held.text or "") if held is not None else ""
+    if kind == "inlineStr":
+        inline = cell.find("{*}is")
+        return "" if inline is None else _text(inline)
+    if kind == "s":
+        return texts[int(value)]
+    if kind == "b":
+        return "True" if value == "1" else "False"
+    if kind == "n" and value:
+        number = float(value)
+        return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
+    return value

@@ -1,0 +1,92 @@
+"""Does a spreadsheet leave and come back with every cell as it was, whoever wrote it, and hurt nobody?"""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_service.errors import InvalidInput
+from memory_service.services.tables.file_formats import TableExport, in_format
+from memory_service.services.tables.spreadsheet import MOST_CHARACTERS, as_csv, is_spreadsheet
+
+MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+
+
+def book(*rows: dict[str, Any]) -> bytes:
+    """The file of a table."""
+    columns: dict[str, type[Any]] = dict.fromkeys((name for row in rows for name in row), str)
+    return b"".join(in_format(TableExport(columns, lambda: iter([list(rows)])), "xlsx"))
+
+
+def cells(raw: bytes) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(as_csv(raw), newline="")))
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=30), min_size=1, max_size=6))
+def test_texts_come_back_as_they_were(texts: list[str]):
+    raw = book(*({"text": "x" + text + "x"} for text in texts))
+    assert is_spreadsheet(raw)
+    assert [row[0] for row in cells(raw)[1:]] == ["x" + text + "x" for text in texts]
+
+
+def test_numbers_are_numbers_lists_are_text_and_no_cell_is_a_formula():
+    raw = book({"a": 0.1, "b": 128, "c": True, "d": None, "e": ["x", 1], "f": "=1+1", "g": "y" * 40_000})
+    sheet = zipfile.ZipFile(io.BytesIO(raw)).read("xl/worksheets/sheet1.xml").decode()
+    assert "<v>128</v>" in sheet
+    assert "<f>" not in sheet
+    assert cells(raw)[1] == ["0.1", "128", "True", "", '["x",1]', "'=1+1", "y" * MOST_CHARACTERS]
+
+
+def other(sheet: str, shared: str = "", name: str = "sheets/first.xml") -> bytes:
+    """A workbook as other programs write one: texts shared, places said, gaps left out."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as file:
+        file.writestr("xl/workbook.xml", f'<workbook xmlns="{MAIN}" xmlns:r="{OFFICE}"><sheets>'
+                      '<sheet name="A" sheetId="7" r:id="rId9"/></sheets></workbook>')  # fmt: skip
+        file.writestr("xl/_rels/workbook.xml.rels", '<Relationships xmlns="r"><Relationship Id="rId9" '
+                      f'Target="{name}"/></Relationships>')  # fmt: skip
+        file.writestr(f"xl/{name}", f'<worksheet xmlns="{MAIN}"><sheetData>{sheet}</sheetData></worksheet>')
+        if shared:
+            file.writestr("xl/sharedStrings.xml", f'<sst xmlns="{MAIN}">{shared}</sst>')
+    return out.getvalue()
+
+
+def test_what_other_programs_write_is_read():
+    shared = "<si><t>id</t></si><si><r><t>ba</t></r><r><t>tch</t></r><rPh><t>no</t></rPh></si>"
+    sheet = (
+        '<row r="1"><c r="A1" t="s"><v>0</v></c><c r="C1" t="s"><v>1</v></c></row>'
+        '<row r="2"><c r="A2" t="str"><f>1</f><v>R1</v></c><c r="C2"><v>9.6000000000000002E1</v></c>'
+        '<c r="D2" t="b"><v>0</v></c></row>'
+    )
+    assert cells(other(sheet, shared)) == [["id", "", "batch"], ["R1", "", "96", "False"]]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"PK\x03\x04 and nothing more",
+        other("<row><c><v>1</row>"),
+        other('<row><c r="ZZZ1"><v>1</v></c></row>'),
+        other('<row><c t="s"><v>5</v></c></row>'),
+        other("</sheetData></worksheet><!DOCTYPE x [<!ENTITY a 'b'>]>"),
+        book({"a": "b"}).replace(b"worksheets", b"workshells"),
+    ],
+)
+def test_what_is_no_spreadsheet_is_refused(raw: bytes):
+    with pytest.raises(InvalidInput, match="spreadsheet"):
+        as_csv(raw)
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked():
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("xl/worksheets/sheet1.xml", b" " * (65 * 2**20))
+    with pytest.raises(InvalidInput, match="unpacked"):
+        as_csv(out.getvalue())
