@@ -42,6 +42,7 @@ NAV: tuple[tuple[str, str | None, tuple[tuple[str, str], ...]], ...] = (
         ("Disagreements", "/browse/conflicts"),
         ("Devices & calibration", "/browse/devices"),
     )),
+    ("Operate", "/browse/operate", ()),
 )  # fmt: skip
 """Name, path, or the pages of a menu."""
 
