@@ -25,7 +25,7 @@ from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import evaluate_request, recommend
 from memory_service.services.planning.request_text import RequestText
-from memory_service.services.planning.script_choice import has_script
+from memory_service.services.planning.script_choice import has_script, optional_techniques
 
 _WHOLE = ("n_train", "n_test", "n_classes", "n_features", "cpu_count", "image_size", "seq_len", "batch_size")
 _GROUPED = re.compile(r"\d{1,3}(?:[ ,_'\u00a0\u202f]\d{3})+")
@@ -50,12 +50,14 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
              `whole`: when all its runs are over, their quality, the main one's seeds; `alone`: of one run
     main     the number of the plan's run in the portfolio
     points   `{"front", "models", "picks", "objective", "budget_minutes"}`: minutes and quality of plans
+    techniques   those that the script can do or leave: `[{"name", "how", "done"}]`
     script   whether there is a training script for the plan (`ask_script`)
     """
     requested = plain_numbers(requested)
     page: dict[str, Any] = {"asked": requested, "read": {}, "choices": _choices(knowledge)}
     page |= {"known": _known(knowledge), "errors": {}, "refused": None, "facts": [], "plan": None}
     page |= {"sources": {}, "others": [], "main": None, "points": None, "closest": [], "script": False}
+    page |= {"techniques": []}
     only_a_card = requested.keys() == {"gpu"} and requested["gpu"] in knowledge.cards.all
     no_card = requested.keys() == {"competition"} and requested["competition"] in knowledge.competitions
     if not requested or only_a_card or no_card:
@@ -76,6 +78,7 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     answer = found.answer
     page |= {"others": others, "main": mains[-1] if mains else None, "plan": linked(answer, known)}
     page |= {"sources": _sources(answer.get("recipe"), known), "facts": _facts(case, memory)}
+    page |= {"techniques": optional_techniques(answer)}
     return page | {"points": points, "closest": _closest(answer, requested), "script": has_script(answer)}
 
 

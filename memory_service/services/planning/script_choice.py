@@ -62,6 +62,18 @@ def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
     return {name: "; ".join(how) for name, how in done.items()}
 
 
+def optional_techniques(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Techniques that the plan's script can do or leave: `[{"name", "how", "done"}]`."""
+    if not has_script(plan):
+        return []
+    facts = facts_of(plan, kind_of(plan))
+    return [
+        {"name": each.name, "how": each.how, "done": each.applies(plan, facts)}
+        for each in TECHNIQUES.values()
+        if each.when != "always" and each.fits(plan, facts)
+    ]
+
+
 def kind_of(plan: Mapping[str, Any]) -> Kind:
     if not plan.get("feasible"):
         raise NoScript("Nothing fits, so there is nothing to run: " + str(plan.get("why", "")))

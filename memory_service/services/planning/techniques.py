@@ -26,10 +26,18 @@ class Technique:
 
         facts   of the script, by name: `script_choice.facts_of`
         """
-        fits = plan["task"].startswith(tuple(self.tasks)) and all(facts[word] for word in self.needs)
-        return fits and not any(facts[word] for word in self.without) and self._wanted(plan["recipe"] or {})
+        return self.fits(plan, facts) and self._wanted(plan)
 
-    def _wanted(self, recipe: Mapping[str, Any]) -> bool:
+    def fits(self, plan: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
+        """Whether the plan's script can do it."""
+        fits = plan["task"].startswith(tuple(self.tasks)) and all(facts[word] for word in self.needs)
+        return fits and not any(facts[word] for word in self.without)
+
+    def _wanted(self, plan: Mapping[str, Any]) -> bool:
+        """Chosen by the asker, else by the recipe."""
+        if plan.get("techniques") is not None and self.when != "always":
+            return self.name in plan["techniques"].split(",")
+        recipe = plan["recipe"] or {}
         losses = sorted(recipe.get("loss", ()), key=lambda each: -each["share"])
         named = {
             "recipe": recipe.get("techniques", ()),
