@@ -56,8 +56,8 @@ class Metrics:
             self.slow.append({"at": at, "request": f"{method} {route}", "status": status, "seconds": seconds})
 
     def slowest(self) -> dict[str, list[dict[str, Any]]]:
-        """`slow`: the latest requests of this process that took `SLOW_SECONDS` or more, newest first; `routes`:
-        of each route the requests and mean seconds, the slowest first, at most `MOST_SLOW` of both."""
+        """`slow`: the latest requests of this process that took `SLOW_SECONDS` or more, newest first;
+        `routes`: of each route the requests and mean seconds, the slowest first, at most `MOST_SLOW`."""
         sums: dict[str, dict[str, float]] = {}
         for family in self._together().collect():
             for sample in family.samples if family.name == "memory_service_request_seconds" else ():

@@ -30,7 +30,12 @@ from memory_service.domain.common.vocabulary import (
 from memory_service.domain.hardware.device_names import MOST_CARDS, several
 from memory_service.domain.planning.answer_view import parse_parts
 from memory_service.domain.planning.request import MOST_MINUTES
-from memory_service.domain.recipe.vocabulary import parse_family, parse_loss, parse_technique, parse_techniques
+from memory_service.domain.recipe.vocabulary import (
+    parse_family,
+    parse_loss,
+    parse_technique,
+    parse_techniques,
+)
 from memory_service.schemas.validation_errors import vocabulary
 
 MAX_JSON_BYTES = 64_000

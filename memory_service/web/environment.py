@@ -105,6 +105,7 @@ def environment() -> Environment:
         not_scored=NOT_SCORED,
         version=__version__,
         reader=ANYBODY,
+        notice="",
         input_unit=text.input_unit,
         fresh=lambda: f"n{next(_NUMBERS):x}",
     )

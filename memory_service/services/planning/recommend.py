@@ -26,8 +26,8 @@ from memory_service.domain.planning.plan import Plan, Refusal
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Done, Question
 from memory_service.domain.portfolio.portfolio_plan import done_runs
-from memory_service.domain.recipe.vocabulary import NO_TECHNIQUE
 from memory_service.domain.quality.conditioning import points_of_metric
+from memory_service.domain.recipe.vocabulary import NO_TECHNIQUE
 from memory_service.errors import (
     Conflict,
     FieldError,

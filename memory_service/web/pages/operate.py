@@ -88,7 +88,11 @@ def _page(request: Request, status: int = 200, **view: Any) -> Response:
 
 def _queues(service: Service) -> list[dict[str, Any]]:
     """Work of this process that waits for its turn."""
-    limiters = {"Long requests": service.long_bodies, "Files": service.files, "Event batches": service.batches}
+    limiters = {
+        "Long requests": service.long_bodies,
+        "Files": service.files,
+        "Event batches": service.batches,
+    }
     return [
         {"name": name, "working": counted.borrowed_tokens, "waiting": counted.tasks_waiting}
         for name, few in limiters.items()
