@@ -83,7 +83,8 @@ def _one(
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A run that began. rises: whether its metric does; seconds: of an epoch; peak and below: GiB."""
+    """A run that began. rises: whether its metric does; seconds: of an epoch; per_second: samples of a
+    GPU that is fed; peak and below: GiB."""
 
     run: str
     body: Mapping[str, Any]
@@ -91,6 +92,7 @@ class _Made:
     started: dt.datetime
     rises: bool
     seconds: float
+    per_second: float
     peak: float
     reserved: float
     allocated: float
@@ -151,17 +153,20 @@ def _begun(
         "started_at": started.isoformat(), "host": {"cpu_count": 12},
     }  # fmt: skip
     predicted = begin_run(database, body)[0]["prediction"] or {}
-    names = ("epoch_seconds", "step_seconds", "peak_memory_gib", "peak_reserved_gib", "peak_allocated_gib")
-    epoch, step, peak, reserved, allocated = (predicted.get(name) or {} for name in names)
+    names = ("epoch_seconds", "step_seconds", "samples_per_second")
+    epoch, step, speed = (predicted.get(name) or {} for name in names)
     waits = 1.0 - n_train / body["batch_size"] * step["value"] / epoch["value"] if epoch and step else 0.0
     course = {**course, "wait": max(course["wait"], min(0.95, waits) if waits > 0.5 else 0.0)}
-    seconds = epoch.get("value", likely) * course["slow"] * exp(_spread(epoch) * draw.normalvariate(0.0, 1.0))
+    odd = exp(_spread(speed or epoch) * draw.normalvariate(0.0, 1.0))
+    seconds = epoch.get("value", likely) * course["slow"] * odd
+    per_second = speed["value"] / odd if speed else inf
     odd = NormalDist().inv_cdf(draw.random())
     gib = [
         figure.get("value", usual) * exp(_spread(figure) * odd)
-        for figure, usual in ((peak, 6.0), (reserved, 5.8), (allocated, 5.2))
+        for name, usual in (("peak_memory_gib", 6.0), ("peak_reserved_gib", 5.8), ("peak_allocated_gib", 5.2))
+        for figure in [predicted.get(name) or {}]
     ]
-    return _Made(run, body, course, started, rises, seconds, *gib)
+    return _Made(run, body, course, started, rises, seconds, per_second, *gib)
 
 
 def _spread(figure: Mapping[str, float]) -> float:
@@ -212,6 +217,8 @@ def _story(
         fold, epoch = divmod(nth, epochs)
         at += 60.0 * course["silent_minutes"] if nth == whole // 2 else 0.0
         took = seconds * (1.0 if nth else 1.35) * draw.lognormvariate(0.0, 0.02)
+        fed = samples / made.per_second / (1.0 - wait) * draw.lognormvariate(0.0, 0.01) or took
+        took = max(took, fed)
         parts = max(1, int(took / every))
         place = {"fold": fold, "epoch": epoch}
         for part in range(1, parts + 1):
@@ -225,8 +232,8 @@ def _story(
             }, {
                 "kind": "batch", "at": at, **place, "steps": max(1, samples // batch // parts),
                 "step": max(1, samples // batch * part // parts), "of": steps, "scope": "epoch",
-                "seconds": round(took / parts, 3), "samples": samples // parts,
-                "loader_wait_seconds": round(wait * took / parts, 3),
+                "seconds": round(fed / parts, 3), "samples": samples // parts,
+                "loader_wait_seconds": round(wait * fed / parts, 3),
             }  # fmt: skip
         late = max(0.0, epoch + 1 - best_at) / best_at
         good = 0.95 - 0.45 * exp(-2.2 * min(epoch + 1, best_at) / best_at) - 0.03 * late
