@@ -52,6 +52,13 @@ GRADES = {
     "claimed": "somebody wrote it; nobody measured it here",
 }
 
+STATED = {
+    "competitions": ("as published", "as the competition's own page says"),
+    "gpus": ("data sheet", "the maker's figures: a calibration here counts before them"),
+    "solutions": ("written up", "as the winners, or notes about them, say"),
+}
+"""Table -> what "claimed" is called there, and means."""
+
 NOT_SCORED = {
     "contended": "shared with another process",
     "throttled": "throttled",
@@ -102,6 +109,7 @@ def environment() -> Environment:
         asset=asset,
         nav=NAV,
         grades=GRADES,
+        stated=STATED,
         not_scored=NOT_SCORED,
         version=__version__,
         reader=ANYBODY,
