@@ -108,7 +108,10 @@ def compared_over_time(
         epochs = run["curves"]["epochs"]
         data = _best_so_far(epochs, field, direction) if direction else _by_fold(epochs, field)
         if data:
-            called, colour = f"{chr(65 + place)} {run['model'][:24]}", f"var(--series-{place % _COLOURS + 1})"
+            called, colour = (
+                f"{chr(65 + place)} {run['model'].partition('.')[0][:24]}",
+                f"var(--series-{place % _COLOURS + 1})",
+            )
             series.append(line(called, data, colour=colour, step="end" if direction else False))
     return _over_minutes(axis(name, at="y", scale=True), series) if series else None
 
