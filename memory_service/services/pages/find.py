@@ -119,6 +119,11 @@ LEAST_SPELLED = 4
 
 PAGES = (
     ("Plan", "/", "describe a competition, a GPU and a time limit: one plan that fits"),
+    ("Runs", "/browse/runs", "what trains, what ended, minutes that were wasted"),
+    ("Competitions", "/browse/competitions", "past competitions, alike ones, their map"),
+    ("Models", "/browse/models", "what can be trained, quality, licences"),
+    ("Techniques", "/browse/techniques", "what winners did, by modality"),
+    ("What worked", "/browse/patterns", "patterns of winners and what runs here say of them"),
     ("Hardware", "/browse/choose", "which box to take: cost, minutes, quality of offers"),
     (
         "Batch & speed",
