@@ -16,5 +16,9 @@ window.ui = SwaggerUIBundle({
   presets: [SwaggerUIBundle.presets.apis],
   docExpansion: "list",
   defaultModelsExpandDepth: 0,
-  onComplete: () => document.querySelectorAll("h3.opblock-tag").forEach((head) => head.setAttribute("aria-level", "2")),
+  onComplete: () => { // headings in order, everything within a region
+    for (const head of document.querySelectorAll("h3.opblock-tag, .swagger-ui h4")) head.setAttribute("aria-level", "2");
+    for (const [name, value] of [["role", "region"], ["aria-label", "About"]])
+      document.querySelector(".information-container").setAttribute(name, value);
+  },
 });
