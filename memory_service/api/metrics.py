@@ -62,7 +62,7 @@ class Metrics:
         for family in self._together().collect():
             for sample in family.samples if family.name == "memory_service_request_seconds" else ():
                 sums.setdefault(sample.labels["route"], {})[sample.name.rpartition("_")[2]] = sample.value
-        routes = [
+        routes: list[dict[str, Any]] = [
             {"route": route, "requests": int(each["count"]), "mean_seconds": each["sum"] / each["count"]}
             for route, each in sums.items()
             if each.get("count")
