@@ -170,7 +170,7 @@ def _begun(
 
 
 def _spread(figure: Mapping[str, float]) -> float:
-    """Of the logarithm: nine of ten draws lie in the interval, which is narrower once a run was learned from."""
+    """Of the logarithm: nine of ten draws lie in the interval, which narrows as runs are learned from."""
     known = figure and figure["low"] > 0
     return log(figure["high"] / figure["low"]) / (2 * NormalDist().inv_cdf(0.95)) if known else 0.05
 
