@@ -112,6 +112,9 @@ class Settings(BaseSettings):
         4 * 2**30,
         description="Bytes a day (UTC) that each key may send to be stored, as MEMORY_DAILY_EVENTS.",
     )
+    notice: Annotated[str, Field(max_length=300)] = Field(
+        "", description="A sentence that stands on top of every page: whose server it is, what is made up."
+    )
     log_level: LogLevel = Field("INFO", description="Lowest level that is logged.")
     otel: bool | None = Field(
         None,

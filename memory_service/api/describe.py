@@ -1,5 +1,6 @@
 """What /openapi.json says beside the models that routes declare: refusals, files, headers, keys."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -108,7 +109,9 @@ def plain_form(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _complete(path: str, operation: dict[str, Any]) -> None:
-    """Query fields as texts have them; the refusals that every route has."""
+    """A summary in words, query fields as texts have them; the refusals that every route has."""
+    if about := operation.get("description"):
+        operation["summary"] = re.split(r"(?<=\w)[.:;] |\.$", " ".join(about.split()), maxsplit=1)[0][:120]
     for parameter in operation.get("parameters", ()):
         shape = parameter["schema"] = plain_form(parameter["schema"])
         shape.pop("description", None)

@@ -1,13 +1,17 @@
 """Prometheus metrics of the service itself."""
 
+import datetime as dt
 import os
+from collections import deque
 from functools import partial
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ENCODER_STATES = ("loading", "ready", "degraded")
+SLOW_SECONDS, MOST_SLOW = 1.0, 12
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -34,6 +38,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self._counters: dict[tuple[str, str, int], Counter] = {}
         self._timers: dict[str, Histogram] = {}
+        self.slow: deque[dict[str, Any]] = deque(maxlen=MOST_SLOW)
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one answered request."""
@@ -46,6 +51,24 @@ class Metrics:
             timer = self._timers[route] = self._seconds.labels(route)
         counter.inc()
         timer.observe(seconds)
+        if seconds >= SLOW_SECONDS:
+            at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+            self.slow.append({"at": at, "request": f"{method} {route}", "status": status, "seconds": seconds})
+
+    def slowest(self) -> dict[str, list[dict[str, Any]]]:
+        """`slow`: the latest requests of this process that took `SLOW_SECONDS` or more, newest first;
+        `routes`: of each route the requests and mean seconds, the slowest first, at most `MOST_SLOW`."""
+        sums: dict[str, dict[str, float]] = {}
+        for family in self._together().collect():
+            for sample in family.samples if family.name == "memory_service_request_seconds" else ():
+                sums.setdefault(sample.labels["route"], {})[sample.name.rpartition("_")[2]] = sample.value
+        routes: list[dict[str, Any]] = [
+            {"route": route, "requests": int(each["count"]), "mean_seconds": each["sum"] / each["count"]}
+            for route, each in sums.items()
+            if each.get("count")
+        ]
+        routes.sort(key=lambda each: -each["mean_seconds"])
+        return {"slow": [*self.slow][::-1], "routes": routes[:MOST_SLOW]}
 
     def exposition(self, revision: int | None, encoder: str, left_out: int = 0) -> bytes:
         """The text that Prometheus reads."""
@@ -54,9 +77,13 @@ class Metrics:
         self.left_out.set(left_out)
         for state in ENCODER_STATES:
             self.encoder.labels(state).set(state == encoder)
+        return generate_latest(self._together())
+
+    def _together(self) -> CollectorRegistry:
+        """What is counted here, or by all processes that serve the address."""
         folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
         if folder is None:
-            return generate_latest(self.registry)
+            return self.registry
         together = CollectorRegistry()
         MultiProcessCollector(together, folder)  # type: ignore[no-untyped-call]
-        return generate_latest(together)
+        return together

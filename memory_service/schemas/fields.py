@@ -31,7 +31,12 @@ from memory_service.domain.common.vocabulary import (
 from memory_service.domain.hardware.device_names import MOST_CARDS, several
 from memory_service.domain.planning.answer_view import parse_parts
 from memory_service.domain.planning.request import MOST_MINUTES
-from memory_service.domain.recipe.vocabulary import parse_family, parse_loss, parse_technique
+from memory_service.domain.recipe.vocabulary import (
+    parse_family,
+    parse_loss,
+    parse_technique,
+    parse_techniques,
+)
 from memory_service.schemas.validation_errors import vocabulary
 
 MAX_JSON_BYTES = 64_000
@@ -223,6 +228,10 @@ Precision = Annotated[str, _between(1, 80), vocabulary(parse_precision)]
 Family = Annotated[str, _between(1, 80), vocabulary(parse_family)]
 Loss = Annotated[str, _between(1, 80), vocabulary(parse_loss)]
 Technique = Annotated[str, _between(1, 80), vocabulary(parse_technique)]
+TechniqueNames = Annotated[
+    str, _between(1, 1000), BeforeValidator(_with_commas), vocabulary(parse_techniques),
+    WithJsonSchema({"anyOf": [{**_TEXT, "maxLength": 1000}, _LISTED]}),
+]  # fmt: skip
 Optimizer = Annotated[str, _between(1, 80), vocabulary(optimizer_name)]
 GoalWord = Annotated[Objective, LOWER]
 SubtaskWord = Annotated[Subtask, LOWER]

@@ -89,6 +89,10 @@ class RecommendRequest(Request):
     licence: f.LicenceWord | None = f.optional(
         "`commercial`: only models whose licence says nothing against commercial use."
     )
+    techniques: f.TechniqueNames | None = f.optional(
+        "Those that the script does, of the ones it can: `mixup,ema-swa`, or `none`; when not given as the "
+        "recipe says."
+    )
     horizon: f.Samples | None = f.optional("Of forecasts: steps ahead.")
     n_series: f.Samples | None = f.optional("Of forecasts: how many series.")
     covariates: bool | None = f.optional("Of forecasts: whether columns of the future are known.")

@@ -43,6 +43,7 @@ NAV: tuple[tuple[str, str | None, tuple[tuple[str, str], ...]], ...] = (
         ("Disagreements", "/browse/conflicts"),
         ("Devices & calibration", "/browse/devices"),
     )),
+    ("Operate", "/browse/operate", ()),
 )  # fmt: skip
 """Name, path, or the pages of a menu."""
 
@@ -51,6 +52,13 @@ GRADES = {
     "estimated": "computed from the model's profile and the device's rates",
     "claimed": "somebody wrote it; nobody measured it here",
 }
+
+STATED = {
+    "competitions": ("as published", "as the competition's own page says"),
+    "gpus": ("data sheet", "the maker's figures: a calibration here counts before them"),
+    "solutions": ("written up", "as the winners, or notes about them, say"),
+}
+"""Table -> what "claimed" is called there, and means."""
 
 NOT_SCORED = {
     "contended": "shared with another process",
@@ -102,9 +110,11 @@ def environment() -> Environment:
         asset=asset,
         nav=NAV,
         grades=GRADES,
+        stated=STATED,
         not_scored=NOT_SCORED,
         version=__version__,
         reader=ANYBODY,
+        notice="",
         input_unit=text.input_unit,
         fresh=lambda: f"n{next(_NUMBERS):x}",
     )

@@ -58,7 +58,8 @@ def _as_page(inner: Handler) -> Callable[[Request, Exception], Response]:
 
 def _page(request: Request, document: dict[str, Any], headers: dict[str, str]) -> Response:
     status = int(document["status"])
-    state = service_of(request).preparation.state
+    service = service_of(request)
+    state = service.preparation.state
     waiting = status == 503 and not state.knowledge and not state.failed
     here = here_of(request)
     errors = document.get("errors") or ()
@@ -67,7 +68,8 @@ def _page(request: Request, document: dict[str, Any], headers: dict[str, str]) -
     without = here.link(**dict.fromkeys(wrong)) if wrong and request.method == "GET" else None
     html = rendered(
         "refused.html", title=title, data=document, here=here, without=without, reader=reader_of(request),
-        waiting=waiting, state=state.as_dict(), refresh_seconds=_SECONDS_BETWEEN if waiting else None,
+        notice=service.settings.notice, waiting=waiting, state=state.as_dict(),
+        refresh_seconds=_SECONDS_BETWEEN if waiting else None,
     )  # fmt: skip
     response = Response(html, status, {**HEADERS, **headers}, media_type="text/html")
     return compressed(request, response)

@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from memory_service.api.answers import file_of, json_answer
 from memory_service.api.request_body import LOOP_BYTES, long_body, parse_query_string, raw_body
 from memory_service.api.security.auth_middleware import form_is_signed
-from memory_service.api.service import database_of, server_of
+from memory_service.api.service import database_of, server_of, service_of
 from memory_service.client.config import DEFAULT_SERVER
 from memory_service.errors import InvalidInput, wrong_value
 from memory_service.schemas.fields import MOST_CHARACTERS
@@ -151,6 +151,7 @@ def answer(
     server = server_of(request)
     at_server = "" if server == DEFAULT_SERVER else f" --server {server}"
     shown = {"here": here_of(request), "reader": reader_of(request), "at_server": at_server, **view}
+    shown["notice"] = service_of(request).settings.notice
     html = rendered(template, data=data, title=title, **shown)
     response = Response(html, status, {**HEADERS, **(headers or {})}, media_type="text/html")
     return compressed(request, response)

@@ -252,7 +252,7 @@ def watch(page: Any, url: str, wrong: list[str], expect: int = 200) -> None:
 def settled(page: Any) -> None:
     """Waits until scripts ran and every chart is drawn."""
     page.wait_for_load_state("load")
-    page.wait_for_selector("[data-chart]:not([data-drawn])", state="detached")
+    page.wait_for_selector("[data-chart]:not([data-drawn]):visible", state="detached")
 
 
 def follow(target: Any) -> None:

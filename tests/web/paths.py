@@ -37,6 +37,7 @@ PAGES = (
     Page("/browse/find?q=efficientnet+a100"),
     Page("/browse/techniques"),
     Page("/browse/settings"),
+    Page("/browse/operate"),
     Page("/browse/choose"),
     Page("/browse/choose?task=image&n_train=20000&deadline_minutes=120", needs_seeds=True, refused=422),
     Page("/browse/strategies"),

@@ -110,3 +110,39 @@ def test_the_search_is_walked_with_arrow_keys(visit: Visitor, keys: Site):
     assert page.evaluate("document.activeElement.href") == first
     page.keyboard.press("Enter")
     page.wait_for_url("**/browse/sizing?q=b4**")
+
+
+def test_the_palette_leads_to_actions_from_any_page(visit: Visitor, keys: Site):
+    page = visit(keys, "/browse/models")
+    page.keyboard.press("Control+k")
+    page.locator("#palette-results a").first.wait_for()
+    first = page.locator("#palette-results section:first-child li:first-child a")
+    page.keyboard.type("back up")
+    first.filter(has_text="Back up").wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/browse/operate#backups")
+    settled(page)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("plan 9000 photos on a t4")
+    first.filter(has_text="Plan: 9000").wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/?description=9000**")
+    settled(page)
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    page.keyboard.press("Escape")
+    assert not page.locator("#palette").is_visible()
+
+
+def test_keys_are_shown_on_a_question_mark_and_without_scripts(visit: Visitor, keys: Site):
+    page = visit(keys, "/browse/models")
+    page.keyboard.press("?")
+    assert page.locator("#keys-help").is_visible()
+    page.keyboard.press("Escape")
+    assert not page.locator("#keys-help").is_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("?")
+    assert page.locator("#find").input_value() == "?"
+    plain = visit(keys, "/browse/models", java_script_enabled=False)
+    plain.get_by_role("button", name="Keys").click()
+    assert plain.locator("#keys-help").is_visible()

@@ -287,10 +287,23 @@ def test_a_narrow_chart_keeps_its_height_however_long_the_names_are():
 
 def test_scores_of_two_metrics_share_no_axis():
     epochs = [{"fold": 0, "minute": 1.0, "metric": 0.5}]
-    runs = [{"metric": metric, "curves": {"epochs": epochs}} for metric in ("accuracy", "log loss")]
+    runs = [
+        {"model": "resnet50.a1_in1k", "metric": metric, "curves": {"epochs": epochs}}
+        for metric in ("accuracy", "log loss")
+    ]
     chart = compared_over_time(runs, "metric", "log loss", only="log loss")
     assert chart is not None
-    assert [series["name"] for series in chart["series"]] == ["B"]
+    assert [series["name"] for series in chart["series"]] == ["B resnet50"]
+
+
+def test_scores_are_compared_by_the_best_so_far_of_all_folds():
+    told = [(0, 1.0, 0.5), (0, 2.0, 0.7), (1, 3.0, 0.4), (1, 4.0, 0.8)]
+    epochs = [{"fold": fold, "minute": minute, "metric": metric} for fold, minute, metric in told]
+    one = {"model": "resnet50", "metric": "accuracy", "curves": {"epochs": epochs}}
+    for direction, best in (("max", [0.5, 0.7, 0.7, 0.8]), ("min", [0.5, 0.5, 0.4, 0.4])):
+        chart = compared_over_time([one], "metric", "accuracy", direction=direction)
+        assert chart is not None
+        assert [value for _, value in chart["series"][0]["data"]] == best
 
 
 def test_each_fold_has_a_colour_and_training_is_dashed():

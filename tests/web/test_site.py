@@ -8,6 +8,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from fastapi import FastAPI, Request
@@ -178,13 +179,33 @@ def test_files_of_pages_are_named_by_content_and_kept_for_ever(client: TestClien
     assert client.get("/static/../site.py").status_code == 404
 
 
-def test_first_paint_of_a_page_with_charts_is_small(client: TestClient):
-    page = client.get("/browse/models/resnet50.a1_in1k").text
+@pytest.mark.parametrize(
+    ("path", "most_kib"), [("/browse/models/resnet50.a1_in1k", 150), ("/browse/runs", 60)]
+)
+def test_first_paint_is_small(client: TestClient, path: str, most_kib: int):
+    page = client.get(path).text
     files = re.findall(r'(?:src|href)="/static/([^"?]+)\?v=', page)
-    assert "vendor/echarts.common.min.js" in files
+    assert not any("echarts" in name for name in files), "fetched when the first chart is drawn"
     sizes = {name: len(gzip.compress((STATIC / name).read_bytes(), 9)) for name in files}
     total = sum(sizes.values()) + len(gzip.compress(page.encode(), 5))
-    assert total <= 300 * 1024, sizes
+    assert total <= most_kib * 1024, sizes
+
+
+@pytest.mark.browser
+def test_the_chart_library_comes_with_the_first_chart(visit: Visitor, seeded: Site):
+    def fetched(page: Any) -> list[str]:
+        names: list[str] = page.evaluate("performance.getEntriesByType('resource').map(e => e.name)")
+        return [name for name in names if "echarts" in name]
+
+    assert fetched(visit(seeded, "/browse/models")) == []
+    hidden = visit(seeded, "/?task=image&size=medium&gpu=a100&minutes=30")
+    assert fetched(hidden) == [], "its chart is in another tab"
+    hidden.get_by_role("link", name="Trade-offs").click()
+    hidden.wait_for_selector("#quality[data-drawn='true']")
+    assert len(fetched(hidden)) == 1
+    with hidden.expect_download() as saved:
+        hidden.get_by_role("button", name="as PNG").click()
+    assert saved.value.suggested_filename.endswith(".png")
 
 
 def test_templates_keep_to_the_policy():

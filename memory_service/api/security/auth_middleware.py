@@ -221,7 +221,7 @@ def _takes_back(scope: Scope) -> bool:
     """Whether it takes something back, or is about keys: a used-up quota must not stand in its way."""
     path: str = scope["path"].rstrip("/")
     undone = path.endswith(("/undo", "/exclude", "/restore")) or path.startswith("/browse/undo/")
-    about_keys = f"{path}/".startswith("/keys/")
+    about_keys = f"{path}/".startswith(("/keys/", "/browse/operate/"))
     return scope["method"] == "DELETE" or about_keys or (undone and scope["method"] == "POST")
 
 

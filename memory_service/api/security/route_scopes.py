@@ -34,6 +34,7 @@ ROUTES: Mapping[str, Scopes] = {
     "POST /": READ,
     "POST /browse/understand": READ,
     "POST /browse/devices": ADMIN,
+    "POST /browse/operate": ADMIN,
     "GET /browse/*": READ,
     "POST /browse/*": EDIT,
     "GET /docs": READ,

@@ -35,6 +35,7 @@ class Question:
     language, subtask      of a text task: ISO 639-1 or "multi"; one of `SUBTASKS`
     horizon, n_series, covariates   of forecasts: steps ahead, how many series, whether columns of the future
                are known
+    techniques which its script does, by comma, where somebody chose; None: as the recipe says
     licence    commercial: only models whose licence allows it
     weights    where pretrained weights are; None: on the hub, to be fetched
     method, lora_rank      of a decoder: full | lora | qlora
@@ -81,6 +82,7 @@ class Question:
     n_series: int | None = None
     covariates: bool | None = None
     licence: Licence | None = None
+    techniques: str | None = None
     weights: Weights | None = None
     method: str | None = None
     lora_rank: int | None = None

@@ -42,6 +42,19 @@ parse_loss = partial(_parse, "loss", LOSSES)
 parse_technique = partial(_parse, "technique", tuple(TECHNIQUES))
 
 
+NO_TECHNIQUE = "none"
+
+
+def parse_techniques(raw: str) -> str:
+    """Names of techniques and losses between commas, in order, each once; or `none`. InvalidInput names the
+    nearest."""
+    names = {plain_word(name) for name in raw.split(",") if name.strip()}
+    known = (*TECHNIQUES, *LOSSES, NO_TECHNIQUE)
+    for name in sorted(names - {*known}):
+        raise unknown_name("techniques", name, known)
+    return ",".join(sorted(names - {NO_TECHNIQUE})) or NO_TECHNIQUE
+
+
 _MODELS = shipped_table(__package__, "families.toml")
 
 

@@ -82,6 +82,7 @@ class TrainingSettings(Answer):
         "Rows that are learned from, where there are too many for the minutes."
     )
     weights: Literal["none"] | None = left_out("Where a model that has weights is trained from random ones.")
+    techniques: str | None = left_out("Those that the script does, where somebody chose them; by comma.")
     folds: int
     epochs: int = Field(description="Of a fold; of boosted trees the most rounds, which early stopping ends.")
     early_stopping_patience: int = Field(description="Epochs without a gain; rounds of boosted trees.")

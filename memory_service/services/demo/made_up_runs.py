@@ -6,11 +6,15 @@ concluded. Nothing here may be published as a measurement.
 
 import asyncio
 import datetime as dt
+import itertools
 import random
+import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from math import exp, inf
+from dataclasses import dataclass
+from math import exp, inf, log
+from statistics import NormalDist
 from typing import Any
 
 from sqlalchemy import select
@@ -29,7 +33,7 @@ CARDS = ("a100", "t4", "rtx3090", "l4", "h100")
 
 def make_up_runs(
     database: Database, count: int, seed: int, now: dt.datetime, *, every_seconds: float, running: int = 0,
-    cards: Sequence[str] = CARDS,
+    cards: Sequence[str] = CARDS, stopping: threading.Event | None = None,
 ) -> list[str]:  # fmt: skip
     """`count` runs of the last four weeks and `running` that go on; their ids, the latest last.
 
@@ -39,6 +43,8 @@ def make_up_runs(
     draw = random.Random(f"runs {seed}")  # noqa: S311 - nothing secret
     ids = []
     for number in range(count + running):
+        if stopping is not None and stopping.is_set():
+            break
         live = number >= count
         days = 27.0 * max(0.0, 1.0 - number / max(count, 1)) ** 1.6
         ago = dt.timedelta(days=days, minutes=90 + draw.uniform(0, 60))
@@ -55,6 +61,81 @@ def _one(
     database: Database, draw: random.Random, number: int, card: str, course: Mapping[str, Any],
     started: dt.datetime, every: float, live: bool, now: dt.datetime,
 ) -> str:  # fmt: skip
+    made = _begun(database, draw, number, card, course, started)
+    until = (now - started).total_seconds() if live else inf
+    events, ends = _story(made, draw, every, until)
+    _tell(database, made, [event for event in events if event["at"] <= until], every)
+    if number % 7 == 3:  # colours and marks, as scripts print them
+        line = "\x1b[32mEpoch {}/{}\x1b[0m loss: {:.4f} <b>ok</b>"
+        told = [each for each in events if each["kind"] == "epoch" and each["at"] <= until]
+        lines = [line.format(each["epoch"] + 1, made.body["epochs"], each["train_loss"]) for each in told]
+        log = "\n".join(("Loading data ... \u05e9\u05dc\u05d5\u05dd \U0001f680", *lines, ""))
+        take_log(database, made.run, log.encode(), at=made.moment(ends))
+    if not live:
+        _finish(database, made, events, ends)
+    with database.write_untracked() as unit:  # as if the service had heard of it when it happened
+        last = started + dt.timedelta(seconds=ends)
+        runs.change(unit.session, made.run, {"created_at": started, "updated_at": last})
+        for advice in unit.session.scalars(select(RunAdvice).where(RunAdvice.run_id == made.run)):
+            advice.given_at = started + dt.timedelta(seconds=advice.at_seconds)
+    return made.run
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A run that began. rises: whether its metric does; seconds: of an epoch; per_second: samples of a
+    GPU that is fed; peak and below: GiB."""
+
+    run: str
+    body: Mapping[str, Any]
+    course: Mapping[str, Any]
+    started: dt.datetime
+    rises: bool
+    seconds: float
+    per_second: float
+    peak: float
+    reserved: float
+    allocated: float
+
+    def moment(self, at: float) -> str:
+        return (self.started + dt.timedelta(seconds=round(at, 3))).isoformat()
+
+
+def keep_running(database: Database, seed: int, stopping: threading.Event, running: int = 2) -> None:
+    """Runs that go on as time does, until `stopping`: one that ends is followed by another."""
+    draw = random.Random(f"live {seed}")  # noqa: S311 - nothing secret
+    numbers, live = itertools.count(), list[tuple[_Made, list[dict[str, Any]], float, int]]()
+    while True:
+        now = dt.datetime.now(dt.UTC)
+        while len(live) < running:
+            number = next(numbers)
+            started = now - dt.timedelta(minutes=draw.uniform(6, 14) if number < running else 0.0)
+            course = _MADE_UP["as_planned"] | _MADE_UP["courses"][0]
+            made = _begun(database, draw, number, draw.choice(CARDS), course, started)
+            events, ends = _story(made, draw, LIVE_SECONDS, inf)
+            live.append((made, events, ends, 0))
+        for made, events, ends, told in live[:]:
+            elapsed = (now - made.started).total_seconds()
+            due = sum(event["at"] <= elapsed for event in events)
+            _tell(database, made, events[told:due], LIVE_SECONDS, told)
+            live.remove((made, events, ends, told))
+            if elapsed < ends:
+                live.append((made, events, ends, due))
+            else:
+                _finish(database, made, events, ends)
+        if stopping.wait(LIVE_SECONDS / 2):
+            return
+
+
+LIVE_SECONDS = 4.0
+"""Between two samples of a run that goes on: pages look again as often."""
+
+
+def _begun(
+    database: Database, draw: random.Random, number: int, card: str, course: Mapping[str, Any],
+    started: dt.datetime,
+) -> _Made:  # fmt: skip
+    """A run of the service's own prediction: what happens is drawn from the intervals that it gave."""
     slug, rises, kind = _MADE_UP["cases"][number % len(_MADE_UP["cases"])]
     model, size, batch, cost = draw.choice(_MADE_UP["models"][kind])
     speed = _MADE_UP["speeds"].get(card, 1.0)
@@ -72,61 +153,63 @@ def _one(
         "started_at": started.isoformat(), "host": {"cpu_count": 12},
     }  # fmt: skip
     predicted = begin_run(database, body)[0]["prediction"] or {}
-    epoch, step, peak = (
-        (predicted.get(name) or {}).get("value")
-        for name in ("epoch_seconds", "step_seconds", "peak_memory_gib")
-    )
-    waits = 1.0 - n_train / body["batch_size"] * step / epoch if epoch and step else 0.0
+    names = ("epoch_seconds", "step_seconds", "samples_per_second")
+    epoch, step, speed = (predicted.get(name) or {} for name in names)
+    waits = 1.0 - n_train / body["batch_size"] * step["value"] / epoch["value"] if epoch and step else 0.0
     course = {**course, "wait": max(course["wait"], min(0.95, waits) if waits > 0.5 else 0.0)}
-    seconds = (epoch or likely) * course["slow"] * draw.lognormvariate(0.0, 0.07)
-    peak = (peak or 6.0) * draw.uniform(0.93, 1.02)
-    until = (now - started).total_seconds() if live else inf
-    events, ends = _story(body, course, seconds, peak, rises, draw, every, until)
-    events = [event for event in events if event["at"] <= until]
-    told = [each for each in events if each["kind"] == "epoch"]
+    odd = exp(_spread(speed or epoch) * draw.normalvariate(0.0, 1.0))
+    seconds = epoch.get("value", likely) * course["slow"] * odd
+    per_second = speed["value"] / odd if speed else inf
+    odd = NormalDist().inv_cdf(draw.random())
+    gib = [
+        figure.get("value", usual) * exp(_spread(figure) * odd)
+        for name, usual in (("peak_memory_gib", 6.0), ("peak_reserved_gib", 5.8), ("peak_allocated_gib", 5.2))
+        for figure in [predicted.get(name) or {}]
+    ]
+    return _Made(run, body, course, started, rises, seconds, per_second, *gib)
 
-    def moment(at: float) -> str:
-        return (started + dt.timedelta(seconds=round(at, 3))).isoformat()
 
+def _spread(figure: Mapping[str, float]) -> float:
+    """Of the logarithm: nine of ten draws lie in the interval, which narrows as runs are learned from."""
+    known = figure and figure["low"] > 0
+    return log(figure["high"] / figure["low"]) / (2 * NormalDist().inv_cdf(0.95)) if known else 0.05
+
+
+def _tell(
+    database: Database, made: _Made, events: Sequence[Mapping[str, Any]], every: float, told: int = 0
+) -> None:
+    """Report events, in pieces as scripts send them."""
     pieces: list[list[dict[str, Any]]] = [[]]
-    for seq, event in enumerate(events, 1):
+    for seq, event in enumerate(events, told + 1):
         epoch_ended = pieces[-1] and pieces[-1][-1]["kind"] in ("epoch", "fold") and event["kind"] != "fold"
         if epoch_ended and (every < 60.0 or len(pieces[-1]) >= 80 or event["kind"] == "note"):
             pieces.append([])
-        pieces[-1].append(event | {"seq": seq, "at": moment(event["at"])})
+        pieces[-1].append({**event, "seq": seq, "at": made.moment(event["at"])})
     for piece in filter(None, pieces):
         with ThreadPoolExecutor(1) as thread:  # the caller may have an event loop of its own
-            thread.submit(asyncio.run, telemetry.take_events(database, run, {"events": piece})).result()
-    if number % 7 == 3:  # colours and marks, as scripts print them
-        line = "\x1b[32mEpoch {}/{}\x1b[0m loss: {:.4f} <b>ok</b>"
-        lines = [line.format(each["epoch"] + 1, body["epochs"], each["train_loss"]) for each in told]
-        log = "\n".join(("Loading data ... \u05e9\u05dc\u05d5\u05dd \U0001f680", *lines, ""))
-        take_log(database, run, log.encode(), at=moment(ends))
-    if not live:
-        submission = "submission" in course["note"]
-        end = {"status": course["status"], "submission": submission, "at": moment(ends)}
-        if told:
-            best = (max if rises else min)(told, key=lambda each: each["metric"])
-            end |= {"best_metric": best["metric"], "best_epoch": best["epoch"]}
-        finish_run(database, run, end)
-    with database.write_untracked() as unit:  # as if the service had heard of it when it happened
-        last = started + dt.timedelta(seconds=ends)
-        runs.change(unit.session, run, {"created_at": started, "updated_at": last})
-        for advice in unit.session.scalars(select(RunAdvice).where(RunAdvice.run_id == run)):
-            advice.given_at = started + dt.timedelta(seconds=advice.at_seconds)
-    return run
+            told_them = telemetry.take_events(database, made.run, {"events": piece})
+            thread.submit(asyncio.run, told_them).result()
+
+
+def _finish(database: Database, made: _Made, events: Sequence[Mapping[str, Any]], ends: float) -> None:
+    end = {"status": made.course["status"], "submission": "submission" in made.course["note"]}
+    epochs = [each for each in events if each["kind"] == "epoch"]
+    if epochs:
+        best = (max if made.rises else min)(epochs, key=lambda each: each["metric"])
+        end |= {"best_metric": best["metric"], "best_epoch": best["epoch"]}
+    finish_run(database, made.run, end | {"at": made.moment(ends)})
 
 
 def _story(
-    body: Mapping[str, Any], course: Mapping[str, Any], seconds: float, peak: float, rises: bool,
-    draw: random.Random, every: float, until: float,
-) -> tuple[list[dict[str, Any]], float]:  # fmt: skip
+    made: _Made, draw: random.Random, every: float, until: float
+) -> tuple[list[dict[str, Any]], float]:
     """All events, `at` in seconds since the start, and when the last was."""
+    body, course, seconds, peak = made.body, made.course, made.seconds, made.peak
     folds, epochs, batch, wait = body["folds"], body["epochs"], body["batch_size"], course["wait"]
     at = draw.uniform(20.0, 70.0)
     whole = max(1, round(folds * epochs * course["done"])) if course["done"] else 0
     budget = 60.0 * body["minutes"] if course["status"] == "timed_out" else inf
-    made = max(2.0, epochs * course["best_at"])
+    best_at = max(2.0, epochs * course["best_at"])
     samples = int(body["n_train"] * (1.0 - 1.0 / max(folds, 5)))
     steps = max(1, samples // batch)
     out: list[dict[str, Any]] = []
@@ -134,6 +217,8 @@ def _story(
         fold, epoch = divmod(nth, epochs)
         at += 60.0 * course["silent_minutes"] if nth == whole // 2 else 0.0
         took = seconds * (1.0 if nth else 1.35) * draw.lognormvariate(0.0, 0.02)
+        fed = samples / made.per_second / (1.0 - wait) * draw.lognormvariate(0.0, 0.01) or took
+        took = max(took, fed)
         parts = max(1, int(took / every))
         place = {"fold": fold, "epoch": epoch}
         for part in range(1, parts + 1):
@@ -147,18 +232,20 @@ def _story(
             }, {
                 "kind": "batch", "at": at, **place, "steps": max(1, samples // batch // parts),
                 "step": max(1, samples // batch * part // parts), "of": steps, "scope": "epoch",
-                "seconds": round(took / parts, 3), "samples": samples // parts,
-                "loader_wait_seconds": round(wait * took / parts, 3),
+                "seconds": round(fed / parts, 3), "samples": samples // parts,
+                "loader_wait_seconds": round(wait * fed / parts, 3),
             }  # fmt: skip
-        late = max(0.0, epoch + 1 - made) / made
-        good = 0.95 - 0.45 * exp(-2.2 * min(epoch + 1, made) / made) - 0.03 * late + draw.gauss(0, 0.004)
-        loss, metric = 1.4 * exp(-2.6 * (epoch + 1) / epochs) + 0.08, round(good if rises else 1.05 - good, 4)
+        late = max(0.0, epoch + 1 - best_at) / best_at
+        good = 0.95 - 0.45 * exp(-2.2 * min(epoch + 1, best_at) / best_at) - 0.03 * late
+        good += draw.gauss(0, 0.004)
+        loss = 1.4 * exp(-2.6 * (epoch + 1) / epochs) + 0.08
+        metric = round(good if made.rises else 1.05 - good, 4)
         out.append({
             "kind": "epoch", "at": at, **place, "seconds": round(took, 2), "samples": samples,
             "valid_seconds": round(0.12 * took, 2), "train_loss": round(loss, 4),
             "valid_loss": round(1.08 * loss + 0.02, 4), "metric": metric,
             "loader_wait_percent": round(100 * wait, 1), "batch_size": batch,
-            "peak_allocated_gib": round(0.9 * peak - 0.2, 2), "peak_reserved_gib": round(0.97 * peak, 2),
+            "peak_allocated_gib": round(made.allocated, 2), "peak_reserved_gib": round(made.reserved, 2),
         })  # fmt: skip
         if epoch == epochs - 1:
             out.append({"kind": "fold", "at": at, "fold": fold, "done": True, "metric": metric})

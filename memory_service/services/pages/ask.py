@@ -14,10 +14,10 @@ from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning.candidates import CandidateSets
 from memory_service.domain.planning.explanation.plan_text import is_run
 from memory_service.domain.planning.problem import PlanningProblem
-from memory_service.domain.planning.request import PINS
+from memory_service.domain.planning.request import MOST_MINUTES, PINS
 from memory_service.domain.portfolio.frontier import best_by_budget, best_of_models
 from memory_service.domain.portfolio.portfolio import choose_portfolio
-from memory_service.domain.portfolio.run_sets import run_sets
+from memory_service.domain.portfolio.run_sets import RunSets, run_sets
 from memory_service.errors import FieldError, InvalidInput, NotFound
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.database.transactions import Database
@@ -25,7 +25,7 @@ from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import evaluate_request, recommend
 from memory_service.services.planning.request_text import RequestText
-from memory_service.services.planning.script_choice import has_script
+from memory_service.services.planning.script_choice import has_script, optional_techniques
 
 _WHOLE = ("n_train", "n_test", "n_classes", "n_features", "cpu_count", "image_size", "seq_len", "batch_size")
 _GROUPED = re.compile(r"\d{1,3}(?:[ ,_'\u00a0\u202f]\d{3})+")
@@ -49,13 +49,16 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     others   the alternatives that are not the plan itself, before them what is planned without fixed ones;
              `whole`: when all its runs are over, their quality, the main one's seeds; `alone`: of one run
     main     the number of the plan's run in the portfolio
-    points   `{"front", "models", "picks", "objective", "budget_minutes"}`: minutes and quality of plans
+    points   `{"front", "models", "picks", "objective", "budget_minutes", "steps"}`: minutes and quality of
+             plans; steps: what would be planned for less and more minutes
+    techniques   those that the script can do or leave: `[{"name", "how", "done"}]`
     script   whether there is a training script for the plan (`ask_script`)
     """
     requested = plain_numbers(requested)
     page: dict[str, Any] = {"asked": requested, "read": {}, "choices": _choices(knowledge)}
     page |= {"known": _known(knowledge), "errors": {}, "refused": None, "facts": [], "plan": None}
     page |= {"sources": {}, "others": [], "main": None, "points": None, "closest": [], "script": False}
+    page |= {"techniques": []}
     only_a_card = requested.keys() == {"gpu"} and requested["gpu"] in knowledge.cards.all
     no_card = requested.keys() == {"competition"} and requested["competition"] in knowledge.competitions
     if not requested or only_a_card or no_card:
@@ -75,6 +78,7 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     mains = [run["run"] for run in answer.get("portfolio", ()) if is_run(run, answer)]
     page |= {"others": others, "main": mains[-1] if mains else None, "plan": linked(answer, known)}
     page |= {"sources": _sources(answer.get("recipe"), known), "facts": _facts(case, memory)}
+    page |= {"techniques": optional_techniques(answer)}
     return page | {"points": points, "closest": _closest(answer, requested), "script": has_script(answer)}
 
 
@@ -201,7 +205,8 @@ def _closest(plan: Mapping[str, Any], requested: Mapping[str, str]) -> list[dict
 def _points(candidate_sets: CandidateSets, plan: Mapping[str, Any]) -> dict[str, Any]:
     case, minutes = candidate_sets.problem, candidate_sets.problem.question.minutes
     picks = {}
-    sets = run_sets(candidate_sets, minutes) if plan["feasible"] else None
+    budgets = _budgets(minutes) if case.question.after is None else (minutes,)
+    sets = run_sets(candidate_sets, budgets[-1]) if plan["feasible"] else None
     for objective in OBJECTIVES:
         chosen = choose_portfolio(sets, objective, minutes) if sets is not None else None
         if chosen is not None:
@@ -210,7 +215,30 @@ def _points(candidate_sets: CandidateSets, plan: Mapping[str, Any]) -> dict[str,
             picks[objective] = pick | {"over": over, "seeds": chosen.main.seeds}
     front, models = best_by_budget(candidate_sets), best_of_models(candidate_sets, minutes)
     found = {"front": front, "models": models, "picks": picks}
-    return found | {"objective": case.question.objective, "budget_minutes": minutes}
+    steps = [_step(sets, case.question.objective, budget) for budget in budgets] if sets is not None else []
+    return found | {"objective": case.question.objective, "budget_minutes": minutes, "steps": steps}
+
+
+def _budgets(minutes: float) -> tuple[float, ...]:
+    """Budgets around this one, as people say them: a quarter, half, twice and four times as much."""
+    parts = {float(f"{minutes * factor:.2g}") for factor in (0.25, 0.5, 2.0, 4.0)}
+    return tuple(sorted(b for b in (*parts, minutes) if LEAST_MINUTES <= b <= MOST_MINUTES or b == minutes))
+
+
+LEAST_MINUTES = 2.0
+
+
+def _step(sets: RunSets, objective: str, minutes: float) -> dict[str, Any]:
+    """What would be planned for other minutes; `model` None: nothing fits."""
+    chosen = choose_portfolio(sets, objective, minutes)
+    if chosen is None:
+        return {"minutes": minutes, "model": None}
+    main = chosen.main.candidate
+    return {
+        "minutes": minutes, "model": chosen.main.model, main.option.model.input_kind: main.option.input_size,
+        "folds": main.folds, "epochs": main.epochs, "runs": len(chosen.runs),
+        "quality_index": round(chosen.quality, 2), "over": round(chosen.runs[-1].deadline, 2),
+    }  # fmt: skip
 
 
 def _sources(recipe: Mapping[str, Any] | None, knowledge: Knowledge) -> dict[str, str]:

@@ -48,14 +48,15 @@ def find_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any
     """`{"q", "read_as", "groups", "found"}`: groups `[{"kind", "entries": [{"name", "href", "about"}],
     "more"}]` of at most `MOST_OF_A_KIND` entries (`more` are left out), `found` of them; a name that begins
     with the words goes first, then the shorter one, then what has the words in its text. A model and GPUs in
-    one text lead to their comparison, a long text to a plan.
+    one text lead to their comparison, a long text, or one that begins with "plan", to a plan; none to pages.
 
     read_as   the words that were searched for, where one of them is no beginning of any name; else None
     """
     knowledge, q = knowledge_of(database), requested.get("q", "").strip()[:LONGEST]
     given, alike = _words(q), "/browse/competitions?" + urlencode({"q": q})
     if not given:
-        return {"q": q, "read_as": None, "groups": [], "found": 0}
+        actions = [] if q else [_group("Go to", [_entry(name, path, about) for name, path, about in PAGES])]
+        return {"q": q, "read_as": None, "groups": actions, "found": 0}
     key = (knowledge.revision, asker_view(database))
     items, spelling = database.caches.stored(_index, key, lambda: _index(knowledge), 2)
     words = [_spelled(word, spelling) for word in given]
@@ -95,12 +96,12 @@ def _index(knowledge: Knowledge) -> tuple[list[_Item], Mapping[str, Sequence[str
         ("Strategy tables", "strategies/{}", _statements(knowledge.strategies)),
         ("What worked", "patterns/{}", _statements(knowledge.patterns)),
     )
-    items = [
+    items = [_item("Pages", name, path, about) for name, path, about in PAGES]
+    items += [
         _item(kind, str(name), "/browse/" + path.format(quote(key)), about, text, key)
         for kind, path, rows in kinds
         for key, name, about, text in rows
     ]
-    items += [_item("Pages", name, path, about) for name, path, about in PAGES]
     items += [
         _item("Settings", f"MEMORY_{name.upper()}", f"/browse/settings?name={name}", field.description or "")
         for name, field in Settings.model_fields.items()
@@ -118,6 +119,11 @@ LEAST_SPELLED = 4
 
 PAGES = (
     ("Plan", "/", "describe a competition, a GPU and a time limit: one plan that fits"),
+    ("Runs", "/browse/runs", "what trains, what ended, minutes that were wasted"),
+    ("Competitions", "/browse/competitions", "past competitions, alike ones, their map"),
+    ("Models", "/browse/models", "what can be trained, quality, licences"),
+    ("Techniques", "/browse/techniques", "what winners did, by modality"),
+    ("What worked", "/browse/patterns", "patterns of winners and what runs here say of them"),
     ("Hardware", "/browse/choose", "which box to take: cost, minutes, quality of offers"),
     (
         "Batch & speed",
@@ -131,8 +137,10 @@ PAGES = (
     ("Settings", "/browse/settings", "port, database, keys, rate limits, quotas: every MEMORY_ variable"),
     ("HTTP description", "/docs", "API: routes, schemas, curl"),
     ("Import", "/browse/import/strategies", "bring an edited spreadsheet or CSV back, undo it as one"),
-    ("Make a key", "/browse/settings", "memory-service keys create NAME: keys, scopes, revoke"),
-    ("Back up", "/browse/settings", "memory-service db backup FILE: backup, restore, upgrade, migrations"),
+    ("Operate", "/browse/operate", "health, versions, migrations, encoder, queues, slow requests, metrics"),
+    ("Make a key", "/browse/operate#keys", "keys, scopes, rotate, revoke: memory-service keys create NAME"),
+    ("Back up", "/browse/operate#backups", "backup, restore, check: memory-service db backup FILE"),
+    ("Change log", "/browse/operate#changes", "who changed what, audit, history, undo"),
     ("Export", "/browse/strategies", "memory-service export TABLE: csv, jsonl, parquet"),
     ("Watch a run", "/browse/runs", "memory-service watch train.log -- python train.py: report, monitor"),
 )
@@ -227,7 +235,9 @@ def _questions(knowledge: Knowledge, q: str, words: list[str]) -> list[Entry]:
         at = f" at {sizes[0]} px" if sized else ""
         name = f"Batch & speed of {asked['q']} on {', '.join(gpus)}{at}"
         entries.append(_entry(name, f"/browse/sizing?{urlencode(asked)}"))
-    if len(words) > 3:
+    if words[0] == "plan" and len(words) > 1:
+        entries.append(_entry(f"Plan: {q[5:]}", f"/?{urlencode({'description': q[5:]})}"))
+    elif len(words) > 3:
         entries.append(_entry("A plan for this text", f"/?{urlencode({'description': q})}"))
     return entries
 

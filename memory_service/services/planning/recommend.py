@@ -28,6 +28,7 @@ from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Done, Question
 from memory_service.domain.portfolio.portfolio_plan import done_runs
 from memory_service.domain.quality.conditioning import points_of_metric
+from memory_service.domain.recipe.vocabulary import NO_TECHNIQUE
 from memory_service.errors import (
     Conflict,
     FieldError,
@@ -191,6 +192,10 @@ def _mark_scripted(answer: dict[str, Any]) -> None:
             sentence("no-script", why=f"{why.partition(';')[0]}.").as_dict(),
         ]
     done = techniques_done(answer)
+    chosen = {*(answer.get("techniques") or NO_TECHNIQUE).split(",")} - {NO_TECHNIQUE}
+    if answer["feasible"] and (undone := sorted(chosen - done.keys())):
+        undone_words = sentence("techniques-undone", names=", ".join(undone)).as_dict()
+        answer["warnings"] = [*answer["warnings"], undone_words]
     for technique in (answer["recipe"] or {}).get("techniques", ()):
         if technique["name"] in done:
             technique.update(in_script=True, setting=done[technique["name"]])

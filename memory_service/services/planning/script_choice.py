@@ -44,10 +44,18 @@ class Technique:
 
         facts   of the script, by name: `script_choice.facts_of`
         """
-        fits = plan["task"].startswith(tuple(self.tasks)) and all(facts[word] for word in self.needs)
-        return fits and not any(facts[word] for word in self.without) and self._wanted(plan["recipe"] or {})
+        return self.fits(plan, facts) and self._wanted(plan)
 
-    def _wanted(self, recipe: Mapping[str, Any]) -> bool:
+    def fits(self, plan: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
+        """Whether the plan's script can do it."""
+        fits = plan["task"].startswith(tuple(self.tasks)) and all(facts[word] for word in self.needs)
+        return fits and not any(facts[word] for word in self.without)
+
+    def _wanted(self, plan: Mapping[str, Any]) -> bool:
+        """Chosen by the asker, else by the recipe."""
+        if plan.get("techniques") is not None and self.when != "always":
+            return self.name in plan["techniques"].split(",")
+        recipe = plan["recipe"] or {}
         losses = sorted(recipe.get("loss", ()), key=lambda each: -each["share"])
         named = {
             "recipe": recipe.get("techniques", ()),
@@ -98,6 +106,18 @@ def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
         if each.applies(plan, facts):
             done.setdefault(each.name, []).append(each.how)
     return {name: "; ".join(how) for name, how in done.items()}
+
+
+def optional_techniques(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Techniques that the plan's script can do or leave: `[{"name", "how", "done"}]`."""
+    if not has_script(plan):
+        return []
+    facts = facts_of(plan, kind_of(plan))
+    return [
+        {"name": each.name, "how": each.how, "done": each.applies(plan, facts)}
+        for each in TECHNIQUES.values()
+        if each.when != "always" and each.fits(plan, facts)
+    ]
 
 
 def kind_of(plan: Mapping[str, Any]) -> Kind:

@@ -38,6 +38,15 @@ def of_row(session: ReadSession, table: str, row: str, limit: int = 100) -> list
     return list(session.scalars(query.order_by(History.id.desc()).limit(limit)))
 
 
+def latest(
+    session: ReadSession, tables: Collection[str], limit: int, before: int | None = None
+) -> list[History]:
+    """Entries by people of these tables, newest first; `before`: only those older than this entry."""
+    query = select(History).where(History.table.in_(sorted(tables)), History.origin == "user")
+    query = query if before is None else query.where(History.id < before)
+    return list(session.scalars(query.order_by(History.id.desc()).limit(limit)))
+
+
 def creators(session: ReadSession, table: str, rows: Collection[str]) -> dict[str, str]:
     """Row -> who added it."""
     query = select(History.row, History.who).where(History.table == table, History.action == "create")

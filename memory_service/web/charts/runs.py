@@ -11,6 +11,12 @@ _SHAPES = {"critical": "triangle", "warning": "diamond", "info": "circle"}
 _COLOURS = 8
 
 
+def _over_minutes(y: Mapping[str, Any], series: Sequence[Series]) -> dict[str, Any]:
+    """Charts of one page share the cursor, and what they are zoomed to (Ctrl and the wheel)."""
+    zoom = [{"type": "inside", "zoomOnMouseWheel": "ctrl", "preventDefaultMouseMove": False}]
+    return option(axis(_MINUTES), y, series) | {"group": "minutes", "dataZoom": zoom}
+
+
 def memory_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
     """Memory readings by kind, with the GPU's memory as a limit; None without readings."""
     samples, epochs = run["curves"]["card"], run["curves"]["epochs"]
@@ -31,7 +37,7 @@ def memory_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
         total = run["card"]["memory_gib"]
         series[0] |= {"markLine": limit(total, f"the GPU, {total:g} GiB")}
         y |= {"max": round(total * 1.1, 1), "axisLabel": {"showMaxLabel": False}}
-    return option(axis(_MINUTES), y, series)
+    return _over_minutes(y, series)
 
 
 def speed_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -47,7 +53,7 @@ def speed_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
         expected_at = [(x, expected["low"], expected["high"]) for x in ends]
         series += band("predicted, 80 of 100", expected_at, colour="var(--estimated)")
     series.append(line("measured", reported, colour="var(--measured)"))
-    return option(axis(_MINUTES), axis("Samples per second", at="y"), series)
+    return _over_minutes(axis("Samples per second", at="y"), series)
 
 
 def waiting_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -61,7 +67,7 @@ def waiting_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
         )
         if (data := _xy(rows, field))
     ]
-    return option(axis(_MINUTES), axis("Percent of the time", at="y", max=100), series) if series else None
+    return _over_minutes(axis("Percent of the time", at="y", max=100), series) if series else None
 
 
 def scores_over_time(
@@ -83,20 +89,40 @@ def scores_over_time(
             label, colour = (f"fold {fold}", place) if len(folds) > 1 else (called, number)
             paint = f"var(--series-{colour % _COLOURS + 1})"
             series.append(line(label, data, colour=paint, dashed=len(fields) > 1 and number == 0))
-    return option(axis(_MINUTES), axis(name, at="y", scale=True), series) if series else None
+    return _over_minutes(axis(name, at="y", scale=True), series) if series else None
 
 
 def compared_over_time(
-    runs: Sequence[Mapping[str, Any]], field: str, name: str, only: str | None = ""
+    runs: Sequence[Mapping[str, Any]],
+    field: str,
+    name: str,
+    only: str | None = "",
+    direction: str | None = None,
 ) -> dict[str, Any] | None:
-    """A figure of the epochs of several runs, a colour for each, named A, B, ... as in the table; `only` of
-    those with this metric."""
-    series = [
-        line(chr(65 + place), data, colour=f"var(--series-{place % _COLOURS + 1})")
-        for place, run in enumerate(runs)
-        if (only == "" or run["metric"] == only) and (data := _by_fold(run["curves"]["epochs"], field))
-    ]
-    return option(axis(_MINUTES), axis(name, at="y", scale=True), series) if series else None
+    """A figure of the epochs of several runs, a colour for each, called as in the table; `only` of those with
+    this metric. direction: "max" or "min", of a score: the best so far of all folds."""
+    series = []
+    for place, run in enumerate(runs):
+        if only not in ("", run["metric"]):
+            continue
+        epochs = run["curves"]["epochs"]
+        data = _best_so_far(epochs, field, direction) if direction else _by_fold(epochs, field)
+        if data:
+            called, colour = (
+                f"{chr(65 + place)} {run['model'].partition('.')[0][:24]}",
+                f"var(--series-{place % _COLOURS + 1})",
+            )
+            series.append(line(called, data, colour=colour, step="end" if direction else False))
+    return _over_minutes(axis(name, at="y", scale=True), series) if series else None
+
+
+def _best_so_far(epochs: Sequence[Mapping[str, Any]], field: str, direction: str) -> list[list[float]]:
+    """The best of all epochs until each, of folds that follow each other."""
+    found: list[list[float]] = []
+    for minute, value in sorted(_xy(epochs, field)):
+        best = value if not found else (max if direction == "max" else min)(found[-1][1], value)
+        found.append([minute, best])
+    return found
 
 
 def _by_fold(epochs: Sequence[Mapping[str, Any]], field: str) -> list[list[Any]]:

@@ -3,9 +3,9 @@
 from fastapi import APIRouter
 
 from memory_service.web import assets
-from memory_service.web.pages import ask, browse, devices, docs, edit, login, runs
+from memory_service.web.pages import ask, browse, devices, docs, edit, login, operate, runs
 
-_PAGES = (login, ask, edit, runs, devices, browse, docs)
+_PAGES = (login, ask, edit, runs, devices, operate, browse, docs)
 
 
 def routers() -> tuple[APIRouter, ...]:

@@ -88,8 +88,15 @@ def understand(request: Request, form: Form) -> Response:
     return answer(request, "ask/understood.html", data, title="What was understood", view=view)
 
 
+_TICK = "technique-"
+
+
 def _filled(form: Mapping[str, str]) -> dict[str, str]:
-    return {name: value.strip() for name, value in form.items() if value.strip() and name != "csrf"}
+    """The fields of a question; ticked techniques are one of them."""
+    filled = {name: value.strip() for name, value in form.items() if value.strip() and name != "csrf"}
+    ticked = [name.removeprefix(_TICK) for name in filled if name.startswith(_TICK)]
+    filled = {name: value for name, value in filled.items() if not name.startswith(_TICK)}
+    return filled | {"techniques": ",".join(ticked)} if ticked else filled
 
 
 @router.get("/browse/script.py")

@@ -3,6 +3,7 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from memory_service.api.service import service_of
 from memory_service.web.assets import compressed
 from memory_service.web.environment import rendered
 
@@ -18,4 +19,11 @@ _POLICY = (
 @router.get("/docs")
 def docs(request: Request) -> Response:
     headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-cache"}
-    return compressed(request, Response(rendered("docs.html"), headers=headers, media_type="text/html"))
+    return compressed(
+        request,
+        Response(
+            rendered("docs.html", notice=service_of(request).settings.notice),
+            headers=headers,
+            media_type="text/html",
+        ),
+    )

@@ -57,8 +57,12 @@ def compare(request: Request) -> Response:
         return see("/browse/runs")
     data = compare_page(database, knowledge_of(database), ids, now)
     metrics = dict.fromkeys(run["metric"] for run in data["runs"])
+    better = data["metric_direction"]
     over = partial(draw.compared_over_time, data["runs"])
-    charts = {f"metric-{n}": over("metric", name or "Metric", only=name) for n, name in enumerate(metrics)}
+    charts = {
+        f"metric-{n}": over("metric", name or "Metric", only=name, direction=better)
+        for n, name in enumerate(metrics)
+    }
     loss, memory = over("valid_loss", "Validation loss"), over("peak_reserved_gib", "Reserved, GiB")
     charts |= {"loss": loss, "memory": memory}
     return answer(request, "runs/compare.html", data, title="Compare runs", charts=charts)

@@ -1,7 +1,13 @@
 "use strict";
-// Draws every [data-chart]: its option is JSON beside it, its colours are the page's ("var(--series-1)").
+// Draws every [data-chart] that is seen: its option is JSON beside it, its colours are the page's ("var(--series-1)").
+// The library is fetched for the first of them.
 (() => {
   const drawn = new Map();
+  const address = document.currentScript.dataset.library;
+  let fetched;
+  const library = () => fetched ??= new Promise((done, failed) => {
+    document.head.append(Object.assign(document.createElement("script"), { src: address, onload: done, onerror: failed }));
+  });
   let probe;
 
   const colour = (text) => text.replace(/var\((--[a-z0-9-]+)\)/g, (_, name) => {
@@ -34,16 +40,37 @@
     }])),
   });
 
-  const draw = (box) => {
+  const button = (text, label, act) => {
+    const made = Object.assign(document.createElement("button"), { type: "button", textContent: text, title: label, ariaLabel: label });
+    made.addEventListener("click", act);
+    return made;
+  };
+  const tools = (box) => {
+    const figure = box.closest("figure"), caption = figure?.querySelector("figcaption");
+    if (!caption || caption.querySelector(".tools")) return;
+    const title = caption.querySelector("b").textContent, tools = Object.assign(document.createElement("span"), { className: "tools" });
+    tools.append(
+      button("PNG", `${title} as PNG`, () => {
+        const picture = drawn.get(box).getDataURL({ pixelRatio: 2, backgroundColor: colour("var(--back)") });
+        Object.assign(document.createElement("a"), { href: picture, download: `${title}.png` }).click();
+      }),
+      button("Enlarge", `${title}, full screen`, () => document.fullscreenElement ? document.exitFullscreen() : figure.requestFullscreen()),
+    );
+    caption.append(" ", tools);
+  };
+
+  const draw = async (box) => {
     const source = document.getElementById(box.dataset.chart);
     if (!source) return;
     drawn.get(box)?.dispose();
+    drawn.delete(box);
     if (!box.clientWidth) { // in a tab that is not shown: once it is
-      drawn.delete(box);
       sizes.observe(box);
       box.dataset.drawn = "later";
       return;
     }
+    await library();
+    if (drawn.has(box) || !box.isConnected) return;
     const option = painted(JSON.parse(source.textContent));
     // On the canvas: a tooltip of HTML would need style attributes, which the page's policy forbids.
     option.tooltip = {
@@ -53,12 +80,10 @@
     option.animation = false;
     const chart = echarts.init(box, theme(), { renderer: "canvas" });
     chart.setOption(option);
-    if (box.closest("[data-connected]")) { // one pointer for all of them
-      chart.group = "connected";
-      echarts.connect("connected");
-    }
     if (option.linked) chart.on("click", (hit) => { const to = hit.data?.href; if (to?.startsWith("/")) location.assign(to); });
+    if (option.group) echarts.connect(chart.group = option.group);
     drawn.set(box, chart);
+    tools(box);
     sizes.observe(box);
     box.dataset.drawn = "true";
   };

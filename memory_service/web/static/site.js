@@ -55,22 +55,35 @@ const named = () => {
 document.addEventListener("htmx:afterSettle", named);
 named();
 
-// "/" and Ctrl+K or ⌘K go to the search.
+// "/" goes to the search, Ctrl+K or ⌘K to the palette, "?" shows the keys.
+const palette = document.getElementById("palette");
 document.addEventListener("keydown", (event) => {
   const writing = event.target.closest("input, textarea, select, [contenteditable]");
-  const wanted = event.key === "/" ? !writing : event.key === "k" && (event.ctrlKey || event.metaKey);
-  if (!wanted) return;
+  const key = event.key === "k" && (event.ctrlKey || event.metaKey) ? "palette" : writing ? "" : event.key;
+  if (!["palette", "/", "?"].includes(key)) return;
   event.preventDefault();
-  document.getElementById("find").select();
+  if (key === "/") document.getElementById("find").select();
+  if (key === "?") document.getElementById("keys-help").togglePopover();
+  if (key !== "palette") return;
+  if (palette.open) { palette.close(); return; }
+  palette.showModal();
+  const query = document.getElementById("palette-q");
+  query.select();
+  query.dispatchEvent(new Event("opened"));
 });
+palette.addEventListener("click", ({ target }) => { if (target === palette || target.closest("a")) palette.close(); });
 
-// Arrow keys walk through what the search found, Escape leaves it.
+// Arrow keys walk through what a search found, Enter takes the first in the palette, Escape leaves.
 document.addEventListener("keydown", (event) => {
   const search = event.target.closest(".find");
   if (!search) return;
-  const stops = [document.getElementById("find"), ...search.querySelectorAll("#find-results a")];
+  const stops = [search.querySelector("[type=search]"), ...search.querySelectorAll("[aria-live] a")];
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (event.key === "Escape") event.target.blur();
+  if (event.key === "Enter" && event.target === stops[0] && stops[1] && palette.contains(search)) {
+    event.preventDefault();
+    stops[1].click();
+  }
   if (!step || stops.length < 2) return;
   event.preventDefault();
   stops[(stops.indexOf(event.target) + step + stops.length) % stops.length].focus();
