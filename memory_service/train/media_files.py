@@ -52,8 +52,11 @@ def read_image(path: Path, partial: bool = False, side: int = 0, upright: bool =
 
 
 def read_mask(path: str, size: tuple[int, int] = (1, 1)) -> Any:
-    """255 where the object is, else 0 (of a JPEG up to 127); run lengths or no file are of the size given."""
+    """255 where the object is, else 0 (of a JPEG up to 127); "mask.png#3": where it is 3. Run lengths or no
+    file are of the size given."""
     from PIL import Image
+
+    path, _, value = path.partition("#")
 
     if not path:
         return Image.new("L", size)
@@ -62,7 +65,8 @@ def read_mask(path: str, size: tuple[int, int] = (1, 1)) -> Any:
     with Image.open(path) as image:
         levels = np.asarray(image if len(image.getbands()) == 1 else image.convert("L"))
         most = 127 if image.format == "JPEG" else 0
-    return Image.fromarray(np.where(levels > most, 255, 0).astype(np.uint8))
+    there = levels == int(value) if value else levels > most
+    return Image.fromarray(np.where(there, 255, 0).astype(np.uint8))
 
 
 def read_sound(path: Path, seconds: float, place: float, rate: int) -> np.ndarray:
@@ -91,3 +95,15 @@ def resampled(sound: np.ndarray, own: int, rate: int) -> np.ndarray:
         common = math.gcd(rate, own)
         sound = resample_poly(sound, rate // common, own // common, padtype="edge")
     return sound.astype(np.float32)
+
+
+def from_folder(name: str) -> dict | None:
+    """Where the folder WEIGHTS has a model's file: named by it, in a folder of its name, or the only one."""
+    if plan.WEIGHTS in ("hub", "none"):
+        return None
+    endings = (".safetensors", ".pth", ".pt", ".bin")
+    found = sorted(path for path in Path(plan.WEIGHTS).rglob("*") if path.suffix in endings)
+    named = [path for path in found if name in str(path.relative_to(plan.WEIGHTS)).replace("__", ".")]
+    if not named and len(found) != 1:
+        raise FileNotFoundError(f"{plan.WEIGHTS} has no file of {name}")
+    return {"file": str((named or found)[0]), "hf_hub_id": None, "url": ""}

@@ -29,6 +29,7 @@ class Problem:
     levels                of each output the quantile, where the loss is that of quantiles
     beside                of files: a DataFrame of further columns, of all rows and then of the test rows
     weights               one value a row, 1 in the mean, by which the metric counts it
+    blocks                of media: (rows and then test rows, features) each
     """
 
     kind: Literal["classes", "labels", "values"]
@@ -49,6 +50,7 @@ class Problem:
     levels: list[float] = field(default_factory=list)
     beside: Any = None
     weights: np.ndarray | None = None
+    blocks: list[np.ndarray] = field(default_factory=list)
 
     @property
     def width(self) -> int:

@@ -19,6 +19,7 @@ Form = Literal["chances", "classes", "cut", "grades", "ranked", "values", "logs"
 
 ANSWERS: Mapping[str, Answer] = {
     **{f"{kind}-classification": "labels" for kind in ("image", "text", "audio", "tabular")},
+    **dict.fromkeys(("time-series-classification", "video-classification", "multimodal"), "labels"),
     **{f"{kind}-regression": "values" for kind in ("image", "text", "audio", "tabular")},
     "time-series-regression": "values",
     "text-pair-similarity": "values",
@@ -28,6 +29,12 @@ ANSWERS: Mapping[str, Answer] = {
     "object-detection": "boxes",
 }
 """What the script of a task answers; tasks without a script are not here. Of pairs see `answer_of`."""
+
+_EITHER: Mapping[str, tuple[Answer, Answer]] = {
+    "text-pair-similarity": ("values", "labels"),
+    "multimodal": ("labels", "values"),
+}
+"""Task -> what its script answers, and what where the metric judges this alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,8 +406,9 @@ class ResolvedMetric:
 
 def answer_of(task: str, metric: str | None) -> Answer | None:
     """What the script of a task answers; of pairs of texts classes where the metric judges these alone."""
-    if task == "text-pair-similarity" and metric is not None and not measure_of(metric, "values"):
-        return "labels" if measure_of(metric, "labels") else "values"
+    if task in _EITHER and metric is not None:
+        usual, other = _EITHER[task]
+        return usual if measure_of(metric, usual) or not measure_of(metric, other) else other
     return ANSWERS.get(task)
 
 

@@ -40,6 +40,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "tokens": ("inputs",),
     "frames": ("columns", "engine"),
     "media": ("inputs", "pictures", "sounds"),
+    "joined": ("media",),
 }
 """Word of the parts -> modules of `memory_service.train` that such scripts use, beside what these import."""
 
@@ -144,7 +145,8 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         "split": [told and plain(told) for told in split_setting(plan)],
         "recipe": ["", *_wrapped(won, "# ", "#   ")] if plan.get("recipe") else [],
         "pretrained_from": PRETRAINED_FROM.get(model["library"], ""),
-        "fetched": bool(model["pretrained"]) and model["library"] in _FETCHED,
+        "fetched": kind.words["network"] and bool(model["pretrained"]) and model["library"] in _FETCHED,
+        "encoder": kind.words["joined"] and model["library"] == "timm",
         "learned": kind.words["frames"] and model["name"] in NETS,
         "widths": kind.words["network"] and WIDTHS.get(model["name"]),
     }
