@@ -51,6 +51,7 @@ class Plan(SimpleNamespace):
     between = None  # the model's own mark between two texts
     write_held_out = None  # another oof.csv
     file_members = ()  # of files and of what rows name, for `engine`
+    baseline_table = None  # another baseline than a constant
     add_media = None  # what rows name, as columns
     train = None  # another way to train than fold after fold: see `engine`
 

@@ -23,7 +23,6 @@ from memory_service.train.reading import (
     target_columns,
 )
 
-
 MOST_KINDS = 50  # of masks
 
 
@@ -48,10 +47,10 @@ def read_files(train: pd.DataFrame, test, sample) -> Data:
 
 
 def read_masks(train: pd.DataFrame, test, sample) -> Data:
-    """The data of masks: of each image a text with a line for each kind: a path, run lengths where train.csv has
-    the column of the sample and no folder train_masks is there, or nothing: no object is on it. Kinds are a
-    column between, or ids such as <image>_<kind>. Folds have their shares of the masks' sizes: those of empty
-    ones are small."""
+    """The data of masks: of each image a text with a line for each kind: a path, run lengths where train.csv
+    has the column of the sample and no folder train_masks is there, or nothing: no object is on it. Kinds are
+    a column between, or ids such as <image>_<kind>. Folds have their shares of the masks' sizes: those of
+    empty ones are small."""
     drawn = not (plan.DATA_DIR / "train_masks").is_dir()
     asked, kinds = (sample if test is None else test), mask_kinds(sample)
     if kinds is None and sample is not None and len(sample.columns) != 2:

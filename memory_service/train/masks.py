@@ -230,7 +230,7 @@ def _train(x: Tensor, width: int, clock: Clock, seconds: float, seed: int, resul
 
 
 def _maps(network: Any, x: Tensor) -> np.ndarray:
-    """Probabilities, float32 (pictures, kinds, height, width): the mean with those of the mirrored picture."""
+    """Probabilities, float32 (pictures, kinds, height, width): the mean with those of mirrored pictures."""
     import torch
 
     out = []
@@ -257,7 +257,7 @@ def _mask(probabilities: np.ndarray, size: tuple[int, int], choice: MaskPredicti
 
 
 def _choose(result: MaskPrediction, maps: np.ndarray, truth: list[np.ndarray], kind: int) -> None:
-    """Of a kind threshold and smallest area with the best mean Dice; those before others must be better by 0.001."""
+    """Of a kind threshold and smallest area with the best mean Dice; later ones must be better by 0.001."""
     best = -1.0
     large: list[np.ndarray] = [
         (_large(m, t.shape[::-1]) * 255).astype(np.uint8) for m, t in zip(maps, truth, strict=True)

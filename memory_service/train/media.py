@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ import pandas as pd
 
 from memory_service.train.budget import plan, state
 from memory_service.train.columns import read_frames
-from memory_service.train.files import columns_beside
+from memory_service.train.files import FileMember, columns_beside
 from memory_service.train.kernels import kernel_regression, linear_regression, random_trees
 from memory_service.train.media_files import from_folder, read_image
 from memory_service.train.pictures import PICTURE_FILES, picture_features
-from memory_service.train.problem import Fit, Member, Prediction, Problem, installed
+from memory_service.train.problem import Fit, Prediction, Problem, installed
 from memory_service.train.reading import SOUND_FILES, Data, find_files, naming_columns, target_columns
 from memory_service.train.signals import SIGNAL_FILES, find_signals, signal_features
 from memory_service.train.sounds import read_sounds
@@ -63,8 +63,8 @@ def read_joined(train: pd.DataFrame, test: Any, sample: Any) -> Data:
 
 
 def add_media(problem: Problem, data: Data) -> None:
-    """Give the problem what its media show: `blocks`, and their main directions as columns. In a run that ends
-    nothing is read: what was fitted is blended."""
+    """Give the problem what its media show: `blocks`, and their main directions as columns. In a run that
+    ends nothing is read: what was fitted is blended."""
     if state.stop:
         names = [f"{name} {place}" for name in data.media for place in range(DIRECTIONS)]
         problem.columns, problem.blocks = problem.columns | dict.fromkeys(names, "number"), [np.zeros((0, 0))]
@@ -136,7 +136,7 @@ def features_of_media(given: Sequence[Any], known: np.ndarray) -> dict[str, np.n
 def over_time(block: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Of the frames of each video the mean, the spread, and how far the second half is off the first."""
     found = []
-    for start, end in zip(starts[:-1], starts[1:], strict=True):
+    for start, end in pairwise(starts):
         half, part = (end - start) // 2, block[start:end]
         moved = part[half:].mean(0) - part[:half].mean(0) if half else 0 * part[0]
         found.append(np.concatenate([part.mean(0), part.std(0), moved]))
@@ -148,32 +148,33 @@ def frames_of(path: Path) -> list[Any]:
     where it cannot be read."""
     from PIL import Image, ImageSequence
 
+    there: list[Any] = []
     try:
         if path.is_dir():
-            there = [each for each in sorted(path.iterdir()) if each.suffix.lower() in PICTURE_FILES]
+            there = [file for file in sorted(path.iterdir()) if file.suffix.lower() in PICTURE_FILES]
         elif path.suffix.lower() == ".gif":
-            with Image.open(path) as file:
-                there = [frame.convert("RGB").copy() for frame in ImageSequence.Iterator(file)]
+            with Image.open(path) as film:
+                there = [frame.convert("RGB").copy() for frame in ImageSequence.Iterator(film)]
         else:
             import cv2  # type: ignore[import-not-found]
 
-            film = cv2.VideoCapture(str(path))
-            count, there = int(film.get(cv2.CAP_PROP_FRAME_COUNT)), []
-            for place in np.unique(np.linspace(0, max(count - 1, 0), FRAMES).astype(int)):
-                film.set(cv2.CAP_PROP_POS_FRAMES, int(place))
-                good, frame = film.read()
+            video = cv2.VideoCapture(str(path))
+            for place in evenly(int(video.get(cv2.CAP_PROP_FRAME_COUNT))):
+                video.set(cv2.CAP_PROP_POS_FRAMES, place)
+                good, frame = video.read()
                 there += [Image.fromarray(frame[:, :, ::-1])] if good else []
     except (OSError, ValueError, SyntaxError):
         return []
-    return (
-        [there[place] for place in np.unique(np.linspace(0, len(there) - 1, FRAMES).astype(int))]
-        if there
-        else []
-    )
+    return [there[place] for place in evenly(len(there))]
+
+
+def evenly(count: int) -> list[int]:
+    """Places of `FRAMES` of so many frames."""
+    return list(np.unique(np.linspace(0, count - 1, FRAMES).astype(int)).tolist()) if count > 0 else []
 
 
 def seen_in(pictures: Sequence[Any]) -> dict[str, np.ndarray]:
-    """What the encoder of the plan sees in pictures where its weights are there, and gradients and colours."""
+    """What the plan's encoder sees in pictures, where its weights are there, and gradients and colours."""
     encoded = encoded_pictures(pictures)
     names = ("gradients", "thumbnails", "colours")
     found = dict(zip(names, picture_features(pictures), strict=False))
@@ -219,31 +220,21 @@ def encoded_pictures(pictures: Sequence[Any]) -> np.ndarray | None:
     return np.concatenate([first, *rest])
 
 
-@dataclass
-class BlockMember(Member):
-    """A member of blocks of features.
+def given_blocks(problem: Problem, _rows: np.ndarray) -> list[np.ndarray]:
+    return list(problem.blocks)
 
-    cost   seconds of a fit, given the number of rows and of features
-    """
 
-    name: str
-    learn_from: Callable[[Fit, Any], Prediction]
-    cost: Callable[[int, int], float]
-
-    def applies(self, problem: Problem) -> bool:
-        return bool(problem.blocks)
-
-    def price(self, problem: Problem) -> float:
-        return self.cost(len(problem.inputs), sum(block.shape[1] for block in problem.blocks))
-
-    def learn(self, fit: Fit) -> Prediction:
-        return self.learn_from(fit, fit.problem.blocks)
+def block_member(name: str, learn: Callable[[Fit, Any], Prediction], each: float) -> FileMember:
+    """each   seconds of a row"""
+    return FileMember(
+        f"features, {name}", (), "scipy", given_blocks, learn, lambda rows, _: 2.0 + each * rows
+    )
 
 
 BLOCK_MEMBERS = (
-    BlockMember("features, linear", linear_regression, lambda rows, size: 2.0 + 2e-7 * rows * size),
-    BlockMember("features, kernel", kernel_regression, lambda rows, size: 6.0 + 6e-7 * rows * size),
-    BlockMember("features, random trees", random_trees, lambda rows, size: 2.0 + 2e-5 * rows * size),
+    block_member("linear", linear_regression, 1e-3),
+    block_member("kernel", kernel_regression, 3e-3),
+    block_member("random trees", random_trees, 5e-2),
 )
 
 plan.add_media = add_media

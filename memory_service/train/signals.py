@@ -72,7 +72,7 @@ def by_id(tables: Sequence[pd.DataFrame]) -> dict[str, np.ndarray]:
     shared = [name for name in tables[0].columns[1:] if all(name in table.columns for table in tables)]
     shared = [name for name in shared if pd.api.types.is_numeric_dtype(tables[0][name])]
     whole = pd.concat([table[[tables[0].columns[0], *shared]] for table in tables], ignore_index=True)
-    values, (names, starts) = as_columns(whole[shared]), (whole.iloc[:, 0].to_numpy(), [])
+    values, names = as_columns(whole[shared]), whole.iloc[:, 0].to_numpy()
     order = np.argsort(pd.factorize(names)[0], kind="stable")
     names, values = names[order], values[order]
     starts = np.flatnonzero(np.r_[True, names[1:] != names[:-1]])
@@ -110,8 +110,7 @@ def read_signal(given: Any) -> np.ndarray:
         elif path.suffix == ".parquet":
             given = as_columns(pd.read_parquet(path)).T
         else:
-            table = pd.read_csv(path, sep=None if path.suffix == ".txt" else "\t" if path.suffix == ".tsv" else ",",
-                                engine="python" if path.suffix == ".txt" else "c", header=None)  # fmt: skip
+            table = pd.read_csv(path, sep={".tsv": "\t", ".txt": r"\s+"}.get(path.suffix, ","), header=None)
             heads = as_numbers(table.iloc[0]).isna().any()
             given = as_columns(table.iloc[1:] if heads else table).T
     found = np.asarray(given, np.float32)[:MOST_CHANNELS].copy()

@@ -88,6 +88,8 @@ def write_baseline(data: Data) -> None:
     """A submission that needs no model, so that there is one whatever happens."""
     if plan.ANSWER == "masks":  # no object on any
         table = mask_table(data, ["\n" * (len(data.outputs) - 1)] * len(data.test_ids))
+    elif plan.baseline_table:
+        table = plan.baseline_table(data)
     else:
         constant = np.tile(plan.prior_of(data.targets, len(data.outputs)), (len(data.test_ids), 1))
         table = plan.submission_of(data, constant)
@@ -163,7 +165,7 @@ def with_earlier(data: Data, encoded: list[str | None]) -> list[str]:
 
 
 def add_out_of_fold(data: Data, found: dict[str, list[str]]) -> None:
-    """The same of masks: (true, predicted) texts by id, or id and kind, beside those that oof.csv has of other
+    """The same of masks: (true, predicted) texts by id, or id and kind, beside what oof.csv has of other
     folds."""
     path, name, ids = state.out_dir / "oof.csv", data.target_columns[0], data.ids
     if len(data.outputs) > 1:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from memory_service.domain.description.metrics import METRIC_PHRASES, METRICS, Metric, metric_named, spell_out
 from memory_service.domain.description.phrases import words_of
 
-Answer = Literal["labels", "values", "masks", "matches", "boxes"]
+Answer = Literal["labels", "values", "masks", "matches", "boxes", "items"]
 Form = Literal["chances", "classes", "cut", "grades", "ranked", "values", "logs", "masks", "matches", "boxes"]
 
 ANSWERS: Mapping[str, Answer] = {
@@ -27,6 +27,7 @@ ANSWERS: Mapping[str, Answer] = {
     "image-segmentation": "masks",
     "image-retrieval": "matches",
     "object-detection": "boxes",
+    "recommendation": "items",
 }
 """What the script of a task answers; tasks without a script are not here. Of pairs see `answer_of`."""
 
@@ -94,7 +95,7 @@ def _of(answer: Answer) -> Callable[..., Measure]:
     return measure
 
 
-_labels, _values, _masks, _matches, _boxes = map(_of, get_args(Answer))
+_labels, _values, _masks, _matches, _boxes, _items = map(_of, get_args(Answer))
 
 MEASURES: tuple[Measure, ...] = (
     _labels(
@@ -189,6 +190,8 @@ MEASURES: tuple[Measure, ...] = (
     _matches(
         "MAP@k", "MAP@k", "map_matches", "MAP", "ranked", wants="map|average precision", unless="recall|hit"
     ),
+    _items("MAP@k", "MAP@k", "map_items", "MAP", "ranked", unless="recall|hit"),
+    _items("recall@k", "recall@k", "recall_items", "Recall", "ranked", unless="hit"),
     _boxes(
         "mAP@0.5:0.95", "mean average precision", "map_coco", "mAP", "boxes",
         wants=r"coco|(?:\b(?:0 )?|ap)50? (?:to |and |(?:0 )?05 )*(?:0 )?95\b", unless=_OTHER_BOXES,
@@ -257,7 +260,7 @@ def _at_k(measure: Measure, text: str) -> Measure | None:
     found = re.search(r"(?:@|\bat|\btop|\bamong the|\bamong)[\s-]?(\d{1,3})\b(?!\s?%)", text, re.IGNORECASE)
     if found is None or not 1 <= int(found[1]) <= MOST_K:
         return None
-    name = f"top-{found[1]} accuracy" if measure.function == "top_k" else f"MAP@{found[1]}"
+    name = f"top-{found[1]} accuracy" if measure.function == "top_k" else f"{measure.name[:-1]}{found[1]}"
     return replace(measure, name=name, k=int(found[1]))
 
 

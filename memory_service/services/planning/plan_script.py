@@ -41,6 +41,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "frames": ("columns", "engine"),
     "media": ("inputs", "pictures", "sounds"),
     "joined": ("media",),
+    "items": ("recommend",),
 }
 """Word of the parts -> modules of `memory_service.train` that such scripts use, beside what these import."""
 
@@ -73,6 +74,8 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
     chosen = _MODULES
     if kind.words["frames"] and kind.words["masks"]:
         chosen = {"masks": ("masks", "inputs")}
+    if kind.words["items"]:
+        chosen = {"items": _MODULES["items"]}
     roots = [
         "answers",
         "runtime",
@@ -110,9 +113,9 @@ def bundle_script() -> str:
 
 def blend_script(plan: Mapping[str, Any]) -> str:
     """The script that joins the runs of an answer of /recommend: a portfolio's last stage. NoScript where the
-    answers are boxes or matches."""
+    answers are boxes, matches or items."""
     kind = kind_of(plan)
-    if kind.words["retrieval"] or kind.words["boxes"]:
+    if kind.words["retrieval"] or kind.words["boxes"] or kind.words["items"]:
         raise NoScript(f"There is no blend for {plan['task']}: join the runs' answers yourself")
     words = _words(plan, kind) | {"files": False, "network": False, "blend": True}
     words["ranks"] = words["score"] in _ORDER_ONLY

@@ -32,7 +32,14 @@ class NoScript(MemoryServiceError):
     status = 406
 
 
-_USUAL = {"labels": "log loss", "values": "RMSE", "masks": "Dice", "matches": "F1", "boxes": "mAP@0.5"}
+_USUAL = {
+    "labels": "log loss",
+    "values": "RMSE",
+    "masks": "Dice",
+    "matches": "F1",
+    "boxes": "mAP@0.5",
+    "items": "MAP@k",
+}
 """The score where nobody says what predictions are judged by. Probabilities may be submitted, as the sample
 shows when the script runs: the epoch of the best accuracy may be far too sure of them."""
 
@@ -145,6 +152,8 @@ def judged_by(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     scored = measure is not None
     if measure is None:
         note = f"Judged by {plain(name)[:60]}, which this script does not compute."
+        measure = measure_of(_USUAL[answer], answer) if answer == "items" else None
+    if measure is None:
         loss = {
             "labels": "log_loss",
             "values": "mae" if absolute else "mse",

@@ -30,11 +30,11 @@ class Data:
     """Where it lies and what is true of its test samples.
 
     form       "probabilities" (a column a class), "labels", "multilabel", "values", "masks", "boxes",
-               "words", "matches"
+               "words", "matches", "items"
     ids        of the submission, in the order of the sample
     columns    of the submission, the id's first
     truth      by id: the class's name, the value, the row of 0 and 1, the mask (height, width) of 0 and 1,
-               boxes (class, x0, y0, x1, y1), labels between spaces, or the ids of its group
+               boxes (class, x0, y0, x1, y1), labels between spaces, the ids of its group, items
     seen       what the baseline knows: the same of the training samples
     """
 
@@ -133,8 +133,8 @@ def images_with_masks(folder: Path, size: Size) -> Data:
 
 
 def images_with_two_masks(folder: Path, size: Size) -> Data:
-    """A bright disk and a dark square on grey; run lengths of each in rows of their own, none where there is no
-    disk. The sample asks for `<image>_<kind>`."""
+    """A bright disk and a dark square on grey; run lengths of each in rows of their own, none where there is
+    no disk. The sample asks for `<image>_<kind>`."""
     rng = np.random.default_rng(14)
     train, test = _ids(size)
     masks: dict[str, Array] = {}
@@ -157,8 +157,7 @@ def images_with_two_masks(folder: Path, size: Size) -> Data:
 
 
 def signals_of_classes(folder: Path, size: Size) -> Data:
-    """A wave or a square somewhere in noise, in a table with a row a step; which of two marks counts, a column
-    says."""
+    """A wave or a square somewhere in noise, in a table with a row a step."""
     rng = np.random.default_rng(21)
     train, test = _ids(size)
     steps: list[tuple[object, ...]] = []
@@ -214,6 +213,21 @@ def videos_of_classes(folder: Path, size: Size) -> Data:
     _table(folder / "train.csv", ("id", "way"), [(name, rows[name]) for name in train])
     truth = {name: rows[name] for name in test}
     return _with_sample(folder, "labels", ("id", "way"), truth, [rows[name] for name in train], "left")
+
+
+def items_of_users(folder: Path, size: Size) -> Data:
+    """Users who take items of their own half, another one each day; what they take then is asked."""
+    rng = np.random.default_rng(24)
+    rows: list[tuple[object, ...]] = []
+    truth: dict[str, Any] = {}
+    for k in range(size.train):
+        own = [f"i{2 * item + k % 2:02d}" for item in rng.permutation(40)]
+        days = [f"2026-{1 + day // 28:02d}-{1 + day % 28:02d}" for day in range(30)]
+        rows += [(f"u{k:03d}", item, day) for item, day in zip(own, days, strict=False)]
+        truth[f"u{k:03d}"] = {*own[30:]}
+    _table(folder / "train.csv", ("user", "item", "day"), rows)
+    seen = [row[1] for row in rows]
+    return _with_sample(folder, "items", ("user", "items"), truth, seen, "i00 i01 i02 i03 i04")
 
 
 def images_with_boxes(folder: Path, size: Size) -> Data:

@@ -128,6 +128,10 @@ OTHERS: dict[str, Kind] = {
     "time-series-classification-members": _frames(
         "time-series-classification", "lightgbm", data.signals_of_classes, Size(120, 40), Size(60, 12)
     ),
+    "recommendation-members": replace(
+        _frames("recommendation", "lightgbm", data.items_of_users, Size(200, 0), Size(60, 0)),
+        question={"task": "recommendation", "model": "lightgbm", "metric": "recall@5"},
+    ),
     "multimodal-members": replace(
         _frames("multimodal", "lightgbm", data.pictures_with_words, Size(120, 40), Size(60, 12)),
         question={"task": "multimodal", "model": "lightgbm", "metric": "RMSE"},
