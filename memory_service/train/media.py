@@ -16,9 +16,8 @@ from memory_service.train.budget import plan, state
 from memory_service.train.columns import read_frames
 from memory_service.train.files import FileMember, columns_beside
 from memory_service.train.kernels import kernel_regression, linear_regression, random_trees
-from memory_service.train.media_files import from_folder, read_image
-from memory_service.train.pictures import PICTURE_FILES, picture_features
-from memory_service.train.problem import Fit, Prediction, Problem, installed
+from memory_service.train.pictures import PICTURE_FILES, picture, picture_features
+from memory_service.train.problem import Fit, Prediction, Problem, from_folder, installed
 from memory_service.train.reading import SOUND_FILES, Data, find_files, naming_columns, target_columns
 from memory_service.train.signals import SIGNAL_FILES, find_signals, signal_features
 from memory_service.train.sounds import read_sounds
@@ -204,7 +203,7 @@ def encoded_pictures(pictures: Sequence[Any]) -> np.ndarray | None:
         images = []
         for each in part:
             try:
-                images.append(transform(read_image(each) if isinstance(each, Path) else each))
+                images.append(transform(picture(each) if isinstance(each, Path) else each))
             except (OSError, ValueError, SyntaxError):
                 images.append(torch.zeros(config["input_size"]))
         with torch.inference_mode():

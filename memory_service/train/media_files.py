@@ -95,15 +95,3 @@ def resampled(sound: np.ndarray, own: int, rate: int) -> np.ndarray:
         common = math.gcd(rate, own)
         sound = resample_poly(sound, rate // common, own // common, padtype="edge")
     return sound.astype(np.float32)
-
-
-def from_folder(name: str) -> dict | None:
-    """Where the folder WEIGHTS has a model's file: named by it, in a folder of its name, or the only one."""
-    if plan.WEIGHTS in ("hub", "none"):
-        return None
-    endings = (".safetensors", ".pth", ".pt", ".bin")
-    found = sorted(path for path in Path(plan.WEIGHTS).rglob("*") if path.suffix in endings)
-    named = [path for path in found if name in str(path.relative_to(plan.WEIGHTS)).replace("__", ".")]
-    if not named and len(found) != 1:
-        raise FileNotFoundError(f"{plan.WEIGHTS} has no file of {name}")
-    return {"file": str((named or found)[0]), "hf_hub_id": None, "url": ""}

@@ -148,7 +148,9 @@ def read_signals(given: Sequence[Any]) -> list[np.ndarray]:
 def statistics_of(signal: np.ndarray) -> np.ndarray:
     """Of each channel its level, spread, shape, changes, autocorrelation, spectrum and course; of up to eight
     channels how they go together."""
-    x, steps = signal.astype(float), signal.shape[1]
+    length = signal.shape[1]
+    x = (signal if length >= LEAST_STEPS else even(signal, LEAST_STEPS)).astype(float)
+    steps = x.shape[1]
     mean, spread = x.mean(1, keepdims=True), x.std(1, keepdims=True)
     z, change = (x - mean) / (spread + 1e-9), np.diff(x, axis=1)
     power = np.abs(np.fft.rfft(z, axis=1)[:, 1:]) ** 2
@@ -158,8 +160,8 @@ def statistics_of(signal: np.ndarray) -> np.ndarray:
     bands = np.pad(bands, ((0, 0), (0, BANDS - bands.shape[1])))
     hertz = np.arange(1, power.shape[1] + 1) / steps
     lags = [(z[:, lag:] * z[:, :-lag]).mean(1) if lag < steps else 0 * z[:, 0] for lag in LAGS]
-    pieces = [part.mean(1) for part in np.array_split(x, PARTS, axis=1) if part.shape[1]]
-    pieces += [part.std(1) for part in np.array_split(x, PARTS, axis=1) if part.shape[1]]
+    parts = np.array_split(x, PARTS, axis=1)
+    pieces = [*(part.mean(1) for part in parts), *(part.std(1) for part in parts)]
     found = [
         mean[:, 0], spread[:, 0], x.min(1), x.max(1), *np.quantile(x, LEVELS_OF_VALUES, axis=1),
         (z**3).mean(1), (z**4).mean(1), np.abs(change).mean(1), change.std(1), np.abs(change).max(1),
@@ -167,7 +169,7 @@ def statistics_of(signal: np.ndarray) -> np.ndarray:
         x[:, 0], x[:, -1], (z * np.linspace(-1, 1, steps)).mean(1), hertz[power.argmax(1)], share @ hertz,
         *lags, *bands.T, *pieces,
     ]  # fmt: skip
-    found = [np.concatenate(found), [float(steps)]]
+    found = [np.concatenate(found), [float(length)]]
     if 2 <= len(x) <= 8:
         found.append((z @ z.T / steps)[np.triu_indices(len(x), 1)])
     return np.nan_to_num(np.concatenate(found)).astype(np.float32)

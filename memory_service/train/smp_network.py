@@ -7,7 +7,7 @@ import timm
 from torch import nn
 
 from memory_service.train.budget import plan
-from memory_service.train.media_files import from_folder
+from memory_service.train.problem import from_folder
 from memory_service.train.torch_loop import device, memory_format, pretrained_or_exit
 
 

@@ -31,7 +31,7 @@ from memory_service.train.folds import (
     predict,
     score_predictions,
 )
-from memory_service.train.media_files import from_folder
+from memory_service.train.problem import from_folder
 from memory_service.train.reading import Data, warn_unreadable
 from memory_service.train.writing import write_submission
 

@@ -116,7 +116,7 @@ def write_answers(data: Data, rows: np.ndarray, held_out: np.ndarray, test: np.n
 
 def mask_table(data: Data, encoded: list[str]) -> pd.DataFrame:
     """The submission of masks, of each image a text with a line for each kind."""
-    rows = mask_rows(data.test_ids, data)
+    rows = mask_rows(data)
     texts = [encoded[image].split("\n")[kind] for image, kind in rows]
     if data.sample is None or len(data.outputs) == 1:
         ids = [
@@ -128,15 +128,17 @@ def mask_table(data: Data, encoded: list[str]) -> pd.DataFrame:
     return data.sample.assign(**{data.target_columns[0]: texts})
 
 
-def mask_rows(ids: list[str], data: Data) -> list[tuple[int, int]]:
+def mask_rows(data: Data) -> list[tuple[int, int]]:
     """(place of the image, of the kind) of each row of a submission, in the order of the sample."""
     kinds = range(len(data.outputs))
     if data.sample is None or len(data.outputs) == 1:
-        return [(image, kind) for image in range(len(ids)) for kind in kinds]
+        return [(image, kind) for image in range(len(data.test_ids)) for kind in kinds]
     first, names = data.sample.iloc[:, 0], data.sample.iloc[:, 1].astype(str)
     if len(data.sample.columns) == 2:
         first, names = (first.str.rpartition("_")[place] for place in (0, 2))
-    images, of_kind = ({name: place for place, name in enumerate(each)} for each in (ids, data.outputs))
+    images, of_kind = (
+        {name: place for place, name in enumerate(each)} for each in (data.test_ids, data.outputs)
+    )
     return [(images[one], of_kind[name]) for one, name in zip(first, names, strict=True)]
 
 
@@ -150,17 +152,15 @@ def run_lengths(mask: np.ndarray) -> str:
 
 def with_earlier(data: Data, encoded: list[str | None]) -> list[str]:
     """Run lengths of the test masks; of None, which the time did not allow, those that submission.csv has."""
-    path, kinds = state.out_dir / "submission.csv", len(data.outputs)
-    before = [[""] * kinds for _ in encoded]
+    path, empty = state.out_dir / "submission.csv", "\n" * (len(data.outputs) - 1)
+    before = [empty.split("\n") for _ in encoded]
     if None in encoded and path.exists():
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
-        rows = mask_rows(data.test_ids, data)
-        if kinds == 1:
-            rows = [(image, 0) for image in pd.Index(table.iloc[:, 0]).get_indexer(data.test_ids)]
-            table = table.iloc[[max(image, 0) for image, _ in rows]]
-            rows = [(place, 0) for place in range(len(rows))]
-        for (image, kind), text in zip(rows, table.iloc[:, -1], strict=True):
-            before[image][kind] = text
+        known = {row[:-1]: row[-1] for row in table.itertuples(index=False, name=None)}
+        keys = mask_table(data, [empty] * len(encoded)).iloc[:, :-1].astype(str)
+        rows = zip(mask_rows(data), keys.itertuples(index=False, name=None), strict=True)
+        for (image, kind), key in rows:
+            before[image][kind] = known.get(key, "")
     return ["\n".join(old) if text is None else text for old, text in zip(before, encoded, strict=True)]
 
 

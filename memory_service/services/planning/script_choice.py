@@ -32,14 +32,8 @@ class NoScript(MemoryServiceError):
     status = 406
 
 
-_USUAL = {
-    "labels": "log loss",
-    "values": "RMSE",
-    "masks": "Dice",
-    "matches": "F1",
-    "boxes": "mAP@0.5",
-    "items": "MAP@k",
-}
+_USUAL = {"labels": "log loss", "values": "RMSE", "masks": "Dice", "matches": "F1"}
+_USUAL |= {"boxes": "mAP@0.5", "items": "MAP@10"}
 """The score where nobody says what predictions are judged by. Probabilities may be submitted, as the sample
 shows when the script runs: the epoch of the best accuracy may be far too sure of them."""
 
