@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from scipy.io import wavfile
 
-from memory_service.train import kernels, masks, networks, pictures, sounds
+from memory_service.train import kernels, masks, media_files, networks, pictures, sounds
 from memory_service.train.problem import Fit, Problem
 from memory_service.train.writing import run_lengths
 
@@ -266,7 +266,7 @@ def test_masks_without_rows_that_validate_end_in_time(tmp_path: Path):
 def test_run_lengths_go_down_the_columns_from_one():
     mask = np.array([[0, 1], [1, 1]], bool)
     assert run_lengths(mask) == "2 3"
-    np.testing.assert_array_equal(np.asarray(masks.read_mask("2 3", (2, 2))) > 0, mask)
+    np.testing.assert_array_equal(np.asarray(media_files.read_mask("2 3", (2, 2))) > 0, mask)
     assert masks.dice(mask & False, mask & False) == 1
 
 

@@ -46,10 +46,11 @@ def test_a_user_of_whom_nothing_is_known_is_told_what_is_popular(tmp_path: Path,
     assert len(set(table["nobody"].split())) == 5
 
 
-def test_too_few_candidates_are_filled_up_with_what_is_popular():
+def test_too_few_candidates_are_filled_up_with_what_is_popular(prepared: Prepare):
+    plan = prepared("items")
     table = pd.DataFrame({"user": [0, 0, 1, 2], "item": [3, 1, 3, 0], "time": [0.0, 1, 2, 3]})
     history = recommend.History(table, 3, 5)
-    recommend.plan.K = 3
+    plan.K = 3
     found = history.best(np.array([1]), np.array([2]), np.array([1.0]), 2)
     assert found[0].tolist() == history.kept[:3].tolist()
     assert found[1].tolist() == [history.kept[2], *history.kept[:2]]
