@@ -75,7 +75,7 @@ def test_masks_for_which_there_is_no_time_stay_as_they_were(opened: Open) -> Non
     count = len(data.test_ids)
     first = [f"{n} 1" for n in range(count)]
     assert script.with_earlier(data, [None, *first[1:]])[:2] == ["", "1 1"], "there is no submission yet"
-    script.write_submission(data, script.submission_of(data, first), script.state.out_dir)
+    script.write_submission(data, script.mask_table(data, first), script.state.out_dir)
     assert script.with_earlier(data, ["5 5", "", *[None] * (count - 2)]) == ["5 5", "", *first[2:]]
 
 
@@ -104,7 +104,7 @@ def test_kinds_of_masks_are_grey_values_of_files_or_columns_of_their_own(opened:
     assert data.outputs == ["sky", "sea"]
     (_, masks), _, _ = script.Masks(data.inputs, [3], data.targets)[0]
     assert masks.mean((1, 2)).tolist() == [4 / 32, 12 / 32]
-    table = script.submission_of(data, [f"{n} 1\n{n} 2" for n in range(len(data.test_ids))])
+    table = script.mask_table(data, [f"{n} 1\n{n} 2" for n in range(len(data.test_ids))])
     assert table.columns.tolist() == ["id", "class", "rle_mask"]
     first = data.test_ids.index(table["id"][0])
     assert table["rle_mask"][:2].tolist() == [f"{first} 1", f"{first} 2"]
