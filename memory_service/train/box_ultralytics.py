@@ -10,7 +10,8 @@ from torchvision.ops import batched_nms, box_convert
 
 from memory_service.train.box_loop import load_fitting
 from memory_service.train.budget import plan
-from memory_service.train.torch_loop import autocast, device, from_folder, memory_format, pretrained_or_exit
+from memory_service.train.problem import from_folder
+from memory_service.train.torch_loop import autocast, device, memory_format, pretrained_or_exit
 
 RELEASE = "https://github.com/ultralytics/assets/releases/download/v8.3.0"
 

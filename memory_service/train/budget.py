@@ -37,6 +37,7 @@ class Plan(SimpleNamespace):
     WEIGHTED = False  # the metric weighs rows by a column
     LEVELS = (0.5,)  # quantiles, one for each value that is predicted
     SAMPLE_ROWS = 0  # rows of train.csv that are learned from; 0: all
+    MASKS = 1  # kinds of them
     GRADES = (0, 1)  # what a grade may be, by the training rows
 
     # Functions: None where a kind of script does without.
@@ -49,7 +50,9 @@ class Plan(SimpleNamespace):
     neighbors = embedder = None  # embeddings, which are matched
     between = None  # the model's own mark between two texts
     write_held_out = None  # another oof.csv
-    file_members = ()  # of files, for `engine`
+    file_members = ()  # of files and of what rows name, for `engine`
+    baseline_table = None  # another baseline than a constant
+    add_media = None  # what rows name, as columns
     train = None  # another way to train than fold after fold: see `engine`
 
 

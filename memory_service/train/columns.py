@@ -184,8 +184,8 @@ def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | 
         targets=targets,
         outputs=outputs,
         columns={name: kinds[name] for name in given},
-        inputs=pd.DataFrame({name: typed(train[name], kinds[name]) for name in given}),
-        test_inputs=pd.DataFrame({name: typed(test[name], kinds[name]) for name in given}),
+        inputs=pd.DataFrame({name: typed(train[name], kinds[name]) for name in given}, index=train.index),
+        test_inputs=pd.DataFrame({name: typed(test[name], kinds[name]) for name in given}, index=test.index),
     )
 
 

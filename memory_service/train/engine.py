@@ -481,6 +481,7 @@ def days_at_random(times: np.ndarray, folds: int) -> list[tuple[np.ndarray, np.n
 def is_series(problem: Problem) -> bool:
     """Whether rows are forecasts of series: as the plan says, or as a table without texts looks."""
     told = plan.TASK.startswith("time-series") or "text" not in problem.columns.values()
+    told = told and not problem.blocks
     return told and any(member.applies(problem) for member in SERIES_MEMBERS)
 
 
@@ -488,7 +489,7 @@ def members_of(problem: Problem) -> list[Member]:
     """Those that apply, that of the plan first."""
     if isinstance(problem.inputs, list):
         return [member for member in plan.file_members if member.applies(problem)]
-    rows = (*TEXT_MEMBERS, *TABLE_MEMBERS, Factors(), TableNetwork())
+    rows = (*TEXT_MEMBERS, *TABLE_MEMBERS, *plan.file_members, Factors(), TableNetwork())
     if plan.MODEL in NETWORKS:
         rows += (TableNetwork(plan.MODEL, plan.BATCH_SIZE, plan.EPOCHS, plan.LEARNING_RATE, plan.PATIENCE),)
     planned = planned_members(problem)
@@ -561,6 +562,8 @@ def train_members(data: Data, run: Any) -> list[float]:
     state.predict_seconds = 1e-3  # every fit predicts the test set at once
     state.reserve_minutes = min(state.reserve_minutes, 0.03 * state.minutes + 0.03)
     problem = problem_of(data)
+    if data.media:
+        plan.add_media(problem, data)
     if data.groups is None and data.times is None and isinstance(data.inputs, list):
         data.groups = problem.groups = copies_of(problem)
     folds = split(data)

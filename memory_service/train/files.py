@@ -17,7 +17,7 @@ MOST_VALUES = 40  # of a category
 
 @dataclass
 class FileMember(Member):
-    """A member of files that end in one of `endings`.
+    """A member of files that end in one of `endings`; without endings of blocks of features.
 
     needs   package without which it does not apply
     read    what the fits need of all files, given the problem and the rows of the first fit that train
@@ -39,6 +39,8 @@ class FileMember(Member):
 
     def applies(self, problem: Problem) -> bool:
         files = problem.inputs
+        if not self.endings:
+            return bool(problem.blocks)
         named = isinstance(files, list) and all(str(p).lower().endswith(self.endings) for p in files[:20])
         return named and installed(self.needs)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,19 @@ import pandas as pd
 
 from memory_service.train.budget import plan
 from memory_service.train.reading import (
+    RUNS,
     Data,
     files_of,
     find_files,
     group_column,
+    look_up,
     naming_columns,
     read_answers,
     table_data,
     target_columns,
 )
+
+MOST_KINDS = 50  # of masks
 
 
 def read_files(train: pd.DataFrame, test, sample) -> Data:
@@ -42,38 +47,85 @@ def read_files(train: pd.DataFrame, test, sample) -> Data:
 
 
 def read_masks(train: pd.DataFrame, test, sample) -> Data:
-    """The data of masks: `targets` are their paths, or run lengths where no folder train_masks is there but
-    the column of the sample; empty where an image has none, so no object is on it. Folds have their shares
-    of the masks' sizes: those of empty ones are small."""
-    if sample is not None and len(sample.columns) != 2:
-        raise ValueError(f"{list(sample.columns)} are not an id and run lengths: change read_data")
-    train = train.drop_duplicates(train.columns[0])
-    ids, test_ids = train.iloc[:, 0], (sample if test is None else test).iloc[:, 0].tolist()
-    images = find_files("train", ids)
-    column = "" if sample is None else sample.columns[1]
-    if column in train.columns and not (plan.DATA_DIR / "train_masks").is_dir():
-        masks = train[column].fillna("").astype(str).str.strip().tolist()
-        sizes = [sum(map(int, mask.split()[1::2])) for mask in masks]
+    """The data of masks: of each image a text with a line for each kind: a path, run lengths where train.csv
+    has the column of the sample and no folder train_masks is there, or nothing: no object is on it. Kinds are
+    a column between, or ids such as <image>_<kind>. Folds have their shares of the masks' sizes: those of
+    empty ones are small."""
+    drawn = not (plan.DATA_DIR / "train_masks").is_dir()
+    asked, kinds = (sample if test is None else test), mask_kinds(sample)
+    if kinds is None and sample is not None and len(sample.columns) != 2:
+        raise ValueError(f"{list(sample.columns)} are not an id, a kind and run lengths: change read_data")
+    if kinds is not None:
+        asked = kinds.drop_duplicates("image")
+        known = mask_kinds(train) if drawn else None
+        train = train.drop_duplicates(train.columns[0]) if known is None else known.drop_duplicates("image")
     else:
-        masks = [str(path) if path.exists() else "" for path in find_files("train_masks", ids)]
-        sizes = [os.path.getsize(path) if path else 0 for path in masks]
-    if not any(masks):
+        train = train.drop_duplicates(train.columns[0])
+    names = ["mask"] if kinds is None else list(dict.fromkeys(kinds["kind"]))
+    plan.MASKS = len(names)
+    ids, test_ids = train.iloc[:, 0], asked.iloc[:, 0].tolist()
+    column = "" if sample is None else sample.columns[-1]
+    if kinds is not None and drawn:
+        if known is None:
+            raise ValueError("train.csv has no rows of images and kinds, as the sample has: change read_data")
+        runs = dict(zip(zip(known["image"], known["kind"], strict=True), known["runs"], strict=True))
+        parts = [[runs.get((name, kind), "") for kind in names] for name in ids]
+    elif drawn and column in train.columns:
+        parts = [[runs] for runs in train[column].fillna("").astype(str).str.strip()]
+    else:
+        values = {n: n if n.isdigit() and int(n) else str(place + 1) for place, n in enumerate(names)}
+        ends = [""] if kinds is None else [f"#{values[name]}" for name in names]
+        paths = [str(path) if path.exists() else "" for path in find_files("train_masks", ids)]
+        parts = [[path and path + end for end in ends] for path in paths]
+    sizes = [sum(map(size_of_mask, each)) for each in parts]
+    empty = sum(not any(each) for each in parts)
+    if empty == len(parts):
         raise FileNotFoundError("no file of train_masks is named as an id of train.csv: change read_data")
-    if "" in masks:
-        told = f"{masks.count('')} of {len(masks)} images have no mask"
-        print(f"WARNING: {told}: they count as without an object", flush=True)
+    if empty:
+        print(
+            f"WARNING: {empty} of {len(parts)} images have no mask: they count as without an object",
+            flush=True,
+        )
     return table_data(
         train,
         test,
         sample,
-        target_columns=["rle_mask" if sample is None else sample.columns[1]],
-        inputs=images,
-        targets=np.array(masks),
+        target_columns=["rle_mask" if sample is None else column],
+        ids=ids.tolist(),
+        inputs=find_files("train", ids),
+        targets=np.array(["\n".join(each) for each in parts]),
         strata=np.array(sizes)[:, None],
-        outputs=["mask"],
+        outputs=names,
         test_ids=test_ids,
         test_inputs=find_files("test", test_ids),
     )
+
+
+def mask_kinds(table: pd.DataFrame | None) -> pd.DataFrame | None:
+    """(image, kind, runs) of a table that has a row for each image and kind; None where it has one kind."""
+    if table is None or len(table.columns) < 2:
+        return None
+    first, last = table.columns[0], table.columns[-1]
+    if len(table.columns) == 3:
+        image, kind = table[first], table.iloc[:, 1].astype(str)
+    else:  # <image>_<kind>, where no file has that name
+        with suppress(FileNotFoundError):
+            if any(look_up("test", table[first].head(50))[1]) or any(
+                look_up("train", table[first].head(50))[1]
+            ):
+                return None
+        image, kind = (table[first].str.rpartition("_")[place] for place in (0, 2))
+    if not 2 <= kind.nunique() <= MOST_KINDS:
+        return None
+    runs = table[last].astype(object).fillna("").astype(str).str.strip()
+    return pd.DataFrame({"image": image, "kind": kind, "runs": runs})
+
+
+def size_of_mask(text: str) -> int:
+    """Pixels of run lengths, bytes of a file."""
+    if RUNS.fullmatch(text):
+        return sum(map(int, text.split()[1::2]))
+    return os.path.getsize(text.partition("#")[0]) if text else 0
 
 
 def read_texts(train: pd.DataFrame, test, sample) -> Data:

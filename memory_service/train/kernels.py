@@ -17,8 +17,14 @@ TREES_POWERS = (1.0, 1.3, 1.7, 2.2, 3.0)  # means of many trees are too unsure
 SHARPNESS = (3.0, 5.0, 8.0, 12.0, 18.0, 27.0)
 
 
-def kernel_regression(fit: Fit, blocks: Sequence[np.ndarray]) -> Prediction:
-    """Fit on blocks of features that count alike: (rows and then test rows, features) each.
+def linear_regression(fit: Fit, blocks: Sequence[np.ndarray]) -> Prediction:
+    """The same of a linear kernel."""
+    return kernel_regression(fit, blocks, (0.0,))
+
+
+def kernel_regression(fit: Fit, blocks: Sequence[np.ndarray], widths: Sequence[float] = WIDTHS) -> Prediction:
+    """Fit on blocks of features that count alike: (rows and then test rows, features) each. Of width 0 the
+    kernel is linear.
 
     Width of the kernel, ridge and sharpness of the probabilities are those with the least loss on
     `valid_rows`; where there are none, those of `memo`. At most 20 000 rows are learned from, and 2000
@@ -34,10 +40,11 @@ def kernel_regression(fit: Fit, blocks: Sequence[np.ndarray]) -> Prediction:
     centre, spread = y.mean(0), (y.std(0) + 1e-9 if problem.kind == "values" else np.ones(y.shape[1]))
     n, v = len(train_rows), len(valid_rows)
     centres = np.sort(rng.permutation(n)[:LANDMARKS])
-    distances = np.maximum((x**2).sum(1)[:, None] + (x[centres] ** 2).sum(1) - 2 * x @ x[centres].T, 0)
+    products = x @ x[centres].T
+    distances = np.maximum((x**2).sum(1)[:, None] + (x[centres] ** 2).sum(1) - 2 * products, 0)
     best = float("inf")
-    for width in WIDTHS if v else (float(memo.get("width", 1.5)),):
-        kernel = np.exp(-width / (2 * len(blocks)) * distances)
+    for width in widths if v else (float(memo.get("width", 1.5)),):
+        kernel = np.exp(-width / (2 * len(blocks)) * distances) if width else products / len(blocks)
         lower = cholesky(kernel[centres].astype(float) + 1e-5 * np.eye(len(centres)), lower=True)
         features = solve_triangular(lower, kernel[:n].T, lower=True).T
         values, vectors = eigh(features.T @ features)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from PIL import Image
 from torch import nn
@@ -36,6 +35,7 @@ from memory_service.train.torch_loop import (
 from memory_service.train.writing import (
     add_out_of_fold,
     load_result,
+    mask_table,
     run_lengths,
     with_earlier,
     write_submission,
@@ -57,15 +57,20 @@ class Masks(Samples):
         pixels = (torch.from_numpy(pixels).permute(2, 0, 1) / 255 - self.mean) / self.std
         if self.masks is None:
             return pixels, torch.tensor([image.height, image.width])
-        mask = plan.read_mask(self.masks[row], image.size)
-        mask = mask.resize(self.side, Image.Resampling.NEAREST, box=tuple(part * (mask.size * 2)))
-        mask = torch.from_numpy(np.array(mask))[None] / 255
+        parts = [plan.read_mask(each, image.size) for each in str(self.masks[row]).split("\n")]
+        boxes = [tuple(part * (each.size * 2)) for each in parts]
+        levels = [
+            p.resize(self.side, Image.Resampling.NEAREST, box=b) for p, b in zip(parts, boxes, strict=True)
+        ]
+        mask = torch.from_numpy(np.stack([np.array(each) for each in levels])) / 255
         if self.train and random.random() < plan.FLIP:
             pixels, mask = pixels.flip(2), mask.flip(2)
         return pixels, mask
 
     def unreadable(self) -> tuple[torch.Tensor, torch.Tensor]:
-        empty = torch.zeros(1, *self.side) if self.masks is not None else torch.tensor([1, 1])
+        empty = torch.tensor([1, 1])
+        if self.masks is not None:
+            empty = torch.zeros(str(self.masks[0]).count("\n") + 1, *self.side)
         return torch.zeros(3, *self.side), empty
 
 
@@ -77,10 +82,6 @@ def make_dataset(part: str, data: Data, rows, checkpoint: dict) -> Masks:
 def prepare_fold(data: Data, train_rows: np.ndarray) -> tuple[None, dict]:
     """(no targets: masks come with their images, nothing that a checkpoint keeps)."""
     return None, {}
-
-
-def submission_of(data: Data, encoded: list[str]) -> pd.DataFrame:
-    return pd.DataFrame({data.id_column: data.test_ids, data.target_columns[0]: encoded})
 
 
 def random_part() -> np.ndarray:
@@ -95,15 +96,15 @@ def to_device(inputs: tuple) -> torch.Tensor:
 
 
 def areas(probabilities: torch.Tensor, masks: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The common area, the one found and the true one of each image."""
-    return tuple(each.sum((1, 2, 3)) for each in (probabilities * masks, probabilities, masks))
+    """The common area, the one found and the true one of each image and kind."""
+    return tuple(each.sum((2, 3)) for each in (probabilities * masks, probabilities, masks))
 
 
 def loss_of(outputs: torch.Tensor, masks: torch.Tensor, readable: torch.Tensor) -> torch.Tensor:
     """Cross entropy and soft Dice, the mean over the samples that could be read."""
     common, found, true = areas(outputs.sigmoid(), masks)
     each = functional.binary_cross_entropy_with_logits(outputs, masks, reduction="none").mean((1, 2, 3))
-    each = each + 1 - (2 * common + 1) / (found + true + 1)
+    each = each + 1 - ((2 * common + 1) / (found + true + 1)).mean(1)
     return (each * readable).sum() / readable.sum().clamp(min=1)
 
 
@@ -129,7 +130,7 @@ def validate_masks(model, loader, data: Data, checkpoint: dict, until: float) ->
         if plan.TTA:
             views.append((views[0] + computed(model, model, images.flip(3)).float().flip(3)) / 2)
         losses.append([float(loss_of(outputs, masks, good.float())) for outputs in views])
-        batches.append(torch.stack(areas((views[0] > 0).float(), masks))[:, good].cpu())
+        batches.append(torch.stack(areas((views[0] > 0).float(), masks))[:, good].flatten(1).cpu())
     parts = gathered((losses, torch.cat(batches, dim=1)) if in_time else None)
     if any(part is None for part in parts):
         return None
@@ -202,16 +203,21 @@ def write_held_out(fold: int, data: Data, rows: np.ndarray, run) -> None:
         with suppress(OSError, ValueError, SyntaxError):  # a mask that cannot be read
             if text is not None:
                 true = data.targets[row]
-                if not RUNS.fullmatch(true):
-                    true = run_lengths(np.asarray(plan.read_mask(true)) > 0)
+                lines = [
+                    each
+                    if RUNS.fullmatch(each) or not each
+                    else run_lengths(np.asarray(plan.read_mask(each)) > 0)
+                    for each in true.split("\n")
+                ]
+                true = "\n".join(lines)
                 found[data.ids[row]] = [true, text]
     add_out_of_fold(data, found)
 
 
 def encode_mask(probabilities: torch.Tensor, size: list[int]) -> str:
-    """Run lengths of where they are over 0.5, in an image's height and width."""
-    whole = nn.functional.interpolate(probabilities[None], size=size, mode="bilinear")[0, 0] > 0.5
-    return run_lengths(whole.cpu().numpy())
+    """Run lengths of where they are over 0.5, in an image's height and width: a line for each kind."""
+    whole = nn.functional.interpolate(probabilities[None], size=size, mode="bilinear")[0] > 0.5
+    return "\n".join(run_lengths(each) for each in whole.cpu().numpy())
 
 
 def seconds_to_encode(path: Path) -> float:
@@ -220,7 +226,7 @@ def seconds_to_encode(path: Path) -> float:
         width, height = plan.read_image(path, partial=True, upright=False).size
     except Exception:  # cannot be read, which was said
         return 0.0
-    object_there = nn.functional.pad(torch.ones(1, 32, 32, device=device), (16, 16, 16, 16))
+    object_there = nn.functional.pad(torch.ones(plan.MASKS, 32, 32, device=device), (16, 16, 16, 16))
     return usual_seconds(lambda: encode_mask(object_there, [height, width]))
 
 
@@ -235,7 +241,9 @@ def encode_all(models: list, paths: list, until: float, run) -> list[str | None]
                     WARNED.add(paths[row])
                 elif not probabilities.isfinite().all():
                     warn_unreadable(paths[row], FloatingPointError("NaN is predicted"))
-                encoded[row] = "" if probabilities is None else encode_mask(probabilities, size)
+                encoded[row] = (
+                    "\n" * (plan.MASKS - 1) if probabilities is None else encode_mask(probabilities, size)
+                )
                 if time.monotonic() > until:
                     break
         except RuntimeError as error:
@@ -243,7 +251,7 @@ def encode_all(models: list, paths: list, until: float, run) -> list[str | None]
     return encoded
 
 
-plan.make_dataset, plan.prepare_fold, plan.submission_of = make_dataset, prepare_fold, submission_of
+plan.make_dataset, plan.prepare_fold, plan.submission_of = make_dataset, prepare_fold, mask_table
 plan.batch_loss, plan.validate_masks = batch_loss, validate_masks
 plan.predict_masks, plan.write_held_out = predict_masks, write_held_out
 plan.seconds_to_encode = seconds_to_encode

@@ -11,11 +11,12 @@ import numpy as np
 
 from memory_service.train.budget import plan, report, state, usable_cores
 from memory_service.train.folds import split
+from memory_service.train.media_files import read_mask
 from memory_service.train.networks import Augmentation, multiplications, speed, train
 from memory_service.train.pictures import picture
 from memory_service.train.problem import Clock
-from memory_service.train.reading import Data, drawn_runs
-from memory_service.train.writing import add_out_of_fold, run_lengths, write_submission
+from memory_service.train.reading import Data
+from memory_service.train.writing import add_out_of_fold, mask_table, run_lengths, write_submission
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,33 +30,21 @@ FIRST = 0.35
 
 @dataclass
 class MaskPrediction:
-    """Masks of the rows that validate, at their own size, and run lengths of the test pictures.
+    """Masks of the rows that validate, at their own size, (kinds, height, width), and run lengths of the test
+    pictures, a line for each kind.
 
     score       mean Dice of the rows that validate; of none, None
-    threshold   of the probability of a pixel
-    smallest    share of the picture below which a mask is left out
+    threshold   of each kind, of the probability of a pixel
+    smallest    of each kind the share of the picture below which a mask is left out
     """
 
     valid: list[np.ndarray]
     test: list[str]
     score: float | None
-    threshold: float = 0.5
-    smallest: float = 0.0
+    threshold: list[float] = field(default_factory=list)
+    smallest: list[float] = field(default_factory=list)
     complete: bool = True
     passes: list[float] = field(default_factory=list)
-
-
-def read_mask(given: str, size: tuple[int, int]) -> Any:
-    """The mask of a picture of `size`, (width, height): of a file, of run lengths, or empty."""
-    from PIL import Image
-
-    if (drawn := drawn_runs(given, size)) is not None:
-        return Image.fromarray(drawn)
-    if given.strip():
-        with Image.open(given) as file:
-            values = np.asarray(file.convert("L") if file.mode not in ("L", "P", "I;16", "I", "1") else file)
-        return Image.fromarray(np.uint8(255 * (values > 0.5 * values.max())))
-    return Image.new("L", size)
 
 
 def dice(truth: Any, mask: Any) -> float:
@@ -82,7 +71,7 @@ def hold_out(
     return np.flatnonzero(~valid), np.flatnonzero(valid)
 
 
-def unet(width: int) -> Any:
+def unet(width: int, kinds: int = 1) -> Any:
     """Five levels from half the size on; what is above is added to what is below, each by one convolution."""
     from torch import nn
     from torch.nn import functional
@@ -101,7 +90,7 @@ def unet(width: int) -> Any:
             self.down = nn.ModuleList(nn.Sequential(layer(a, b), layer(b, b)) for a, b in pairs)
             self.across = nn.ModuleList(layer(b, a, 1) for a, b in pairs[1:])
             self.up = nn.ModuleList(layer(a, a) for a in widths[:-1])
-            self.last = nn.Conv2d(width, 1, 1)
+            self.last = nn.Conv2d(width, kinds, 1)
 
         def forward(self, x: Tensor) -> Tensor:
             size, kept, x = x.shape[2:], [], self.stem(x)
@@ -121,11 +110,12 @@ def unet(width: int) -> Any:
 def _read(
     images: Sequence[Path], masks: Sequence[str] | None, side: int, shape: tuple[int, int]
 ) -> tuple[Tensor, list[tuple[int, int]]]:
-    """uint8 (pictures, 3 colours and the mask, height, width), and the own sizes: (width, height)."""
+    """uint8 (pictures, 3 colours and the masks, height, width), and the own sizes: (width, height)."""
     import torch
     from PIL import Image
 
-    out = np.zeros((len(images), 3 if masks is None else 4, *shape), np.uint8)
+    kinds = 0 if masks is None else kinds_in(masks)
+    out = np.zeros((len(images), 3 + kinds, *shape), np.uint8)
     sizes, broken = [], []
     for i, path in enumerate(images):
         try:
@@ -136,8 +126,19 @@ def _read(
             broken.append(i)
             sizes[i:] = [sizes[-1] if sizes else shape[::-1]]
         if masks is not None:
-            out[i, 3] = np.asarray(read_mask(masks[i], sizes[i]).resize(shape[::-1], Image.Resampling.BOX))
+            for kind, text in enumerate(masks[i].split("\n"), 3):
+                mask = read_mask(text, sizes[i])
+                out[i, kind] = np.asarray(mask.resize(shape[::-1], Image.Resampling.BOX))
     return torch.from_numpy(out), sizes
+
+
+def kinds_in(masks: Sequence[str]) -> int:
+    return masks[0].count("\n") + 1
+
+
+def true_masks(masks: str, size: tuple[int, int]) -> np.ndarray:
+    """(kinds, height, width) of a picture of `size`, (width, height)."""
+    return np.stack([np.asarray(read_mask(text, size)) > 0 for text in masks.split("\n")])
 
 
 def _shape(images: Sequence[Path], side: int) -> tuple[int, int]:
@@ -175,7 +176,7 @@ def fit_masks(
     torch.manual_seed(seed)
     rows, n = np.concatenate([train_rows, valid_rows]), len(test_images) + len(valid_rows)
     wanted = float(np.clip(15 * len(rows), 3000, 60_000))
-    per_second = speed(unet(8), (3, 96, 96), clock, 8)
+    per_second, kinds = speed(unet(8), (3, 96, 96), clock, 8), kinds_in(masks)
     for side, width in MASK_SIZES:
         shape = _shape(images, side)
         cost = multiplications(unet(width), (3, *shape)) / per_second
@@ -183,22 +184,25 @@ def fit_masks(
             break
     x, sizes = _read(images, masks, side, shape)
     test, test_sizes = _read(test_images, None, side, shape)
-    result = MaskPrediction([], [], None)
+    result = MaskPrediction([], [], None, [0.5] * kinds, [0.0] * kinds)
     reserve = 2.5 * cost * n + 1 + 2e-7 * sum(w * h for w, h in test_sizes)
     seconds = clock.left() - reserve
     nets = []
     if len(valid_rows):
         nets.append(_train(x[train_rows], width, clock, FIRST * seconds, seed, result))
         maps = _maps(nets[0], x[valid_rows, :3])
-        truth = [np.asarray(read_mask(masks[i], sizes[i])) > 0 for i in valid_rows]
-        _choose(result, maps, truth)
+        truth = [true_masks(masks[i], sizes[i]) for i in valid_rows]
+        for kind in range(kinds):
+            _choose(result, maps[:, kind], [each[kind] for each in truth], kind)
         result.valid = [_mask(m, sizes[i], result) for m, i in zip(maps, valid_rows, strict=True)]
-        result.score = float(np.mean([dice(t, m) for t, m in zip(truth, result.valid, strict=True)]))
+        pairs = [pair for t, m in zip(truth, result.valid, strict=True) for pair in zip(t, m, strict=True)]
+        result.score = float(np.mean([dice(*pair) for pair in pairs]))
     nets.append(_train(x[rows], width, clock, clock.left() - reserve, seed + 1, result))
     for i in range(0, len(test), 100):
         maps = _maps(nets[-1], test[i : i + 100])
         result.test += [
-            run_lengths(_mask(m, s, result)) for m, s in zip(maps, test_sizes[i : i + 100], strict=True)
+            "\n".join(map(run_lengths, _mask(m, s, result)))
+            for m, s in zip(maps, test_sizes[i : i + 100], strict=True)
         ]
     result.complete = result.passes[-1] * len(rows) > 0.6 * wanted
     return result
@@ -216,17 +220,17 @@ def _train(x: Tensor, width: int, clock: Clock, seconds: float, seed: int, resul
         batch = MASK_AUGMENTATION(cat([_normal(x[now, :3]), x[now, 3:].float() / 255], 1), rng)
         logits, truth = network(batch[:, :3]), batch[:, 3:]
         given = logits.sigmoid()
-        overlap = (2 * (given * truth).sum((1, 2, 3)) + 1) / ((given + truth).sum((1, 2, 3)) + 1)
+        overlap = (2 * (given * truth).sum((2, 3)) + 1) / ((given + truth).sum((2, 3)) + 1)
         return binary_cross_entropy_with_logits(logits, truth) + 1 - overlap.mean()
 
-    network = unet(width)
+    network = unet(width, x.shape[1] - 3)
     seen = train(network, len(x), loss, clock, seconds, seed, int(np.clip(len(x) // 20, 4, 8)))
     result.passes.append(seen / len(x))
     return network
 
 
 def _maps(network: Any, x: Tensor) -> np.ndarray:
-    """Probabilities, float32 (pictures, height, width): the mean with those of the mirrored picture."""
+    """Probabilities, float32 (pictures, kinds, height, width): the mean with those of mirrored pictures."""
     import torch
 
     out = []
@@ -234,7 +238,7 @@ def _maps(network: Any, x: Tensor) -> np.ndarray:
         for i in range(0, len(x), 16):
             batch = _normal(x[i : i + 16])
             both = network(batch).sigmoid() + network(batch.flip(3)).sigmoid().flip(3)
-            out.append(both[:, 0].numpy() / 2)
+            out.append(both.numpy() / 2)
     return np.concatenate(out)
 
 
@@ -245,12 +249,15 @@ def _large(probabilities: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 
 def _mask(probabilities: np.ndarray, size: tuple[int, int], choice: MaskPrediction) -> np.ndarray:
-    mask = _large(probabilities, size) > choice.threshold
-    return mask if mask.mean() >= choice.smallest else np.zeros_like(mask)
+    found = []
+    for one, threshold, smallest in zip(probabilities, choice.threshold, choice.smallest, strict=True):
+        mask = _large(one, size) > threshold
+        found.append(mask if mask.mean() >= smallest else np.zeros_like(mask))
+    return np.stack(found)
 
 
-def _choose(result: MaskPrediction, maps: np.ndarray, truth: list[np.ndarray]) -> None:
-    """Threshold and smallest area with the best mean Dice; those before others must be better by 0.001."""
+def _choose(result: MaskPrediction, maps: np.ndarray, truth: list[np.ndarray], kind: int) -> None:
+    """Of a kind threshold and smallest area with the best mean Dice; later ones must be better by 0.001."""
     best = -1.0
     large: list[np.ndarray] = [
         (_large(m, t.shape[::-1]) * 255).astype(np.uint8) for m, t in zip(maps, truth, strict=True)
@@ -263,13 +270,12 @@ def _choose(result: MaskPrediction, maps: np.ndarray, truth: list[np.ndarray]) -
         for area in AREAS:
             score = float(np.where(areas < area, empty, scores).mean())
             if score > best + 0.001:
-                best, result.threshold, result.smallest = score, threshold, area
+                best, result.threshold[kind], result.smallest[kind] = score, threshold, area
 
 
 def train_masks(data: Data, run: Any) -> list[float]:
     """Train as long as there is time, write the submission and oof.csv; the mean Dice of the rows that were
     held out: whole groups of GROUP_BY, or pictures that look like none of the others."""
-    import pandas as pd
     import torch
 
     state.predict_seconds = 1e-3
@@ -281,15 +287,14 @@ def train_masks(data: Data, run: Any) -> list[float]:
     sides = split(data)[0] if data.groups is not None else hold_out(images, None, plan.SEED)
     masks = [str(each) for each in data.targets]
     found = fit_masks(images, masks, [Path(each) for each in data.test_inputs], *sides, plan.SEED, RunClock())
-    answers = pd.DataFrame({data.id_column: data.test_ids, data.target_columns[0]: found.test})
-    write_submission(data, answers, state.out_dir)
+    write_submission(data, mask_table(data, found.test), state.out_dir)
     held = {}
     for row, mask in zip(sides[1], found.valid, strict=True):
-        truth = np.asarray(read_mask(masks[row], mask.shape[::-1])) > 0
-        held[data.ids[row]] = [run_lengths(truth), run_lengths(mask)]
+        truth = true_masks(masks[row], mask.shape[:0:-1])
+        held[data.ids[row]] = ["\n".join(map(run_lengths, each)) for each in (truth, mask)]
     add_out_of_fold(data, held)
-    told = f"Dice={found.score:.4g} of {len(sides[1])} pictures held out, threshold {found.threshold:g}"
-    print(f"small U-Net: {told}, smallest share {found.smallest:g}", flush=True)
+    told = f"Dice={found.score:.4g} of {len(sides[1])} pictures held out, thresholds {found.threshold}"
+    print(f"small U-Net: {told}, smallest shares {found.smallest}", flush=True)
     report(run, "note", told)
     return [] if found.score is None else [found.score]
 

@@ -52,8 +52,11 @@ def read_image(path: Path, partial: bool = False, side: int = 0, upright: bool =
 
 
 def read_mask(path: str, size: tuple[int, int] = (1, 1)) -> Any:
-    """255 where the object is, else 0 (of a JPEG up to 127); run lengths or no file are of the size given."""
+    """255 where the object is, else 0 (of a JPEG up to 127); "mask.png#3": where it is 3. Run lengths or no
+    file are of the size given."""
     from PIL import Image
+
+    path, _, value = path.partition("#")
 
     if not path:
         return Image.new("L", size)
@@ -62,7 +65,8 @@ def read_mask(path: str, size: tuple[int, int] = (1, 1)) -> Any:
     with Image.open(path) as image:
         levels = np.asarray(image if len(image.getbands()) == 1 else image.convert("L"))
         most = 127 if image.format == "JPEG" else 0
-    return Image.fromarray(np.where(levels > most, 255, 0).astype(np.uint8))
+    there = levels == int(value) if value else levels > most
+    return Image.fromarray(np.where(there, 255, 0).astype(np.uint8))
 
 
 def read_sound(path: Path, seconds: float, place: float, rate: int) -> np.ndarray:

@@ -287,3 +287,20 @@ def score_iou(common: np.ndarray, found: np.ndarray, true: np.ndarray) -> float:
 def score_f05(common: np.ndarray, found: np.ndarray, true: np.ndarray) -> float:
     """Of the pixels of all images together; precision weighs more than recall."""
     return float(1.25 * common.sum() / max((found + 0.25 * true).sum(), 1))
+
+
+def score_map_items(truth: list, found: np.ndarray) -> float:
+    """Mean average precision of the items that each user is told, against the set that was taken."""
+    scores = []
+    for taken, told in zip(truth, found, strict=True):
+        hits = np.array([item in taken for item in told], float)
+        scores.append(
+            (hits * hits.cumsum() / np.arange(1, len(hits) + 1)).sum() / max(min(len(taken), len(hits)), 1)
+        )
+    return float(np.mean(scores))
+
+
+def score_recall_items(truth: list, found: np.ndarray) -> float:
+    """The mean share of the items taken that are told."""
+    pairs = zip(truth, found, strict=True)
+    return float(np.mean([len(taken.intersection(told)) / max(len(taken), 1) for taken, told in pairs]))

@@ -43,13 +43,14 @@ def picture(path: Path | str, least: int = 2 * STORE, upright: bool = True) -> A
         return (ImageOps.exif_transpose(image) if upright else image).convert("RGB")
 
 
-def read_pictures(paths: Sequence[Path | str], pixels: int) -> np.ndarray:
+def read_pictures(paths: Sequence[Any], pixels: int) -> np.ndarray:
     """uint8 (pictures, 1 or 3, pixels, pixels). A file that cannot be read is the mean of the others."""
     out = np.zeros((len(paths), 3, pixels, pixels), np.uint8)
     broken = []
     for i, path in enumerate(paths):
         try:
-            out[i] = np.asarray(picture(path).resize((pixels, pixels), reducing_gap=3.0)).transpose(2, 0, 1)
+            shown = picture(path) if isinstance(path, str | Path) else path
+            out[i] = np.asarray(shown.resize((pixels, pixels), reducing_gap=3.0)).transpose(2, 0, 1)
         except (OSError, ValueError, SyntaxError, MemoryError) as error:
             broken.append(i)
             reason = f"{path}: {error}"
@@ -96,6 +97,11 @@ def _features(pictures: np.ndarray) -> list[np.ndarray]:
     levels = [[(p // 16 == k).mean((2, 3)) for k in range(16)] for p in parts]
     colours = [np.sqrt(np.hstack(level)) for level in levels]
     return [*shape, np.concatenate(small), np.concatenate(colours)]
+
+
+def picture_features(pictures: Sequence[Any]) -> list[np.ndarray]:
+    """The same of files, or of pictures that are read already."""
+    return _features(read_pictures(pictures, 64))
 
 
 def smaller(pixels: int) -> Callable[[Any], Any]:

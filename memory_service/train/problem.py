@@ -10,6 +10,8 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from memory_service.train.budget import plan
+
 
 @dataclass
 class Problem:
@@ -29,6 +31,7 @@ class Problem:
     levels                of each output the quantile, where the loss is that of quantiles
     beside                of files: a DataFrame of further columns, of all rows and then of the test rows
     weights               one value a row, 1 in the mean, by which the metric counts it
+    blocks                of media: (rows and then test rows, features) each
     """
 
     kind: Literal["classes", "labels", "values"]
@@ -49,6 +52,7 @@ class Problem:
     levels: list[float] = field(default_factory=list)
     beside: Any = None
     weights: np.ndarray | None = None
+    blocks: list[np.ndarray] = field(default_factory=list)
 
     @property
     def width(self) -> int:
@@ -191,3 +195,15 @@ def pinball_losses(truth: np.ndarray, predictions: np.ndarray, levels: Sequence[
 
 def installed(*names: str) -> bool:
     return all(find_spec(name) is not None for name in names)
+
+
+def from_folder(name: str) -> dict | None:
+    """Where the folder WEIGHTS has a model's file: named by it, in a folder of its name, or the only one."""
+    if plan.WEIGHTS in ("hub", "none"):
+        return None
+    endings = (".safetensors", ".pth", ".pt", ".bin")
+    found = sorted(path for path in Path(plan.WEIGHTS).rglob("*") if path.suffix in endings)
+    named = [path for path in found if name in str(path.relative_to(plan.WEIGHTS)).replace("__", ".")]
+    if not named and len(found) != 1:
+        raise FileNotFoundError(f"{plan.WEIGHTS} has no file of {name}")
+    return {"file": str((named or found)[0]), "hf_hub_id": None, "url": ""}

@@ -40,6 +40,7 @@ class Data:
     columns: dict[str, str] = field(default_factory=dict)  # of a table: column -> number, code, date ...
     weights: np.ndarray | None = None  # of each row, where the metric weighs rows by a column
     beside: pd.DataFrame | None = None  # of files: further columns of all rows, then of the test rows
+    media: dict[str, list[Any]] = field(default_factory=dict)  # of a table: what all rows and test rows name
 
     def __post_init__(self) -> None:
         if self.times is not None and len(np.unique(self.times)) < 2:  # none is later
@@ -292,7 +293,10 @@ def keep_first(train: pd.DataFrame, test: pd.DataFrame) -> None:
 
 def look_up(folder: str, ids) -> tuple[Path, list[Path | None]]:
     """(the folder, of each id the file with or without its ending or another's, or `<id>_mask`)."""
-    places, known = [plan.DATA_DIR / f"{folder}{end}" for end in ("", "_images", "_audio")], dict[str, Path]()
+    places, known = (
+        [plan.DATA_DIR / f"{folder}{end}" for end in ("", "_images", "_audio", "_videos")],
+        dict[str, Path](),
+    )
     place = next((path for path in places if path.is_dir()), None)
     for path in sorted(place.iterdir()) if place is not None else ():
         known[path.name] = known[path.stem] = path

@@ -7,7 +7,8 @@ import timm
 from torch import nn
 
 from memory_service.train.budget import plan
-from memory_service.train.torch_loop import device, from_folder, memory_format, pretrained_or_exit
+from memory_service.train.problem import from_folder
+from memory_service.train.torch_loop import device, memory_format, pretrained_or_exit
 
 
 def mean_and_std() -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -23,7 +24,9 @@ def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
     with pretrained_or_exit(pretrained):
         if overlay := from_folder(encoder):
             sizes |= {"pretrained_cfg_overlay": overlay}
-        model = smp.create_model(decoder, f"tu-{encoder}", pretrained or None, classes=1, **sizes)
+        model = smp.create_model(
+            decoder, f"tu-{encoder}", pretrained or None, classes=len(checkpoint["outputs"]), **sizes
+        )
     if plan.GRADIENT_CHECKPOINTING:
         model.encoder.model.set_grad_checkpointing()
     return model.to(device, memory_format=memory_format())

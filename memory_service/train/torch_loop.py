@@ -31,6 +31,7 @@ from memory_service.train.folds import (
     predict,
     score_predictions,
 )
+from memory_service.train.problem import from_folder
 from memory_service.train.reading import Data, warn_unreadable
 from memory_service.train.writing import write_submission
 
@@ -77,18 +78,6 @@ def print_devices() -> None:
     persistent = plan.PERSISTENT_WORKERS and state.num_workers > 0
     kept = f"prefetch_factor={plan.PREFETCH_FACTOR}, persistent_workers={persistent}"
     print(f"DataLoader: num_workers={state.num_workers}, {kept}", flush=True)
-
-
-def from_folder(name: str) -> dict | None:
-    """Where the folder WEIGHTS has a model's file: named by it, in a folder of its name, or the only one."""
-    if plan.WEIGHTS in ("hub", "none"):
-        return None
-    endings = (".safetensors", ".pth", ".pt", ".bin")
-    found = sorted(path for path in Path(plan.WEIGHTS).rglob("*") if path.suffix in endings)
-    named = [path for path in found if name in str(path.relative_to(plan.WEIGHTS)).replace("__", ".")]
-    if not named and len(found) != 1:
-        raise FileNotFoundError(f"{plan.WEIGHTS} has no file of {name}")
-    return {"file": str((named or found)[0]), "hf_hub_id": None, "url": ""}
 
 
 @contextmanager

@@ -27,14 +27,14 @@ def convolutions(channels: int, width: int) -> nn.Sequential:
 class Unet(nn.Module):
     """Convolutions and pooling down, transposed convolutions up: WIDTHS are the channels at each level."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: int) -> None:
         super().__init__()
         widths = plan.WIDTHS
         self.down = nn.ModuleList(convolutions(*pair) for pair in zip((3, *widths), widths, strict=False))
         pairs = list(zip(widths[:0:-1], widths[-2::-1], strict=True))
         self.up = nn.ModuleList(nn.ConvTranspose2d(*pair, 2, stride=2) for pair in pairs)
         self.merge = nn.ModuleList(convolutions(2 * width, width) for _, width in pairs)
-        self.last = nn.Conv2d(widths[0], 1, 1)
+        self.last = nn.Conv2d(widths[0], kinds, 1)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         inner, skipped = images, []
@@ -48,7 +48,7 @@ class Unet(nn.Module):
 
 def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
     """From random weights in any case: there are no others."""
-    network: Any = Unet()
+    network: Any = Unet(len(checkpoint["outputs"]))
     return network.to(device, memory_format=memory_format())
 
 

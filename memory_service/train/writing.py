@@ -87,7 +87,9 @@ def columns_of(classes: list[str], columns: list[str]) -> dict[str, str]:
 def write_baseline(data: Data) -> None:
     """A submission that needs no model, so that there is one whatever happens."""
     if plan.ANSWER == "masks":  # no object on any
-        table = pd.DataFrame({data.id_column: data.test_ids, data.target_columns[0]: ""})
+        table = mask_table(data, ["\n" * (len(data.outputs) - 1)] * len(data.test_ids))
+    elif plan.baseline_table:
+        table = plan.baseline_table(data)
     else:
         constant = np.tile(plan.prior_of(data.targets, len(data.outputs)), (len(data.test_ids), 1))
         table = plan.submission_of(data, constant)
@@ -112,6 +114,34 @@ def write_answers(data: Data, rows: np.ndarray, held_out: np.ndarray, test: np.n
     write_table(asked, state.out_dir / "test_predictions.csv")
 
 
+def mask_table(data: Data, encoded: list[str]) -> pd.DataFrame:
+    """The submission of masks, of each image a text with a line for each kind."""
+    rows = mask_rows(data)
+    texts = [encoded[image].split("\n")[kind] for image, kind in rows]
+    if data.sample is None or len(data.outputs) == 1:
+        ids = [
+            one if len(data.outputs) == 1 else f"{one}_{kind}"
+            for one in data.test_ids
+            for kind in data.outputs
+        ]
+        return pd.DataFrame({data.id_column: ids, data.target_columns[0]: texts})
+    return data.sample.assign(**{data.target_columns[0]: texts})
+
+
+def mask_rows(data: Data) -> list[tuple[int, int]]:
+    """(place of the image, of the kind) of each row of a submission, in the order of the sample."""
+    kinds = range(len(data.outputs))
+    if data.sample is None or len(data.outputs) == 1:
+        return [(image, kind) for image in range(len(data.test_ids)) for kind in kinds]
+    first, names = data.sample.iloc[:, 0], data.sample.iloc[:, 1].astype(str)
+    if len(data.sample.columns) == 2:
+        first, names = (first.str.rpartition("_")[place] for place in (0, 2))
+    images, of_kind = (
+        {name: place for place, name in enumerate(each)} for each in (data.test_ids, data.outputs)
+    )
+    return [(images[one], of_kind[name]) for one, name in zip(first, names, strict=True)]
+
+
 def run_lengths(mask: np.ndarray) -> str:
     """`start length` pairs down the columns, counted from 1."""
     pixels = np.concatenate([[False], mask.T.flatten(), [False]])
@@ -122,20 +152,34 @@ def run_lengths(mask: np.ndarray) -> str:
 
 def with_earlier(data: Data, encoded: list[str | None]) -> list[str]:
     """Run lengths of the test masks; of None, which the time did not allow, those that submission.csv has."""
-    path, known = state.out_dir / "submission.csv", {}
+    path, empty = state.out_dir / "submission.csv", "\n" * (len(data.outputs) - 1)
+    before = [empty.split("\n") for _ in encoded]
     if None in encoded and path.exists():
-        known = dict(pd.read_csv(path, dtype=str, keep_default_na=False).itertuples(index=False, name=None))
-    answers = zip(data.test_ids, encoded, strict=True)
-    return [known.get(name, "") if text is None else text for name, text in answers]
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        known = {row[:-1]: row[-1] for row in table.itertuples(index=False, name=None)}
+        keys = mask_table(data, [empty] * len(encoded)).iloc[:, :-1].astype(str)
+        rows = zip(mask_rows(data), keys.itertuples(index=False, name=None), strict=True)
+        for (image, kind), key in rows:
+            before[image][kind] = known.get(key, "")
+    return ["\n".join(old) if text is None else text for old, text in zip(before, encoded, strict=True)]
 
 
 def add_out_of_fold(data: Data, found: dict[str, list[str]]) -> None:
-    """The same of masks: (true, predicted) texts by id, beside those that oof.csv has of other folds."""
-    path, name = state.out_dir / "oof.csv", data.target_columns[0]
+    """The same of masks: (true, predicted) texts by id, or id and kind, beside what oof.csv has of other
+    folds."""
+    path, name, ids = state.out_dir / "oof.csv", data.target_columns[0], data.ids
+    if len(data.outputs) > 1:
+        ids = [f"{one}_{kind}" for one in data.ids for kind in data.outputs]
+        lines = {one: [text.split("\n") for text in texts] for one, texts in found.items()}
+        found = {
+            f"{one}_{kind}": [text[place] for text in texts]
+            for one, texts in lines.items()
+            for place, kind in enumerate(data.outputs)
+        }
     if path.exists():
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
         found = {one: texts for one, *texts in table.itertuples(index=False)} | found
-    ids = [one for one in data.ids if one in found]
+    ids = [one for one in ids if one in found]
     oof = pd.DataFrame([found[one] for one in ids], columns=[f"true_{name}", f"p_{name}"])
     oof.insert(0, data.id_column, ids)
     write_table(oof, path)

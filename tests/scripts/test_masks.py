@@ -75,7 +75,7 @@ def test_masks_for_which_there_is_no_time_stay_as_they_were(opened: Open) -> Non
     count = len(data.test_ids)
     first = [f"{n} 1" for n in range(count)]
     assert script.with_earlier(data, [None, *first[1:]])[:2] == ["", "1 1"], "there is no submission yet"
-    script.write_submission(data, script.submission_of(data, first), script.state.out_dir)
+    script.write_submission(data, script.mask_table(data, first), script.state.out_dir)
     assert script.with_earlier(data, ["5 5", "", *[None] * (count - 2)]) == ["5 5", "", *first[2:]]
 
 
@@ -87,3 +87,24 @@ def test_the_time_that_full_size_masks_take_is_measured(opened: Open, tmp_path: 
     assert script.seconds_to_encode(tmp_path / "wide.png") > 0
     assert sizes == [(32, 64)] * 3
     assert script.seconds_to_encode(tmp_path / "none.png") == 0
+
+
+def test_kinds_of_masks_are_grey_values_of_files_or_columns_of_their_own(opened: Open) -> None:
+    def spoil(folder: Path) -> None:
+        for path in (folder / "train_masks").iterdir():
+            levels = np.zeros((32, 32), np.uint8)
+            levels[:4], levels[20:] = 1, 2
+            Image.fromarray(levels).save(path)
+        head, *rows = rows_of(folder / "sample_submission.csv")
+        table = [[row[0], kind, ""] for row in rows for kind in ("sky", "sea")]
+        write_rows(folder / "sample_submission.csv", [[head[0], "class", head[1]], *table])
+
+    script = opened("image-segmentation", spoil)
+    data = script.read_data()
+    assert data.outputs == ["sky", "sea"]
+    (_, masks), _, _ = script.Masks(data.inputs, [3], data.targets)[0]
+    assert masks.mean((1, 2)).tolist() == [4 / 32, 12 / 32]
+    table = script.mask_table(data, [f"{n} 1\n{n} 2" for n in range(len(data.test_ids))])
+    assert table.columns.tolist() == ["id", "class", "rle_mask"]
+    first = data.test_ids.index(table["id"][0])
+    assert table["rle_mask"][:2].tolist() == [f"{first} 1", f"{first} 2"]

@@ -32,7 +32,11 @@ def service(servers: Servers) -> Iterator[Service]:
 
 
 PLAINLY = ("image-classification", "text-classification", "tabular-classification-members")
-HERE = (*PLAINLY, "text-classification-lora", "text-regression", "image-multi-label")
+MEDIA = ("time-series-classification-members", "multimodal-members", "video-classification-members")
+HERE = (
+    *PLAINLY, *MEDIA, "text-classification-lora", "text-regression", "image-multi-label",
+    "image-segmentation-kinds", "recommendation-members",
+)  # fmt: skip
 """The others train on real data, with the same checks (test_real.py)."""
 
 

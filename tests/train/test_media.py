@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from scipy.io import wavfile
 
-from memory_service.train import kernels, masks, networks, pictures, sounds
+from memory_service.train import kernels, masks, media_files, networks, pictures, sounds
 from memory_service.train.problem import Fit, Problem
 from memory_service.train.writing import run_lengths
 
@@ -238,9 +238,20 @@ def test_masks_are_learned_from_files_and_run_lengths(tmp_path: Path):
     assert fit.score is not None
     assert fit.score > 0.8
     assert len(fit.valid) == 8
-    truth = [np.asarray(masks.read_mask(m, (64, 48))) > 0 for m in given[34:]]
-    shown = [np.asarray(masks.read_mask(m, (64, 48))) > 0 for m in fit.test]
+    truth, shown = ([masks.true_masks(m, (64, 48)) for m in each] for each in (given[34:], fit.test))
     assert np.mean([masks.dice(t, s) for t, s in zip(truth, shown, strict=True)]) > 0.8
+
+
+def test_masks_of_two_kinds_are_learned_each_with_its_threshold(tmp_path: Path):
+    images, given = _boxes(tmp_path, 40)
+    both = [f"{text}\n" for text in given]  # the second kind is on none
+    sides = np.arange(26), np.arange(26, 34)
+    fit = masks.fit_masks(images[:34], both[:34], images[34:], *sides, 0, Readings(400))
+    assert [each.shape for each in fit.valid] == [(2, 48, 64)] * 8
+    assert not any(each[1].any() for each in fit.valid)
+    assert fit.score is not None
+    assert fit.score > 0.85
+    assert all(text.count("\n") == 1 for text in fit.test)
 
 
 def test_masks_without_rows_that_validate_end_in_time(tmp_path: Path):
@@ -255,7 +266,7 @@ def test_masks_without_rows_that_validate_end_in_time(tmp_path: Path):
 def test_run_lengths_go_down_the_columns_from_one():
     mask = np.array([[0, 1], [1, 1]], bool)
     assert run_lengths(mask) == "2 3"
-    np.testing.assert_array_equal(np.asarray(masks.read_mask("2 3", (2, 2))) > 0, mask)
+    np.testing.assert_array_equal(np.asarray(media_files.read_mask("2 3", (2, 2))) > 0, mask)
     assert masks.dice(mask & False, mask & False) == 1
 
 

@@ -14,11 +14,12 @@ from typing import Any, Literal, get_args
 from memory_service.domain.description.metrics import METRIC_PHRASES, METRICS, Metric, metric_named, spell_out
 from memory_service.domain.description.phrases import words_of
 
-Answer = Literal["labels", "values", "masks", "matches", "boxes"]
+Answer = Literal["labels", "values", "masks", "matches", "boxes", "items"]
 Form = Literal["chances", "classes", "cut", "grades", "ranked", "values", "logs", "masks", "matches", "boxes"]
 
 ANSWERS: Mapping[str, Answer] = {
     **{f"{kind}-classification": "labels" for kind in ("image", "text", "audio", "tabular")},
+    **dict.fromkeys(("time-series-classification", "video-classification", "multimodal"), "labels"),
     **{f"{kind}-regression": "values" for kind in ("image", "text", "audio", "tabular")},
     "time-series-regression": "values",
     "text-pair-similarity": "values",
@@ -26,8 +27,15 @@ ANSWERS: Mapping[str, Answer] = {
     "image-segmentation": "masks",
     "image-retrieval": "matches",
     "object-detection": "boxes",
+    "recommendation": "items",
 }
 """What the script of a task answers; tasks without a script are not here. Of pairs see `answer_of`."""
+
+_EITHER: Mapping[str, tuple[Answer, Answer]] = {
+    "text-pair-similarity": ("values", "labels"),
+    "multimodal": ("labels", "values"),
+}
+"""Task -> what its script answers, and what where the metric judges this alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,7 @@ def _of(answer: Answer) -> Callable[..., Measure]:
     return measure
 
 
-_labels, _values, _masks, _matches, _boxes = map(_of, get_args(Answer))
+_labels, _values, _masks, _matches, _boxes, _items = map(_of, get_args(Answer))
 
 MEASURES: tuple[Measure, ...] = (
     _labels(
@@ -182,6 +190,8 @@ MEASURES: tuple[Measure, ...] = (
     _matches(
         "MAP@k", "MAP@k", "map_matches", "MAP", "ranked", wants="map|average precision", unless="recall|hit"
     ),
+    _items("MAP@k", "MAP@k", "map_items", "MAP", "ranked", unless="recall|hit"),
+    _items("recall@k", "recall@k", "recall_items", "Recall", "ranked", unless="hit"),
     _boxes(
         "mAP@0.5:0.95", "mean average precision", "map_coco", "mAP", "boxes",
         wants=r"coco|(?:\b(?:0 )?|ap)50? (?:to |and |(?:0 )?05 )*(?:0 )?95\b", unless=_OTHER_BOXES,
@@ -250,7 +260,7 @@ def _at_k(measure: Measure, text: str) -> Measure | None:
     found = re.search(r"(?:@|\bat|\btop|\bamong the|\bamong)[\s-]?(\d{1,3})\b(?!\s?%)", text, re.IGNORECASE)
     if found is None or not 1 <= int(found[1]) <= MOST_K:
         return None
-    name = f"top-{found[1]} accuracy" if measure.function == "top_k" else f"MAP@{found[1]}"
+    name = f"top-{found[1]} accuracy" if measure.function == "top_k" else f"{measure.name[:-1]}{found[1]}"
     return replace(measure, name=name, k=int(found[1]))
 
 
@@ -399,8 +409,9 @@ class ResolvedMetric:
 
 def answer_of(task: str, metric: str | None) -> Answer | None:
     """What the script of a task answers; of pairs of texts classes where the metric judges these alone."""
-    if task == "text-pair-similarity" and metric is not None and not measure_of(metric, "values"):
-        return "labels" if measure_of(metric, "labels") else "values"
+    if task in _EITHER and metric is not None:
+        usual, other = _EITHER[task]
+        return usual if measure_of(metric, usual) or not measure_of(metric, other) else other
     return ANSWERS.get(task)
 
 

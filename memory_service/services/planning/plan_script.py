@@ -39,6 +39,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "tokens": ("inputs",),
     "frames": ("columns", "engine"),
     "media": ("inputs", "pictures", "sounds"),
+    "joined": ("media",),
+    "items": ("recommend",),
 }
 """Word of the parts -> modules of `memory_service.train` that such scripts use, beside what these import."""
 
@@ -71,6 +73,8 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
     chosen = _MODULES
     if kind.words["frames"] and kind.words["masks"]:
         chosen = {"masks": ("masks", "inputs")}
+    if kind.words["items"]:
+        chosen = {"items": _MODULES["items"]}
     roots = [
         "answers",
         "runtime",
@@ -108,9 +112,9 @@ def bundle_script() -> str:
 
 def blend_script(plan: Mapping[str, Any]) -> str:
     """The script that joins the runs of an answer of /recommend: a portfolio's last stage. NoScript where the
-    answers are boxes or matches."""
+    answers are boxes, matches or items."""
     kind = kind_of(plan)
-    if kind.words["retrieval"] or kind.words["boxes"]:
+    if kind.words["retrieval"] or kind.words["boxes"] or kind.words["items"]:
         raise NoScript(f"There is no blend for {plan['task']}: join the runs' answers yourself")
     words = _words(plan, kind) | {"files": False, "network": False, "blend": True}
     words["ranks"] = words["score"] in _ORDER_ONLY
@@ -143,7 +147,8 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         "split": [told and plain(told) for told in split_setting(plan)],
         "recipe": ["", *_wrapped(won, "# ", "#   ")] if plan.get("recipe") else [],
         "pretrained_from": PRETRAINED_FROM.get(model["library"], ""),
-        "fetched": bool(model["pretrained"]) and model["library"] in _FETCHED,
+        "fetched": kind.words["network"] and bool(model["pretrained"]) and model["library"] in _FETCHED,
+        "encoder": kind.words["joined"] and model["library"] == "timm",
         "learned": kind.words["frames"] and model["name"] in NETS,
         "widths": kind.words["network"] and WIDTHS.get(model["name"]),
     }

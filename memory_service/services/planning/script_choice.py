@@ -19,6 +19,7 @@ from memory_service.services.planning.script_kinds import (
     KINDS,
     OWN_MODELS,
     SCRIPTED,
+    VALUES_OF_MEDIA,
     YOLOS,
     Kind,
     why_not_sharded,
@@ -77,7 +78,8 @@ class NoScript(MemoryServiceError):
     status = 406
 
 
-_USUAL = {"labels": "log loss", "values": "RMSE", "masks": "Dice", "matches": "F1", "boxes": "mAP@0.5"}
+_USUAL = {"labels": "log loss", "values": "RMSE", "masks": "Dice", "matches": "F1"}
+_USUAL |= {"boxes": "mAP@0.5", "items": "MAP@10"}
 """The score where nobody says what predictions are judged by. Probabilities may be submitted, as the sample
 shows when the script runs: the epoch of the best accuracy may be far too sure of them."""
 
@@ -138,11 +140,8 @@ def kind_of(plan: Mapping[str, Any]) -> Kind:
     own = OWN_MODELS.get(plan["task"], ())
     if kind is not None and kind.words["pairs"] and _answer_of(plan) == "labels":
         kind = CLASSES_OF_PAIRS
-    if kind is not None and kind.words["masks"] and (kinds := _kinds_of_masks(plan)) > 2:
-        raise NoScript(
-            f"There is no script for {kinds} kinds of masks: it trains one, object or background. Ask with "
-            "n_classes=2, and run that script once for each kind (`read_mask` says what the object is)"
-        )
+    if kind is not None and plan["task"] == "multimodal" and _answer_of(plan) == "values":
+        kind = VALUES_OF_MEDIA
     unknown = model["library"] == "torchvision" and model["name"].partition("/")[0] not in DETECTORS
     unknown |= model["library"] in ("torch", "sklearn", "statsforecast") and model["name"] not in own
     unknown |= model["library"] == "ultralytics" and model["name"] not in YOLOS
@@ -154,12 +153,6 @@ def kind_of(plan: Mapping[str, Any]) -> Kind:
 def _answer_of(plan: Mapping[str, Any]) -> Answer:
     said = plan.get("metric")
     return answer_of(plan["task"], said["name"] if said else None) or "values"
-
-
-def _kinds_of_masks(plan: Mapping[str, Any]) -> int:
-    """As somebody said, background among them; 2 where nobody did."""
-    facts = (fact for fact in plan.get("facts", ()) if fact["name"] == "n_classes")
-    return next((int(fact["value"]) for fact in facts if fact["from"] != "usual"), 2)
 
 
 def _offered(task: str, model: Mapping[str, Any]) -> str:
@@ -211,6 +204,8 @@ def judged_by(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     scored = measure is not None
     if measure is None:
         note = f"Judged by {plain(name)[:60]}, which this script does not compute."
+        measure = measure_of(_USUAL[answer], answer) if answer == "items" else None
+    if measure is None:
         loss = {
             "labels": "log_loss",
             "values": "mae" if absolute else "mse",

@@ -21,7 +21,7 @@ class Kind:
 
 _PLAIN: dict[str, Any] = dict.fromkeys(
     ("labels", "masks", "boxes", "retrieval", "files", "network", "layout_matters",
-     "tokens", "blend", "pairs", "entities", "frames", "media"), False,
+     "tokens", "blend", "pairs", "entities", "frames", "media", "joined", "items"), False,
 )  # fmt: skip
 _NETWORK = _PLAIN | {"network": True, "checkpoints": "fold_K.pt"}
 _IMAGES = _NETWORK | {
@@ -75,6 +75,21 @@ _FRAMES = _PLAIN | {
     "reader": "read_frames",
     "checkpoints": "answers_NAME_K.npz",
     "layout": "inputs and the target or targets), test.csv",
+}
+_JOINED = _FRAMES | {"joined": True, "reader": "read_joined"}
+_SIGNALS = _JOINED | {
+    "layout": "the target), test.csv;\nsignals: files train/<id>.csv or a table with a row a step, or "
+    "numbered columns",
+    "needs": "lightgbm",
+}
+_MULTIMODAL = _JOINED | {
+    "layout": "columns, texts, names of\nfiles, the target or targets), test.csv, and these files",
+    "needs": "lightgbm, timm, Pillow",
+}
+_VIDEOS = _JOINED | {
+    "layout": "the target), test.csv or\nsample_submission.csv, and train/<id>/ with frames, train/<id>.gif, "
+    "or with OpenCV .mp4",
+    "needs": "lightgbm, timm, Pillow",
 }
 NETS = ("mlp", "tabular-resnet", "ft-transformer", "tabm", "realmlp")
 """Of tables: `memory_service.train.table_network` has them."""
@@ -161,6 +176,22 @@ for _task, _labels in (("tabular-classification", True), ("tabular-regression", 
     KINDS |= {(_task, library): _frame_kind(_labels, library) for library in TREES}
     KINDS |= {(_task, each): _frame_kind(_labels, f"lightgbm, {PRETRAINED_FROM[each]}") for each in _TABLES}
     KINDS |= {(task, "sklearn"): _frame_kind(_labels) for task in (_task, _task.replace("tabular", "text"))}
+
+_ITEMS = _FRAMES | {
+    "items": True,
+    "reader": "read_interactions",
+    "checkpoints": "answers_items.npz",
+    "layout": "a row for each item that a user\ntook, and when), sample_submission.csv (users, items between "
+    "spaces)",
+    "needs": "scipy, lightgbm",
+}
+KINDS |= {("recommendation", each): Kind((), _ITEMS) for each in (*TREES, "implicit", "numpy")}
+
+SIGNALS = "time-series-classification"
+KINDS |= {(SIGNALS, each): Kind((), {**_SIGNALS, "labels": True}) for each in (*TREES, "sktime")}
+KINDS["video-classification", "timm"] = Kind((), {**_VIDEOS, "labels": True})
+VALUES_OF_MEDIA = Kind((), _MULTIMODAL)
+KINDS |= {("multimodal", each): Kind((), {**_MULTIMODAL, "labels": True}) for each in ("timm", *TREES)}
 
 KINDS["token-classification", "transformers"] = Kind(
     ("text_network", "word_pieces", "class_loss", "network_step"), _ENTITIES | {"labels": True}

@@ -137,6 +137,9 @@ def _defined(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.Try):
             names = (each for each in ast.walk(node) if isinstance(each, ast.Name))
             found |= {name.id for name in names if isinstance(name.ctx, ast.Store)}
+        elif isinstance(node, ast.If):  # names for types alone
+            imported = (each for each in ast.walk(node) if isinstance(each, ast.ImportFrom))
+            found |= {alias.name for each in imported for alias in each.names}
     return found
 
 

@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from memory_service.train.writing import run_lengths
+
 Array = npt.NDArray[Any]
 Rows = Sequence[Sequence[object]]
 
@@ -28,11 +30,11 @@ class Data:
     """Where it lies and what is true of its test samples.
 
     form       "probabilities" (a column a class), "labels", "multilabel", "values", "masks", "boxes",
-               "words", "matches"
+               "words", "matches", "items"
     ids        of the submission, in the order of the sample
     columns    of the submission, the id's first
     truth      by id: the class's name, the value, the row of 0 and 1, the mask (height, width) of 0 and 1,
-               boxes (class, x0, y0, x1, y1), labels between spaces, or the ids of its group
+               boxes (class, x0, y0, x1, y1), labels between spaces, the ids of its group, items
     seen       what the baseline knows: the same of the training samples
     """
 
@@ -128,6 +130,104 @@ def images_with_masks(folder: Path, size: Size) -> Data:
     _table(folder / "test.csv", ("id",), [(name,) for name in test])
     truth = {name: masks[name] for name in test}
     return _with_sample(folder, "masks", ("id", "rle_mask"), truth, [masks[n] for n in train], "")
+
+
+def images_with_two_masks(folder: Path, size: Size) -> Data:
+    """A bright disk and a dark square on grey; run lengths of each in rows of their own, none where there is
+    no disk. The sample asks for `<image>_<kind>`."""
+    rng = np.random.default_rng(14)
+    train, test = _ids(size)
+    masks: dict[str, Array] = {}
+    for part, ids in (("train", train), ("test", test)):
+        for k, name in enumerate(ids):
+            y, x = np.mgrid[:40, :56]
+            middle, corner = rng.integers(12, 28), rng.integers(4, 20)
+            disk = ((y - middle) ** 2 + (x - 16) ** 2 < (100 if k % 6 else 0)).astype(np.uint8)
+            square = ((abs(y - corner - 8) < 8) & (abs(x - 42) < 8)).astype(np.uint8)
+            picture = 120 + 100 * disk[..., None] - 90 * square[..., None] + rng.normal(0, 12, (40, 56, 3))
+            _image(folder / part / f"{name}.png", picture)
+            masks |= {f"{name}_disk": disk, f"{name}_square": square}
+    asked = [f"{name}_{kind}" for name in test for kind in ("disk", "square")]
+    learned = [(f"{name}_{kind}", run_lengths(masks[f"{name}_{kind}"]))
+               for name in train for kind in ("disk", "square") if masks[f"{name}_{kind}"].any()]  # fmt: skip
+    _table(folder / "train.csv", ("image_kind", "runs"), learned)
+    truth = {name: masks[name] for name in asked}
+    seen = [mask for name, mask in masks.items() if name not in truth]
+    return _with_sample(folder, "masks", ("image_kind", "runs"), truth, seen, "")
+
+
+def signals_of_classes(folder: Path, size: Size) -> Data:
+    """A wave or a square somewhere in noise, in a table with a row a step."""
+    rng = np.random.default_rng(21)
+    train, test = _ids(size)
+    steps: list[tuple[object, ...]] = []
+    rows: dict[str, tuple[object, ...]] = {}
+    for name in (*train, *test):
+        kind, start, length = int(rng.integers(2)), int(rng.integers(4, 60)), int(rng.integers(90, 110))
+        signal, turn = rng.normal(0, 0.4, (2, length)), np.arange(24)
+        signal[0, start : start + 24] += 2 * np.sin(turn) if kind else 1.4 * np.sign(12 - turn)
+        steps += [(name, step, *map(float, both.round(3))) for step, both in enumerate(signal.T)]
+        rows[name] = (name, float(rng.normal()), ("square", "wave")[kind])
+    _table(folder / "steps.csv", ("series", "step", "left", "right"), steps)
+    _table(folder / "train.csv", ("series", "age", "shape"), [rows[name] for name in train])
+    _table(folder / "test.csv", ("series", "age"), [rows[name][:2] for name in test])
+    truth = {name: rows[name][2] for name in test}
+    return _with_sample(
+        folder, "labels", ("series", "shape"), truth, [rows[name][2] for name in train], "wave"
+    )
+
+
+def pictures_with_words(folder: Path, size: Size) -> Data:
+    """A value that a picture's colour, a word of its text and a number tell together."""
+    rng = np.random.default_rng(22)
+    train, test = _ids(size)
+    rows: dict[str, tuple[object, ...]] = {}
+    for name in (*train, *test):
+        word, number, colour = int(rng.integers(2)), float(rng.normal()), int(rng.integers(2))
+        _picture(folder / "photos" / f"{name}.png", ((200, 60, 60), (60, 60, 200))[colour], rng)
+        text = " ".join([*rng.choice(FILLER, 5), (POSITIVE, NEGATIVE)[word][int(rng.integers(4))]])
+        value = 3.0 * colour + 2.0 * word + number + float(rng.normal(0, 0.2))
+        rows[name] = (name, f"photos/{name}.png", text, round(number, 3), round(value, 3))
+    head = ("id", "image", "description", "weight", "price")
+    _table(folder / "train.csv", head, [rows[name] for name in train])
+    _table(folder / "test.csv", head[:4], [rows[name][:4] for name in test])
+    truth = {name: rows[name][4] for name in test}
+    return _with_sample(folder, "values", ("id", "price"), truth, [rows[name][4] for name in train], 0.5)
+
+
+def videos_of_classes(folder: Path, size: Size) -> Data:
+    """A disk that goes left or right: folders of frames, none of which alone tells the way."""
+    rng = np.random.default_rng(23)
+    train, test = _ids(size)
+    rows: dict[str, str] = {}
+    y, x = np.mgrid[:32, :48]
+    for part, ids in (("train", train), ("test", test)):
+        for name in ids:
+            right, row = bool(rng.integers(2)), int(rng.integers(8, 24))
+            for frame in range(5):
+                middle = 8 + 8 * (frame if right else 4 - frame)
+                disk = (y - row) ** 2 + (x - middle) ** 2 < 36
+                picture = 60 + 150 * disk[..., None] + rng.normal(0, 12, (32, 48, 3))
+                _image(folder / part / name / f"{frame:02d}.png", picture)
+            rows[name] = "right" if right else "left"
+    _table(folder / "train.csv", ("id", "way"), [(name, rows[name]) for name in train])
+    truth = {name: rows[name] for name in test}
+    return _with_sample(folder, "labels", ("id", "way"), truth, [rows[name] for name in train], "left")
+
+
+def items_of_users(folder: Path, size: Size) -> Data:
+    """Users who take items of their own half, another one each day; what they take then is asked."""
+    rng = np.random.default_rng(24)
+    rows: list[tuple[object, ...]] = []
+    truth: dict[str, Any] = {}
+    for k in range(size.train):
+        own = [f"i{2 * item + k % 2:02d}" for item in rng.permutation(40)]
+        days = [f"2026-{1 + day // 28:02d}-{1 + day % 28:02d}" for day in range(30)]
+        rows += [(f"u{k:03d}", item, day) for item, day in zip(own, days, strict=False)]
+        truth[f"u{k:03d}"] = {*own[30:]}
+    _table(folder / "train.csv", ("user", "item", "day"), rows)
+    seen = [row[1] for row in rows]
+    return _with_sample(folder, "items", ("user", "items"), truth, seen, "i00 i01 i02 i03 i04")
 
 
 def images_with_boxes(folder: Path, size: Size) -> Data:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,7 @@ class Kind:
 
 
 IMAGE = {"image_size": 32}
+SMALL_UNET = {'outputs"]), **sizes': 'outputs"]), decoder_channels=(32, 24, 16, 16, 8), **sizes'}
 
 
 def _texts(task: str, write: Writer) -> Kind:
@@ -85,7 +86,7 @@ KINDS: dict[str, Kind] = {
         data.images_with_masks,
         "unet/test_resnet",
         IMAGE,
-        edits={"classes=1, **sizes": "classes=1, decoder_channels=(32, 24, 16, 16, 8), **sizes"},
+        edits=SMALL_UNET,
     ),
     "object-detection": Kind(
         {"task": "object-detection", "model": "fcos/resnet50"},
@@ -114,9 +115,30 @@ OTHERS: dict[str, Kind] = {
     "image-retrieval": Kind(
         {"task": "image-retrieval"}, data.images_of_groups, "test_resnet", IMAGE, rows=Size(96, 24)
     ),
+    "image-segmentation-kinds": Kind(
+        {"task": "image-segmentation"},
+        data.images_with_two_masks,
+        "unet/test_resnet",
+        IMAGE,
+        edits=SMALL_UNET,
+    ),
     "text-pair-similarity": _texts("text-pair-similarity", data.pairs_of_values),
     "token-classification": _texts("token-classification", data.words_of_classes),
     "text-regression-members": _frames("text-regression", "tfidf-linear", data.texts_of_values, TEXTS, FEW),
+    "time-series-classification-members": _frames(
+        "time-series-classification", "lightgbm", data.signals_of_classes, Size(120, 40), Size(60, 12)
+    ),
+    "recommendation-members": replace(
+        _frames("recommendation", "lightgbm", data.items_of_users, Size(200, 0), Size(60, 0)),
+        question={"task": "recommendation", "model": "lightgbm", "metric": "recall@5"},
+    ),
+    "multimodal-members": replace(
+        _frames("multimodal", "lightgbm", data.pictures_with_words, Size(120, 40), Size(60, 12)),
+        question={"task": "multimodal", "model": "lightgbm", "metric": "RMSE"},
+    ),
+    "video-classification-members": _frames(
+        "video-classification", "frames/resnet50", data.videos_of_classes, Size(60, 20), Size(30, 8)
+    ),
     f"{SERIES}-members": _frames(SERIES, "lightgbm", data.series_of_values, LONG, LONG),
 }
 """Read their data in another way, and are then trained and written as one of KINDS is."""

@@ -40,6 +40,9 @@ def _check_cells(data: Data, name: str, values: list[str]) -> None:
             assert 0 < score <= 1, (name, score)
             assert min(left, top) >= 0 < min(width, height), (name, values)
         return
+    if data.form == "items":
+        assert len({*values[0].split()} & {*data.seen}) == len(values[0].split()) == 5, (name, values)
+        return
     if data.form == "matches":
         found = values[0].split()
         assert name in found, (name, values)
@@ -126,6 +129,8 @@ def _of_one(data: Data, truth: Any, values: list[str]) -> float:
         found = decode(values[0], truth.shape)
         both = int(found.sum()) + int(truth.sum())
         return 1.0 if both == 0 else float(2 * (found & truth).sum() / both)
+    if data.form == "items":
+        return len(truth & {*values[0].split()}) / 5
     if data.form == "matches":
         matched = {*values[0].split()}
         return 2 * len(matched & {*truth}) / (len(matched) + len(truth))
@@ -154,6 +159,8 @@ def _constant(data: Data, name: str) -> list[str]:
         return [""]
     if data.form == "matches":
         return [name]
+    if data.form == "items":
+        return [" ".join(sorted({*data.seen}, key=data.seen.count)[-5:])]
     if data.form == "words":
         return [" ".join("O" for _ in data.truth[name].split())]
     if data.form == "probabilities":
