@@ -20,6 +20,7 @@ from memory_service.domain.common.vocabulary import (
     Licence,
     Mode,
     Objective,
+    Split,
     Subtask,
     Weights,
     parse_language,
@@ -239,6 +240,7 @@ Language = Annotated[
     str, StringConstraints(pattern=r"^(?:[a-z]{2}|multi)$"), vocabulary(parse_language), LOWER
 ]
 MemoryMode = Annotated[Mode, LOWER]
+SplitWord = Annotated[Split, LOWER]
 WeightsWord = Annotated[Weights, LOWER]
 LicenceWord = Annotated[Licence, LOWER]
 Layout = Annotated[Literal["nhwc", "nchw"], LOWER]

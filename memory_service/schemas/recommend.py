@@ -75,6 +75,9 @@ class RecommendRequest(Request):
     )
     n_groups: f.Samples | None = f.optional("Groups that the rows come from: patients, sites, users.")
     group_by: f.Text200 | None = f.optional("What the groups are: `patient`, `site`.")
+    split: f.SplitWord | None = f.optional(
+        "How test differs from training: `random`, `group` (other patients, sites), `time` (later)."
+    )
     language: f.Language | None = f.optional(
         "Of a text task: ISO 639-1 (`en`, `hi`), or `multi` for several."
     )

@@ -8,6 +8,7 @@ Size = Literal["small", "medium", "large"]
 Mode = Literal["open", "family", "blind"]
 Objective = Literal["fast", "balanced", "quality"]
 Weights = Literal["hub", "local", "none"]
+Split = Literal["random", "group", "time"]
 Licence = Literal["any", "commercial"]
 
 Subtask = Literal[

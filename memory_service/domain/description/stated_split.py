@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +12,21 @@ from memory_service.domain.description.quantities import KIND_OF, Quantity
 
 Stated = dict[str, tuple[Any, str]]
 """Name of a fact -> its value, and the words of the text it was read from."""
+
+TELLS, ASKS = 0.85, 0.4
+"""Probabilities of a fitted reading from which it is taken, and from which it is asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Separation:
+    """A clause that may say how test differs from training: group | time | random, how likely it says so,
+    and the unit whose rows stay together."""
+
+    split: str
+    probability: float
+    clause: str
+    unit: str | None = None
+
 
 DESCRIBED_BY = re.compile(r"\bdescribed by (?:about |some )?$", re.IGNORECASE)
 
@@ -177,7 +193,7 @@ _KEEP_APART = [
     (_patterns(rule["holds"], _PARTS), _patterns(rule["names"], _PARTS)) for rule in _SEPARATION["rules"]
 ]
 _UNLESS = re.compile(_SEPARATION["unless"], re.IGNORECASE)
-_NO_UNIT = re.compile(rf"(?:{_ROWS}|{_PERIOD}|{'|'.join(_SEPARATION['no_unit'].split())})s?", re.IGNORECASE)
+NO_UNIT = re.compile(rf"(?:{_ROWS}|{_PERIOD}|{'|'.join(_SEPARATION['no_unit'].split())})s?", re.IGNORECASE)
 
 
 def _kept_apart(text: str) -> Stated:
@@ -189,7 +205,7 @@ def _kept_apart(text: str) -> Stated:
             if not all(each.search(sentence) for each in holds):
                 continue
             found = (match for name in names for match in name.finditer(sentence))
-            told = next((match for match in found if not _NO_UNIT.fullmatch(match["unit"])), None)
+            told = next((match for match in found if not NO_UNIT.fullmatch(match["unit"])), None)
             if told is not None:
                 plural = sentence.startswith("s", told.end("unit"))
                 unit = _singular(re.sub("_(?:id|no|nr|num)$", "", told["unit"]) + ("s" if plural else ""))

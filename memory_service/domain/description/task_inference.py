@@ -34,7 +34,7 @@ from memory_service.domain.description.stated_facts import (
     stated_in,
     subtask_in,
 )
-from memory_service.domain.description.stated_split import Stated
+from memory_service.domain.description.stated_split import ASKS, TELLS, Separation, Stated
 
 _GOAL_FACTOR = 2.0
 _OPENING_FACTOR = 1.5
@@ -54,9 +54,9 @@ class InferredFacts:
     `evidence` are the phrases that spoke loudest for the task, `runner_up` the next likely task.
     `metric_words` are those around the metric; `metric_sure`: they stand where the
     text says how answers are judged. `words`: name of a fact -> the words it was read from. `split` is how
-    the test differs from training (group | time | random), `group_by` what the groups are, in the singular;
-    `seq_len` tokens of the longest texts; `image_size` pixels of the shorter side; `language` ISO 639-1 or
-    "multi".
+    the test differs from training (group | time | random), `split_open` a clause that may say it, `group_by`
+    what the groups are, in the singular; `seq_len` tokens of the longest texts; `image_size` pixels of the
+    shorter side; `language` ISO 639-1 or "multi".
     """
 
     task: str | None
@@ -84,9 +84,10 @@ class InferredFacts:
     subtask: str | None = None
     outside: str | None = None
     words: Mapping[str, str] = field(default_factory=dict)
+    split_open: Separation | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "split_open"}
 
     @property
     def tells_task(self) -> bool:
@@ -257,6 +258,18 @@ def _instead(task: str, others: Sequence[str], tasks: dict[str, float]) -> list[
 def _with(facts: InferredFacts, said: Stated) -> InferredFacts:
     words = {**facts.words, **{name: " ".join(words.split()) for name, (_, words) in said.items()}}
     return replace(facts, words=words, **{name: value for name, (value, _) in said.items()})
+
+
+def with_separation(facts: InferredFacts, read: Separation | None) -> InferredFacts:
+    """The facts with what a fitted reading (`recall.split_classifier`) says of the split: taken where it is
+    sure and the text's plain words say none, or a later time where it is of groups; else left open."""
+    told = facts.split or ("group" if facts.group_by else None)
+    if read is None or read.probability < ASKS or told not in (None, "time") or told == read.split:
+        return facts
+    if read.probability >= TELLS and (told is None or read.split == "group"):
+        words = {**facts.words, "split": read.clause[:120]}
+        return replace(facts, split=read.split, group_by=read.unit or facts.group_by, words=words)
+    return replace(facts, split_open=read) if told is None and read.split != "random" else facts
 
 
 _COUNTS_SERIES = re.compile(

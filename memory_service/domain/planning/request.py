@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from memory_service.domain.common.vocabulary import MODES, Licence, Mode, Objective, Size, Weights
+from memory_service.domain.common.vocabulary import MODES, Licence, Mode, Objective, Size, Split, Weights
 
 MOST_MINUTES = 10_000.0
 """Longest budget that is planned for."""
@@ -32,6 +32,7 @@ class Question:
     as_of      a year: only what was known by its end counts
     metric     what predictions are judged by, in the asker's words
     n_groups, group_by     how many groups the rows come from, and what they are ("patient")
+    split                  how test differs from training
     language, subtask      of a text task: ISO 639-1 or "multi"; one of `SUBTASKS`
     horizon, n_series, covariates   of forecasts: steps ahead, how many series, whether columns of the future
                are known
@@ -75,6 +76,7 @@ class Question:
     description: str | None = None
     n_groups: int | None = None
     group_by: str | None = None
+    split: Split | None = None
     as_of: int | None = None
     language: str | None = None
     subtask: str | None = None

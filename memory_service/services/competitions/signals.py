@@ -10,10 +10,11 @@ from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
 from memory_service.domain.description.languages import in_english, language_of
-from memory_service.domain.description.task_inference import InferredFacts, facts_and_tasks
+from memory_service.domain.description.task_inference import InferredFacts, facts_and_tasks, with_separation
 from memory_service.recall.encoder import TextEncoder
 from memory_service.recall.passages import query_passages
 from memory_service.recall.snapshot import RecallSnapshot, searched_text
+from memory_service.recall.split_classifier import split_classifier
 from memory_service.recall.task_classifier import task_classifier
 from memory_service.services.database.transactions import ReadTransaction
 from memory_service.store.queries import passages
@@ -54,6 +55,9 @@ def _read(text: str, encoder: TextEncoder | None) -> ReadText:
     text = in_english(text, language)
     vectors = encoder.encode([p.text for p in query_passages(text)]) if encoder is not None else None
     reported, tasks = facts_and_tasks(text, task_classifier().given(vectors))
+    if reported.split is None or reported.split == "time":
+        encode = encoder.encode if encoder is not None else None
+        reported = with_separation(reported, split_classifier().separation(text, encode))
     if reported.language is None and language not in ("en", "other") and reported.modality == "text":
         reported = replace(reported, language=language, words={**reported.words, "language": "its own"})
     return ReadText(text, reported, tasks, vectors, language)

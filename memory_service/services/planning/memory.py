@@ -138,11 +138,15 @@ def split_fact(
 ) -> SplitFact | None:
     """What is known of the way the test differs: as asked > a note of a person > the record of the very
     competition, completed by notes and the text where it names no groups > the text > a shipped note."""
-    if question.group_by or question.n_groups:
+    if question.split in ("random", "time"):
+        return SplitFact(question.split, f"Asked: split={question.split}.")
+    if question.group_by or question.n_groups or question.split:
         by, groups = question.group_by, question.n_groups
         if groups is None and said is not None and said.group_by == by:
             groups = said.n_groups
-        return SplitFact("group", f"Asked: the rows come from groups ({by or groups}).", by, groups=groups)
+        return SplitFact(
+            "group", f"Asked: the rows come from groups ({by or groups or 'not named'}).", by, groups=groups
+        )
     read = split_read(said) if said is not None else None
     here = next((note for note in notes if note.here and note.split), None)
     noted_folds = next((note.folds for note in notes if note.here and note.folds), None)
@@ -317,7 +321,7 @@ def remembered(
     what is remembered stays as it is."""
     key = (
         question.task, task, size_of(n_train), question.n_classes, question.mode, question.as_of,
-        question.group_by, question.n_groups,
+        question.group_by, question.n_groups, question.split,
     )  # fmt: skip
     known: tuple[Found, Memory] | None = knowledge.remembered.get(key) if bare else None
     if known is None:

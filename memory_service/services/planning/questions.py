@@ -187,6 +187,13 @@ def open_questions(
         shown = (option(None, "no column is named: rows are split without regard to groups"),
                  *(option(name, "a column of the description") for name in columns))  # fmt: skip
         yield Asked("group_by", "Which column says which rows belong together?", shown[:_OPTIONS])
+    left_open = said.split_open if said is not None and not (question.split or question.group_by) else None
+    if left_open is not None and (split is None or split.split not in ("group", "time")):
+        likely = left_open.probability
+        words = f'the text says "{left_open.clause[:120]}"'
+        shown = (option("random", "no group or time is said for sure", 1.0 - likely),
+                 option(left_open.split, words, likely))  # fmt: skip
+        yield Asked("split", "Does test hold other groups, or later rows, than training?", shown)
     if case.size_assumed and question.size is None:
         sizes = _shares(knowledge, case.task, "size")
         usual = option(case.n_train, "the usual number where nobody says one")
