@@ -5,6 +5,7 @@ to it, and Python's lock is held in the child alone. A child that nobody needed 
 """
 
 import contextlib
+import itertools
 import multiprocessing
 import os
 import resource
@@ -12,13 +13,15 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import takewhile
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
+
+from cachetools import LRUCache
 
 from memory_service.errors import Unavailable
 
 IDLE_SECONDS = 300.0
+_MOST_CALLERS = 64
 
 Result = TypeVar("Result")
 
@@ -36,7 +39,8 @@ class Workers:
     take `seconds` and a child `mib` of memory of its own (where the system can limit it).
 
     `caller` names who calls, None where nobody can tell. Each takes one child at a time and half of the
-    places to wait, so that one who fills both leaves the others a child and a place."""
+    places to wait; who waits for the first time has a place, and of those who wait goes first whose latest
+    turn is longest ago: however many fill all, another is next."""
 
     def __init__(
         self,
@@ -54,6 +58,8 @@ class Workers:
         self._idle: list[_Child | None] = [None] * processes
         self._working: list[str] = []
         self._waiting: list[_Call] = []
+        self._turns: LRUCache[str | None, int] = LRUCache(1_000)
+        self._turn = itertools.count(1)
 
     def run(self, function: Callable[..., Result], *args: Any, **named: Any) -> Result:
         """`function(...)`, with what it raises; both must be importable and picklable. Unavailable where too
@@ -81,24 +87,26 @@ class Workers:
                 self._check_places(call)
                 self._waiting.append(call)
                 try:
-                    if not self._changed.wait_for(lambda: self._may_begin(call), self.seconds):
+                    if not self._changed.wait_for(lambda: self._may_begin(call), 2.0 * self.seconds):
                         raise Unavailable(f"{self.about} takes long for others; ask again in a moment")
                 finally:
                     self._waiting.remove(call)
             if call.caller is not None:
                 self._working.append(call.caller)
+                self._turns[call.caller] = next(self._turn)
             return self._idle.pop()
 
     def _may_begin(self, call: "_Call") -> bool:
-        """Whether a child is there for it and nobody who came before may have that."""
+        """Whether a child is there for it and nobody else who waits should have that."""
         if not self._idle or call.caller in self._working:
             return False
-        before = takewhile(lambda each: each is not call, self._waiting)
-        return all(each.caller in self._working for each in before)
+        ready = [each for each in self._waiting if each.caller not in self._working]
+        return not ready or min(ready, key=lambda each: self._turns.get(each.caller, 0)) is call
 
     def _check_places(self, call: "_Call") -> None:
         own = sum(each.caller == call.caller is not None for each in self._waiting)
-        if len(self._waiting) >= self._most_waiting or (own and 2 * own >= self._most_waiting):
+        first = call.caller is not None and not own and len(self._waiting) < _MOST_CALLERS
+        if (len(self._waiting) >= self._most_waiting and not first) or (own and 2 * own >= self._most_waiting):
             raise Unavailable(f"too many wait for {self.about}; ask again in a moment")
 
 

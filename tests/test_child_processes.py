@@ -99,6 +99,29 @@ def test_one_caller_who_fills_the_children_and_the_queue_leaves_others_one_of_ea
     assert done == ["other"] * 3 + ["hostile"] * 3
 
 
+def test_two_callers_who_fill_everything_leave_a_third_the_next_child(tmp_path: Path):
+    of_thread = threading.local()
+    workers = Workers("a sum", processes=2, waiting=4, seconds=60.0, mib=512, caller=lambda: of_thread.name)
+    done = list[str]()
+
+    def call(name: str, after: Path) -> None:
+        of_thread.name = name
+        workers.run(_wait_for, str(after))
+        done.append(name)
+
+    names = ("one", "two", "one", "two", "one", "two", "third")
+    calls = []
+    for place, name in enumerate(names):
+        calls.append(threading.Thread(target=call, args=(name, tmp_path / "go")))
+        calls[-1].start()
+        while len(workers._working) + len(workers._waiting) <= place:
+            time.sleep(0.001)
+    (tmp_path / "go").touch()
+    for each in calls:
+        each.join()
+    assert "third" in done[:3], "before the second turn of those who came earlier"
+
+
 def _wait_for(path: str) -> None:
     while not Path(path).exists():
         time.sleep(0.01)

@@ -23,7 +23,7 @@ from memory_service.error_document import problem
 _LOOKS_EVERY_SECONDS = 1.0
 _PIECE_BYTES = 64 * 1024
 _KEY = re.compile("msk_[0-9A-Za-z_]+")
-MOST_FIELDS, MOST_PIPELINED = 200, 16
+MOST_FIELDS, MOST_PIPELINED = 200, 4
 """Header fields of a request; requests that are read before the first one is answered."""
 FREE_CHUNKS, LEAST_OF_A_CHUNK = 256, 128
 """Behind so many chunks of a body their mean must be so many bytes: each costs the loop as much as 64 KiB."""

@@ -57,6 +57,10 @@ class WrongKey(Unauthorized):
     headers: ClassVar[Mapping[str, str]] = {"WWW-Authenticate": f'{_CHALLENGE}, error="invalid_token"'}
 
 
+RUN_BYTES = 16 * 1024
+"""What a run takes in the database beside what was sent: its prediction, what it is watched by, its question."""
+
+
 class CsrfMissing(Forbidden):
     """A browser sent a change with its session's cookie, but not from a form of that session."""
 
@@ -121,6 +125,8 @@ class Gate:
             if scope["method"] not in _READING and scopes and "read" not in scopes:
                 if not _takes_back(scope):
                     self.quotas.check(holder.key_id)
+                    if scope["path"].rstrip("/") == "/runs":
+                        self.quotas.add(holder.key_id, size=RUN_BYTES)
                 return True
         elif not inside and scopes != OPEN:
             raise NoKey("Show a key: Authorization: Bearer msk_…, or X-API-Key: msk_…")

@@ -17,6 +17,7 @@ from memory_service.errors import Conflict, FieldError, MemoryServiceError, NotF
 from memory_service.schemas.runs import RunExclusion, RunFinish, RunStart
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
+from memory_service.services.knowledge.asker import LIMIT
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge, asker_view, knowledge_of
 from memory_service.services.planning.recommend import cached_plan, question_of
@@ -154,7 +155,9 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
     with database.read() as transaction:
         run = _existing(transaction, key)
         found = [dict(one) for one in runs.observations_of(transaction.session, key)]
-        evidence = evidence_of(transaction, key)
+        # What a plan served names competitions, which a caller with a limit of memory may not see.
+        shown = LIMIT.get() == "open"
+        evidence = evidence_of(transaction, key) if shown else {"advice": None, "evidence": None}
         watch = watched_page(transaction, run)
     row = {c.name: getattr(run, c.name) for c in Run.__table__.columns if c.name not in _APART}
     state = (run.id, run.updated_at, database.knowledge_revision(), asker_view(database))
