@@ -150,12 +150,12 @@ def encoding_of(raw: bytes) -> str:
     high = sum(map(len, runs))
     pairs = sum(len(run) for run in runs if len(run) % 2 == 0)
     leads = Counter(run[place] for run in runs for place in range(0, len(run) - 1, 2))
+    if high > 3 * len(runs) and sum(byte >= 0xC0 for run in runs for byte in run) > 0.95 * high:
+        return "cp1251"
     if raw.count(b"\x82") + raw.count(b"\x83") > high / 5:
         return "shift_jis"
     if pairs > 0.9 * high:
         return "euc_kr" if leads and max(leads) <= 0xC8 and min(leads) >= 0xB0 else "gb18030"
-    if high > 3 * len(runs) and sum(byte >= 0xC0 for run in runs for byte in run) > 0.9 * high:
-        return "cp1251"
     return "latin-1" if any(byte in raw for byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D)) else "cp1252"
 
 
@@ -552,7 +552,7 @@ def without_far_marks(column: pd.Series) -> pd.Series:
         or column.min() not in (-999, -9999, -99999)
     ):
         return column
-    others = column[column != column.min()]
+    others = column[column > column.min()]
     far = len(others) > 1 and others.min() >= 0 and others.max() < -column.min()
     return column.where(column != column.min()) if far else column
 
