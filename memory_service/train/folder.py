@@ -9,7 +9,6 @@ import gzip
 import json
 import lzma
 import re
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -34,23 +33,12 @@ TEST = {"test", "testing", "tst", "eval", "evaluation", "hidden", "holdout", "un
 VALID = {"valid", "validation", "val", "dev"}
 SUBMISSION = {"submission", "submissions", "submit", "sub"}
 SAMPLE = {"sample", "samples", "example", "examples", "format", "entry"} | SUBMISSION
-LABELS = {"label", "labels", "target", "targets", "solution", "answers", "truth", "events", "y", "meta",
-          "metadata"}  # fmt: skip
+LABELS = {"label", "labels", "target", "targets", "y", "solution", "answers", "truth", "events"}
+LABELS |= {"meta", "metadata"}
 PLAIN = TRAIN | TEST | {"set", "data", "dataset", "features", "values", "x", "csv", "df"}  # of a main table
 NEVER = {"oof", "baseline", "predictions", "names", "description", "dictionary", "readme"}
 OWN_FILES = ("submission.csv", "oof.csv", "test_predictions.csv")  # of a run: OUT_DIR may be this folder
-SPLITS = (
-    "split",
-    "set",
-    "subset",
-    "part",
-    "partition",
-    "dataset",
-    "is_test",
-    "istest",
-    "is_train",
-    "istrain",
-)
+SPLITS = {"split", "set", "subset", "part", "partition", "is_test", "istest", "is_train", "istrain"}
 
 PEEK_BYTES, PEEK_ROWS = 1 << 16, 40
 MOST_PARTS = 60  # tables of a folder: more are of a sample each
@@ -100,28 +88,20 @@ class Roles:
 def name_words(name: str) -> list[str]:
     """Of a file's name: "sampleSubmission_1.csv" is sample, submission, 1, csv."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
-    words = re.findall(r"[^\W\d_]+|\d+", spaced)
-    return [
-        part
-        for word in words
-        for part in (("sample", "submission") if word == "samplesubmission" else (word,))
-    ]
+    return re.findall(r"[^\W\d_]+|\d+", spaced.replace("samplesubmission", "sample_submission"))
 
 
 def ending_of(path: Path) -> str:
     """ ".csv" of train.csv, train.csv.gz and of train.zip that holds one; "" where it is no table."""
-    ends = [end.lower() for end in path.suffixes[-2:]]
-    if ends and ends[-1] in (*OPENERS, ".zip"):
-        inner = ends[0] if len(ends) > 1 else ""
-        if inner not in TEXT_TABLES + WHOLE_TABLES and ends[-1] == ".zip":
-            try:
-                with ZipFile(path) as packed:
-                    names = packed.namelist()
-            except (OSError, BadZipFile):
-                return ""
-            inner = Path(names[0]).suffix.lower() if len(names) == 1 else ""
-        return inner if inner in (".json", ".jsonl", *TEXT_TABLES) else ""
-    return ends[-1] if ends and ends[-1] in TEXT_TABLES + WHOLE_TABLES else ""
+    *ends, end = "", *(each.lower() for each in path.suffixes[-2:])
+    if end in (*OPENERS, ".zip"):
+        end = ends[-1]
+        if end not in TEXT_TABLES + WHOLE_TABLES and path.suffix.lower() == ".zip":
+            with suppress(OSError, BadZipFile), ZipFile(path) as packed:
+                names = packed.namelist()
+                end = Path(names[0]).suffix.lower() if len(names) == 1 else ""
+        return end if end in (".json", ".jsonl", *TEXT_TABLES) else ""
+    return end if end in TEXT_TABLES + WHOLE_TABLES else ""
 
 
 def read_bytes(path: Path, most: int = -1) -> bytes:
@@ -134,7 +114,7 @@ def read_bytes(path: Path, most: int = -1) -> bytes:
 
 def encoding_of(raw: bytes) -> str:
     """By the mark at its beginning, else the first of UTF-8, UTF-16 and what its bytes over 127 look like:
-    Chinese, Japanese and Korean have pairs of them, Cyrillic has words, others single ones."""
+    Chinese and Japanese have pairs of them, Cyrillic has words, others single ones."""
     for mark, name in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
         if raw.startswith(mark):
             return name
@@ -149,13 +129,12 @@ def encoding_of(raw: bytes) -> str:
     runs = re.findall(rb"[\x80-\xff]{1,400}", raw)
     high = sum(map(len, runs))
     pairs = sum(len(run) for run in runs if len(run) % 2 == 0)
-    leads = Counter(run[place] for run in runs for place in range(0, len(run) - 1, 2))
     if high > 3 * len(runs) and sum(byte >= 0xC0 for run in runs for byte in run) > 0.95 * high:
         return "cp1251"
     if raw.count(b"\x82") + raw.count(b"\x83") > high / 5:
         return "shift_jis"
     if pairs > 0.9 * high:
-        return "euc_kr" if leads and max(leads) <= 0xC8 and min(leads) >= 0xB0 else "gb18030"
+        return "gb18030"
     return "latin-1" if any(byte in raw for byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D)) else "cp1252"
 
 
@@ -170,17 +149,16 @@ def has_names(rows: list[list[str]]) -> bool:
     if not others:
         return True
     numeric = [n for n in range(len(head)) if sum(is_number(row[n]) for row in others) > 0.8 * len(others)]
-    given = [head[n] for n in numeric if is_number(head[n])]
+    given = [float(head[n].replace(",", ".")) for n in numeric if is_number(head[n])]
     if not given:
-        known = [{row[n] for row in others} for n in range(len(head))]
-        return (
-            bool(numeric) or sum(cell in one for cell, one in zip(head, known, strict=True)) <= len(head) / 2
-        )
-    values = [float(cell.replace(",", ".")) for cell in given]
-    steps = {round(b - a, 6) for a, b in pairwise(values)}
-    if len(values) >= 3 and len(steps) == 1 and min(steps) > 0:
-        return True
-    return len(given) < len(numeric) and not all(is_number(cell) for cell in head)
+        again = sum(cell in {row[n] for row in others} for n, cell in enumerate(head))
+        return bool(numeric) or again <= len(head) / 2
+    steps = {round(b - a, 6) for a, b in pairwise(given)}
+    if steps and min(steps) > 0:  # by chance values rarely do
+        years = min(given) > 1900 and max(given) < 2100 and all(value % 1 == 0 for value in given)
+        if years or len(given) > 5 or (len(given) > 2 and len(steps) == 1):
+            return True
+    return len(given) < len(numeric)
 
 
 def form_of(path: Path) -> dict[str, Any]:
@@ -190,7 +168,7 @@ def form_of(path: Path) -> dict[str, Any]:
     form: dict[str, Any] = {"encoding": encoding_of(raw), "encoding_errors": "replace"}
     text = raw.decode(form["encoding"], "replace")
     lines = [line for line in text.splitlines() if line.strip()]
-    lines = lines[:PEEK_ROWS] if len(raw) < PEEK_BYTES or len(lines) < 2 else lines[:-1][:PEEK_ROWS]
+    lines = lines[: len(lines) - (len(raw) == PEEK_BYTES and len(lines) > 1)][:PEEK_ROWS]
     if not lines:
         return form
     head, mark = lines[0], ","
@@ -201,9 +179,7 @@ def form_of(path: Path) -> dict[str, Any]:
     if mark not in head:
         cells = [line.split() for line in lines]
         alike = len({len(row) for row in cells}) == 1 < len(cells[0])
-        if alike and (
-            all(map(is_number, cells[0])) or (ending_of(path) != ".csv" and all(map(is_number, cells[-1])))
-        ):
+        if alike and all(map(is_number, cells[-1 if ending_of(path) != ".csv" else 0])):
             form["sep"], table = r"\s+", cells
         else:
             table = [[line] for line in lines]
@@ -232,17 +208,16 @@ def flat(data: Any) -> pd.DataFrame:
     parts: list[pd.Series | pd.DataFrame] = []
     for name in table.columns:
         cells = table[name]
-        if not cells.map(lambda cell: isinstance(cell, list)).any():
+        arrays = [cell if isinstance(cell, list) else [] for cell in cells]
+        if not any(arrays):
             parts.append(cells)
             continue
-        arrays = [cell if isinstance(cell, list) else [] for cell in cells]
         if not all(isinstance(each, int | float) for cell in arrays for each in cell):
             parts.append(pd.Series([", ".join(map(str, cell)) for cell in arrays], name=name))
             continue
         lengths = {len(cell) for cell in arrays}
         if len(lengths) == 1 and max(lengths) <= MOST_SPREAD:
-            columns = [f"{name}.{n}" for n in range(max(lengths))]
-            parts.append(pd.DataFrame(arrays, columns=columns))
+            parts.append(pd.DataFrame(arrays).add_prefix(f"{name}."))
             continue
         key = np.repeat(np.arange(len(arrays)), [len(cell) for cell in arrays])
         steps = pd.DataFrame({name: np.concatenate([np.asarray(cell, float) for cell in arrays])})
@@ -260,10 +235,8 @@ def _whole(path: Path, part: str, _: int) -> pd.DataFrame:
     if ending in TEXT_TABLES:
         settings = {"nrows": PEEK_ROWS, "on_bad_lines": "skip", "dtype": str, "engine": "python"}
         return pd.read_csv(path, **form_of(path), **settings)  # type: ignore[call-overload, no-any-return]
-    if ending == ".parquet":
-        return pd.read_parquet(path)
-    if ending == ".feather":
-        return pd.read_feather(path)
+    if ending in (".parquet", ".feather"):
+        return pd.read_parquet(path) if ending == ".parquet" else pd.read_feather(path)
     if ending in (".npy", ".npz"):
         array = np.load(path, allow_pickle=False)
         array = array[part] if ending == ".npz" else array
@@ -273,9 +246,7 @@ def _whole(path: Path, part: str, _: int) -> pd.DataFrame:
         try:
             return pd.read_excel(path, sheet_name=part or 0)
         except ImportError as error:
-            raise ValueError(
-                f"{path.name} is a workbook: pip install openpyxl, or save it as .csv"
-            ) from error
+            raise ValueError("it is a workbook: pip install openpyxl, or save it as .csv") from error
     raw = read_bytes(path)
     text = raw.decode(encoding_of(raw[:PEEK_BYTES]), "replace")
     try:
@@ -311,10 +282,8 @@ def tables_in(folder: Path, deep: bool = False) -> list[Source]:
     for place in (path for path in places if path.is_dir()):
         files = [path for path in sorted(place.iterdir()) if path.name not in OWN_FILES and ending_of(path)]
         files = [path for path in files if not path.name.startswith(".") and path.is_file()]
-        if not deep or (
-            len(files) <= MOST_PARTS and not any(path.suffix in (".txt", ".npy") for path in files)
-        ):
-            found += [Source(path, part) for path in files for part in parts_of(path)]
+        samples = len(files) > MOST_PARTS or any(path.suffix in (".txt", ".npy") for path in files)
+        found += [Source(path, part) for path in files for part in parts_of(path) if not (deep and samples)]
     return found
 
 
@@ -555,17 +524,6 @@ def without_far_marks(column: pd.Series) -> pd.Series:
     others = column[column > column.min()]
     far = len(others) > 1 and others.min() >= 0 and others.max() < -column.min()
     return column.where(column != column.min()) if far else column
-
-
-def table_file(folder: Path, name: str) -> Path | None:
-    """The file of this name, else of the same stem in another form or spelling."""
-    if (folder / name).is_file():
-        return folder / name
-    stem = name.removesuffix(".csv").lower()
-    paths = sorted(folder.iterdir()) if folder.is_dir() else []
-    return next(
-        (p for p in paths if p.name.lower().split(".")[0] == stem and ending_of(p) and p.is_file()), None
-    )
 
 
 def not_understood(folder: Path) -> str:

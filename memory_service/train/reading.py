@@ -31,7 +31,6 @@ from memory_service.train.folder import (
     is_no_text,
     not_understood,
     step_columns,
-    table_file,
     whole_table,
     without_far_marks,
     written_amounts,
@@ -130,43 +129,33 @@ def with_sample_classes(train: pd.DataFrame, sample) -> pd.DataFrame:
 
 def with_steps(train: pd.DataFrame, test, sample, most: int = 0) -> tuple[pd.DataFrame, Any]:
     """What is usual in the file of each id, train/<id>.csv with a row a step, as columns."""
-    if not any(next((plan.DATA_DIR / "train").glob("*" + end), None) for end in STEP_FILES):
-        return train, test
     asked = test if test is not None else None if sample is None else sample.iloc[:, :1]
+    if asked is None or not any(next((plan.DATA_DIR / "train").glob("*" + end), None) for end in STEP_FILES):
+        return train, test
     parts = []
     for folder, table in (("train", train), ("test", asked)):
-        if table is None:
-            return train, test
-        try:
+        found: list[Path | None] = []
+        with suppress(FileNotFoundError):
             found = look_up(folder, table.iloc[:, 0])[1]
-        except FileNotFoundError:
+        files = {
+            row: path for row, path in enumerate(found) if path is not None and path.suffix in STEP_FILES
+        }
+        if 2 * len(files) < len(table):
             return train, test
-        if sum(path is not None and path.suffix in STEP_FILES for path in found) < len(found) / 2:
-            return train, test
-        files = [each if each is not None and each.suffix in STEP_FILES else None for each in found]
-        if steps := steps_of(files[: most or None]):
-            parts.append(pd.concat([table.reset_index(drop=True), *steps], axis=1))
-    if len(parts) < 2:
-        return train, test
-    print(
-        f"NOTE: {parts[0].shape[1] - train.shape[1]} columns say what is usual in files train/<id>",
-        flush=True,
-    )
+        steps = [steps_of(path, row) for row, path in list(files.items())[: most or None]]
+        parts.append(pd.concat([table.reset_index(drop=True), pd.concat(steps)], axis=1))
+    told = f"{parts[0].shape[1] - train.shape[1]} columns say what is usual in files train/<id>"
+    print(f"NOTE: {told}", flush=True)
     return parts[0], parts[1]
 
 
-def steps_of(files: Sequence[Path | None]) -> list[pd.DataFrame]:
-    found = []
-    for row, path in enumerate(files):
-        if path is not None:
-            with suppress(Exception):  # a file that cannot be read has no columns
-                whole = (
-                    whole_table(Source(path))
-                    if is_no_text(Source(path))
-                    else pd.read_csv(path, **form_of(path))
-                )
-                found.append(step_columns(whole, np.full(len(whole), row)))
-    return [pd.concat(found)] if found else []
+def steps_of(path: Path, row: int) -> pd.DataFrame:
+    """One row; none of a file that cannot be read."""
+    with suppress(Exception):
+        source = Source(path)
+        whole = whole_table(source) if is_no_text(source) else pd.read_csv(path, **form_of(path))
+        return step_columns(whole, np.full(len(whole), row))
+    return pd.DataFrame()
 
 
 def with_ids(train: pd.DataFrame, test) -> pd.DataFrame:
@@ -205,11 +194,12 @@ def read_table(name: str, ids: str = "") -> pd.DataFrame | None:
     of ids is the first, or that of this name, which then comes first. Of train.csv, test.csv and
     sample_submission.csv it is what `find_roles` takes for it."""
     roles = find_roles(plan.DATA_DIR) if name in ROLES else None
-    path = table_file(plan.DATA_DIR, name) if roles is None else None
-    sources = roles.of(name) if roles else [Source(path)] if path else []
+    path = plan.DATA_DIR / name
+    sources = roles.of(name) if roles else [Source(path)] if path.is_file() else []
+    most = plan.SAMPLE_ROWS if roles and name == "train.csv" and not roles.labels else 0
     if not sources:
         return None
-    table = read_parts(sources, ids, plan.SAMPLE_ROWS if name == "train.csv" else 0)
+    table = read_parts(sources, ids, most)
     return table if roles is None else completed(table, name, roles)
 
 
@@ -219,9 +209,8 @@ def read_parts(sources: Sequence[Source], ids: str = "", most: int = 0) -> pd.Da
         print(f"NOTE: {sources[0].path.name} and {len(sources) - 1} more are one table", flush=True)
     tables = [read_source(one, ids, most // len(sources)) for one in sources]
     plain = {re.sub(r"\W", "_", str(name)): name for name in tables[0].columns}  # id-01 is id_01
-    tables = [
-        one.rename(columns=lambda name: plain.get(re.sub(r"\W", "_", str(name)), name)) for one in tables
-    ]
+    names = [{each: plain.get(re.sub(r"\W", "_", str(each)), each) for each in one} for one in tables]
+    tables = [one.rename(columns=each) for one, each in zip(tables, names, strict=True)]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -239,8 +228,6 @@ def read_source(source: Source, ids: str, most: int = 0) -> pd.DataFrame:
     try:
         if most:
             table = sampled_table(source.path, settings, most)
-        elif settings.get("sep") == r"\s+":
-            table = pd.read_csv(source.path, **settings)
         else:
             table = pd.read_csv(source.path, low_memory=False, **settings)
     except pd.errors.ParserError as error:
@@ -273,14 +260,11 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
         table = steps.rename_axis(roles.key).reset_index()
     if train and roles.labels:
         labels = read_parts(roles.labels, roles.key)
-        shared = [
-            each for each in labels.columns if each in table.columns and not str(each).startswith("column_")
-        ]
+        shared = [each for each in labels.columns if each in table.columns and each != "column_1"]
         told = ", ".join(str(each) for each in labels.columns if each not in shared)[:100]
         print(f"NOTE: {told}: read from {roles.labels[0].path.name}", flush=True)
         if shared:
-            labels = labels.astype({shared[0]: str}).drop_duplicates(shared[0])
-            labels = labels.drop(columns=shared[1:])
+            labels = labels.astype({shared[0]: str}).drop_duplicates(shared[0]).drop(columns=shared[1:])
             table = table.astype({shared[0]: str}).merge(labels, on=shared[0], how="inner")
         elif len(labels) == len(table):
             names = ["target"] if labels.shape[1] == 1 else [f"target_{n}" for n in range(labels.shape[1])]
@@ -288,12 +272,7 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
         else:
             raise ValueError(f"{roles.labels[0].path.name} has {len(labels)} rows, train has {len(table)}")
     last = str(table.columns[-1])
-    if (
-        train
-        and roles.test
-        and last.startswith("column_")
-        and len(columns_in(roles.test[0])) < table.shape[1]
-    ):
+    if train and roles.test and "column_" in last and len(columns_in(roles.test[0])) < table.shape[1]:
         table = table.rename(columns={last: "target"})
     if not roles.ids:
         table[table.columns[0]] = as_numbers_or_texts(table.iloc[:, 0])
