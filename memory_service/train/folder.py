@@ -22,7 +22,7 @@ import pandas as pd
 
 TEXT_TABLES = (".csv", ".tsv", ".txt", ".data", ".dat", ".test", ".train", ".solution", ".labels")
 WHOLE_TABLES = (".parquet", ".feather", ".json", ".jsonl", ".ndjson", ".xlsx", ".xls", ".npy", ".npz")
-OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 SOUND_FILES = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff", ".opus", ".m4a")
 IMAGE_FILES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 STEP_FILES = (".csv", ".tsv", ".npy", ".parquet")  # that may be of one sample each, a row a step
@@ -234,7 +234,7 @@ def _whole(path: Path, part: str, _: int) -> pd.DataFrame:
     ending = ending_of(path)
     if ending in TEXT_TABLES:
         settings = {"nrows": PEEK_ROWS, "on_bad_lines": "skip", "dtype": str, "engine": "python"}
-        return pd.read_csv(path, **form_of(path), **settings)  # type: ignore[call-overload, no-any-return]
+        return pd.read_csv(path, **form_of(path), **settings)
     if ending in (".parquet", ".feather"):
         return pd.read_parquet(path) if ending == ".parquet" else pd.read_feather(path)
     if ending in (".npy", ".npz"):
@@ -377,7 +377,8 @@ def _roles(tables: list[Table]) -> Roles:
             len(a.columns),
         )
 
-    train, test = max(((a, b) for a in trains for b in tests or [None]), key=fit)
+    asked_of: list[Table | None] = [*tests] or [None]
+    train, test = max(((a, b) for a in trains for b in asked_of), key=fit)
     roles = Roles(train.parts, test.parts if test else [], sample.parts if sample else [])
     if test and {*train.columns} <= {*test.columns}:
         _find_labels(roles, train, [one for one in tables if one not in (train, test)], asked)

@@ -74,8 +74,8 @@ class Data:
         return zlib.crc32("\n".join(map(str, [*self.test_ids, *names])).encode(errors="replace"))
 
 
-RUNS = re.compile(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*")  # of a mask
 ROW_WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
+RUNS = re.compile(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*")  # of a mask
 
 WARNED: set[Path | str] = set()
 FILES: dict[tuple[Path, str], dict[str, Path]] = {}  # of `media_files`
