@@ -93,7 +93,7 @@ def new_groups(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
     found = []
     for name, kind in kinds.items():
         values, known = train[name].nunique(), test[name].dropna().astype(object).unique()
-        several = values >= 5 and len(train) >= 2 * values and len(known)
+        several = values >= 5 and train[name].count() >= 2 * values and len(known)
         if kind == "number":  # measurements are not whole; of a few test rows each may have a new one
             several = several and len(known) >= 10 and not LATER.search(str(name))
             several = several and bool((as_numbers(train[name]).dropna() % 1 == 0).all())

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan, state
+from memory_service.train.folder import columns_in, find_roles
 from memory_service.train.reading import Data, find_files, table_data, unnamed, without_missing
 from memory_service.train.writing import load_result, write_table
 
@@ -59,7 +60,7 @@ def boxes_of(table: pd.DataFrame) -> np.ndarray:
 def table_of(data: Data, ids: list, predictions: np.ndarray) -> pd.DataFrame:
     """What was found on these images, as the submission wants it."""
     shown = pd.DataFrame(columns=[data.id_column, "PredictionString"]) if data.sample is None else data.sample
-    known = pd.read_csv(plan.DATA_DIR / "train.csv", nrows=0).columns
+    known = columns_in(find_roles(plan.DATA_DIR).train[0])
     columns, corners = box_columns(shown.columns)
     found = predictions.reshape(len(ids), -1, 6)
     images, places = np.nonzero(found[..., 0] > 0)

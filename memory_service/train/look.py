@@ -12,9 +12,8 @@ import pandas as pd
 
 from memory_service.train.budget import plan
 from memory_service.train.columns import column_kind, new_groups
+from memory_service.train.folder import IMAGE_FILES, SOUND_FILES, not_understood
 from memory_service.train.reading import (
-    IMAGE_FILES,
-    SOUND_FILES,
     as_days,
     files_of,
     target_columns,
@@ -30,20 +29,20 @@ FEW_CLASSES = 15  # distinct whole numbers of a target that may be classes
 def describe(folder: Path) -> dict[str, Any]:
     """Facts of train.csv, test.csv, sample_submission.csv and the files beside them.
 
-    Raises FileNotFoundError without a train.csv. `task`, `n_train`, `n_test`, `n_classes`, `n_features`,
-    `image_size`, `seq_len` and `group_by` are fields of a question of /recommend.
+    Raises FileNotFoundError where no table is that of training rows. `task`, `n_train`, `n_test`,
+    `n_classes`, `n_features`, `image_size`, `seq_len` and `group_by` are fields of a question of /recommend.
 
     >>> describe(Path("data"))  # doctest: +SKIP
     {'task': 'tabular-classification', 'n_train': 18310, 'target': ['died'], 'n_classes': 2, ...}
     """
     plan.DATA_DIR = folder
-    train, test, sample = three_tables()
+    train, test, sample = three_tables(MOST_FILES)
     if train is None:
-        raise FileNotFoundError(f"there is no train.csv in {folder}")
+        raise FileNotFoundError(not_understood(folder))
     targets = target_columns(train, test, sample)
     asked = test if test is not None else sample
     found: dict[str, Any] = {"n_train": len(train), "target": targets[:20]}
-    if others := [path.name for path in side_files(folder)]:
+    if others := [part.path.name for parts in side_files(folder).values() for part in parts]:
         found["further_tables"] = others
     if asked is not None:
         found["n_test"] = len(asked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +16,25 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
+from memory_service.train.folder import (
+    IMAGE_FILES,
+    MISSING,
+    ROLES,
+    SOUND_FILES,
+    STEP_FILES,
+    Roles,
+    Source,
+    columns_in,
+    find_roles,
+    form_of,
+    in_split,
+    is_no_text,
+    not_understood,
+    step_columns,
+    whole_table,
+    without_far_marks,
+    written_amounts,
+)
 
 
 @dataclass
@@ -56,27 +75,11 @@ class Data:
         return zlib.crc32("\n".join(map(str, [*self.test_ids, *names])).encode(errors="replace"))
 
 
-MISSING = ["", "#N/A", "<NA>", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan"]  # not None
-
-RUNS = re.compile(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*")  # of a mask
-TABLE_FORMS = (".csv.gz", ".csv.zip", ".csv.bz2", ".csv.xz", ".tsv", ".parquet", ".jsonl")
-TABLE_NAMES = {
-    "train": r"train(?:ing)?(?:[ _-]?(?:set|data|features|values))?",
-    "test": r"test(?:ing)?(?:[ _-]?(?:set|data|features|values))?",
-    "sample_submission": r"(?:sample|example)[ _-]?(?:submission|sub|entry)s?"
-    r"|submission[ _-]?(?:format|sample|example)",
-}
-AMOUNT = re.compile(
-    r"[$€£]\s?-?\d[\d,]*(?:\.\d+)?|(?<![\d,.])-?\d[\d,]*(?:\.\d+)?\s?[%€$£]"
-    r"|(?<![\d,.])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?"
-)
 ROW_WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
+RUNS = re.compile(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*")  # of a mask
 
 WARNED: set[Path | str] = set()
 FILES: dict[tuple[Path, str], dict[str, Path]] = {}  # of `media_files`
-
-SOUND_FILES = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff", ".opus", ".m4a")
-IMAGE_FILES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 
 
 def read_tables(needed: str) -> list[pd.DataFrame | None]:
@@ -84,13 +87,14 @@ def read_tables(needed: str) -> list[pd.DataFrame | None]:
     train, test, sample = three_tables()
     if train is None or (test is None and (sample is None or "sample" not in needed)):
         missing = f"train.csv and {needed} must be in {plan.DATA_DIR.resolve()}"
-        raise FileNotFoundError(f"{missing}: set DATA_DIR or change read_data")
+        seen = f"; {not_understood(plan.DATA_DIR)}" if train is None and plan.DATA_DIR.is_dir() else ""
+        raise FileNotFoundError(f"{missing}: set DATA_DIR or change read_data{seen}")
     return [train, test, sample]
 
 
-def three_tables() -> tuple[Any, Any, Any]:
+def three_tables(files: int = 0) -> tuple[Any, Any, Any]:
     """train.csv, test.csv and sample_submission.csv, None for what is not there: ids come first, and the
-    targets are in train.csv."""
+    targets are in train.csv. Of files of a sample each only so many are read, 0: all."""
     sample = read_table("sample_submission.csv")
     ids = "" if sample is None else str(sample.columns[0])
     test = read_table("test.csv", ids)
@@ -101,7 +105,58 @@ def three_tables() -> tuple[Any, Any, Any]:
     train = read_table("train.csv", ids)
     if train is not None:
         train = with_ids(with_answers(train, test, sample), test)
+        train = with_sample_classes(train, sample)
+        train, test = with_steps(train, test, sample, files)
     return train, test, sample
+
+
+def with_sample_classes(train: pd.DataFrame, sample) -> pd.DataFrame:
+    """Of folders of classes: named as the sample names them, or numbered in their order where it has numbers
+    in a column."""
+    if "classes" not in {one.part for one in find_roles(plan.DATA_DIR).train} or sample is None:
+        return train
+    names = sorted(train["label"].unique())
+    alike = {re.sub(r"[\W_]", "", str(name).lower()): name for name in sample.columns[1:]}
+    taken = {name: alike[key] for name in names if (key := re.sub(r"[\W_]", "", name.lower())) in alike}
+    if sample.shape[1] == 2:
+        train = train.rename(columns={"label": sample.columns[1]})
+        numbers = pd.api.types.is_numeric_dtype(sample.iloc[:, 1])
+        if numbers and not all(str(name).isdigit() for name in names):
+            taken = {name: number for number, name in enumerate(names)}
+            print(f"NOTE: folders are numbered as the sample has numbers: {taken}", flush=True)
+    column = train.columns[-1]
+    return train.assign(**{column: train[column].map(lambda name: taken.get(name, name))})
+
+
+def with_steps(train: pd.DataFrame, test, sample, most: int = 0) -> tuple[pd.DataFrame, Any]:
+    """What is usual in the file of each id, train/<id>.csv with a row a step, as columns."""
+    asked = test if test is not None else None if sample is None else sample.iloc[:, :1]
+    if asked is None or not any(next((plan.DATA_DIR / "train").glob("*" + end), None) for end in STEP_FILES):
+        return train, test
+    parts = []
+    for folder, table in (("train", train), ("test", asked)):
+        found: list[Path | None] = []
+        with suppress(FileNotFoundError):
+            found = look_up(folder, table.iloc[:, 0])[1]
+        files = {
+            row: path for row, path in enumerate(found) if path is not None and path.suffix in STEP_FILES
+        }
+        if 2 * len(files) < len(table):
+            return train, test
+        steps = [steps_of(path, row) for row, path in list(files.items())[: most or None]]
+        parts.append(pd.concat([table.reset_index(drop=True), pd.concat(steps)], axis=1))
+    told = f"{parts[0].shape[1] - train.shape[1]} columns say what is usual in files train/<id>"
+    print(f"NOTE: {told}", flush=True)
+    return parts[0], parts[1]
+
+
+def steps_of(path: Path, row: int) -> pd.DataFrame:
+    """One row; none of a file that cannot be read."""
+    with suppress(Exception):
+        source = Source(path)
+        whole = whole_table(source) if is_no_text(source) else pd.read_csv(path, **form_of(path))
+        return step_columns(whole, np.full(len(whole), row))
+    return pd.DataFrame()
 
 
 def with_ids(train: pd.DataFrame, test) -> pd.DataFrame:
@@ -109,8 +164,7 @@ def with_ids(train: pd.DataFrame, test) -> pd.DataFrame:
     first = train.columns[0]
     if test is not None and first in test.columns[1:] and test.columns[0] not in train.columns:
         print(f"NOTE: train.csv has no ids; its first column {first} is learned from", flush=True)
-        with suppress(ValueError):  # it was read as text
-            train[first] = pd.to_numeric(train[first])
+        train[first] = as_numbers_or_texts(train[first])
         train.insert(0, test.columns[0], [str(row) for row in range(len(train))])
     return train
 
@@ -137,79 +191,102 @@ def with_answers(train: pd.DataFrame, test, sample) -> pd.DataFrame:
 
 
 def read_table(name: str, ids: str = "") -> pd.DataFrame | None:
-    """A table of DATA_DIR, ids as text; None where there is none. A malformed line costs no other. Instead of
-    a .csv it may be one of `TABLE_FORMS`. The column of ids is the first, or that of this name, which then
-    comes first."""
-    path = table_file(plan.DATA_DIR, name)
-    if path is None:
+    """A table of DATA_DIR, ids as text; None where there is none. A malformed line costs no other. The column
+    of ids is the first, or that of this name, which then comes first. Of train.csv, test.csv and
+    sample_submission.csv it is what `find_roles` takes for it."""
+    roles = find_roles(plan.DATA_DIR) if name in ROLES else None
+    path = plan.DATA_DIR / name
+    sources = roles.of(name) if roles else [Source(path)] if path.is_file() else []
+    most = plan.SAMPLE_ROWS if roles and name == "train.csv" and not roles.labels else 0
+    if not sources:
         return None
-    if path.suffix in (".parquet", ".jsonl"):
-        whole = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_json(path, lines=True)
+    table = read_parts(sources, ids, most)
+    return table if roles is None else completed(table, name, roles)
+
+
+def read_parts(sources: Sequence[Source], ids: str = "", most: int = 0) -> pd.DataFrame:
+    """Parts of one table; of a long one about `most` rows."""
+    if len(sources) > 1:
+        print(f"NOTE: {sources[0].path.name} and {len(sources) - 1} more are one table", flush=True)
+    tables = [read_source(one, ids, most // len(sources)) for one in sources]
+    plain = {re.sub(r"\W", "_", str(name)): name for name in tables[0].columns}  # id-01 is id_01
+    names = [{each: plain.get(re.sub(r"\W", "_", str(each)), each) for each in one} for one in tables]
+    tables = [one.rename(columns=each) for one, each in zip(tables, names, strict=True)]
+    return pd.concat(tables, ignore_index=True)
+
+
+def read_source(source: Source, ids: str, most: int = 0) -> pd.DataFrame:
+    if is_no_text(source):
+        whole = whole_table(source)
         first = ids if ids in whole.columns else whole.columns[0]
-        return whole.astype({first: str})[[first, *(each for each in whole.columns if each != first)]]
-    settings: dict[str, Any] = {**form_of(path), "encoding_errors": "replace"}
-    columns = pd.read_csv(path, nrows=0, **settings).columns
+        table = whole[[first, *(each for each in whole.columns if each != first)]]
+        return table.astype({first: str})
+    settings = form_of(source.path)
+    columns = pd.read_csv(source.path, nrows=0, **settings).columns
     first = ids if ids in columns else columns[0]
-    settings |= {"dtype": {first: str}}
     settings |= {"keep_default_na": False, "na_values": MISSING}  # "None" is often a class
+    settings |= {"dtype": {first: str}}
     try:
-        if name == "train.csv" and plan.SAMPLE_ROWS:
-            table = sampled_table(path, settings, plan.SAMPLE_ROWS)
+        if most:
+            table = sampled_table(source.path, settings, most)
         else:
-            table = pd.read_csv(path, low_memory=False, **settings)
+            table = pd.read_csv(source.path, low_memory=False, **settings)
     except pd.errors.ParserError as error:
-        print(f"WARNING: {name}: {str(error).strip()}; longer lines are cut", flush=True)
+        print(f"WARNING: {source.path.name}: {str(error).strip()}; longer lines are cut", flush=True)
         settings |= {"engine": "python", "on_bad_lines": lambda line: line[: len(columns)]}
-        table = pd.read_csv(path, **settings)
+        table = pd.read_csv(source.path, **settings)
     table = table if columns[0] == first else table[[first, *(each for each in columns if each != first)]]
     for column in table.columns[1:]:
-        if (amounts := written_amounts(table[column])) is not None:
+        if (amounts := written_amounts(table[column], settings.get("decimal") == ",")) is not None:
             table[column] = amounts
+        elif table[column].dtype.kind in "if":
+            table[column] = without_far_marks(table[column])
     return table
 
 
-def written_amounts(column: pd.Series) -> pd.Series | None:
-    """The numbers of texts such as "$1,234.50" and "12.5 %"; None where they are others."""
-    if pd.api.types.is_numeric_dtype(column):
-        return None
-    known = column.dropna()
-    for some in (known.head(200), known):  # of long texts few are read
-        if not len(some) or not some.astype(str).str.strip().str.fullmatch(AMOUNT).all():
-            return None
-    plain = column.astype(object).where(column.notna()).astype(str).str.replace(r"[^\d.-]", "", regex=True)
-    return pd.to_numeric(plain, errors="coerce").where(column.notna())
+def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
+    """The rows of this role, with ids where it has none, what lies apart of train.csv, and a row for each id
+    of labels where it has a row a step."""
+    train, test = name == "train.csv", name == "test.csv"
+    if not roles.index and str(table.columns[0]).startswith("Unnamed: 0") and len(table.columns) > 1:
+        table = table.iloc[:, 1:].astype({table.columns[1]: str})
+    if roles.split and (train or test):
+        asked = in_split(table, roles.split)
+        table = table[asked == test].drop(columns=roles.split).reset_index(drop=True)
+        if test:  # what is withheld is empty
+            table = table.dropna(axis=1, how="all")
+    if roles.key and (train or test):
+        print(f"NOTE: rows of one {roles.key} are steps: what is usual in them is learned from", flush=True)
+        steps = step_columns(table.drop(columns=roles.key), table[roles.key].astype(str))
+        table = steps.rename_axis(roles.key).reset_index()
+    if train and roles.labels:
+        labels = read_parts(roles.labels, roles.key)
+        shared = [each for each in labels.columns if each in table.columns and each != "column_1"]
+        told = ", ".join(str(each) for each in labels.columns if each not in shared)[:100]
+        print(f"NOTE: {told}: read from {roles.labels[0].path.name}", flush=True)
+        if shared:
+            labels = labels.astype({shared[0]: str}).drop_duplicates(shared[0]).drop(columns=shared[1:])
+            table = table.astype({shared[0]: str}).merge(labels, on=shared[0], how="inner")
+        elif len(labels) == len(table):
+            names = ["target"] if labels.shape[1] == 1 else [f"target_{n}" for n in range(labels.shape[1])]
+            table[names] = labels.apply(as_numbers_or_texts)
+        else:
+            raise ValueError(f"{roles.labels[0].path.name} has {len(labels)} rows, train has {len(table)}")
+    last = str(table.columns[-1])
+    if train and roles.test and "column_" in last and len(columns_in(roles.test[0])) < table.shape[1]:
+        table = table.rename(columns={last: "target"})
+    if not roles.ids:
+        table[table.columns[0]] = as_numbers_or_texts(table.iloc[:, 0])
+        table = table.rename(columns={"id": "id "})
+        table.insert(0, "id", [str(row) for row in range(len(table))])
+    return table
 
 
-def table_file(folder: Path, name: str) -> Path | None:
-    """The file of a table: of that name, else of another form or spelling, such as Train.csv or
-    sampleSubmission.csv.zip."""
-    if (folder / name).is_file():
-        return folder / name
-    stem = name.removesuffix(".csv")
-    stems = re.compile(TABLE_NAMES.get(stem, re.escape(stem)), re.IGNORECASE)
-    for form in (".csv", *TABLE_FORMS):
-        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if (
-                path.name.lower().endswith(form)
-                and stems.fullmatch(path.name[: -len(form)])
-                and path.is_file()
-            ):
-                return path
-    return None
-
-
-def form_of(path: Path) -> dict[str, Any]:
-    """How the values of a file of lines stand apart: by commas, else by semicolons (numbers may then have
-    commas), tabs or bars."""
-    lines = pd.read_csv(
-        path, nrows=20, sep="\x01", header=None, dtype=str, quoting=3, encoding_errors="replace"
-    )
-    head = str(lines.iat[0, 0]) if len(lines) else ""
-    if "," in head or not any(mark in head for mark in ";\t|"):
-        return {}
-    mark = max(";\t|", key=head.count)
-    amounts = lines[0].str.contains(rf"{re.escape(mark)}-?\d+,\d+(?:{re.escape(mark)}|$)").any()
-    return {"sep": mark, **({"decimal": ","} if amounts else {})}
+def as_numbers_or_texts(column: pd.Series) -> pd.Series:
+    """Ids are read as texts: their numbers where they are values after all."""
+    with suppress(ValueError, TypeError):
+        return pd.to_numeric(column)
+    return column
 
 
 def sampled_table(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from memory_service.train.budget import agreed, begin, end_in_time, plan, report, state, usable_cores
+from memory_service.train.folder import tables_in
 from memory_service.train.folds import checkpoints, metric_of, predict, train_folds
 from memory_service.train.reading import Data
 from memory_service.train.writing import write_baseline
@@ -37,13 +38,10 @@ def arguments_of(module) -> argparse.Namespace:
     return parser.parse_args([] if "ipykernel" in sys.modules else None)
 
 
-WRITTEN = ("submission.csv", "oof.csv", "test_predictions.csv")  # OUT_DIR may be where the data are
-
-
 def own_settings() -> dict[str, Any]:
     """What a folder's run must have in common with this one to be gone on with: settings, text, tables."""
     code = zlib.crc32(Path(plan.__file__).read_bytes()) if plan.__file__ else 0
-    read = [path for path in sorted(plan.DATA_DIR.glob("*.csv")) if path.name not in WRITTEN]
+    read = [one.path for one in tables_in(plan.DATA_DIR)]
     tables = {path.name: digest_of(path) for path in read}
     facts = {"the script's text": code, "the tables": tables, **plan.SETTINGS}
     return json.loads(json.dumps(facts, default=str))

@@ -2,7 +2,7 @@
 
 A table with one row a key is joined as it is; of several rows a key there are counts, means, ranges and
 shares. Where rows of the table are later than a row of train.csv that has their key, earlier ones alone
-count. A column to predict is taken from no table, and tables called train... or test... are left out.
+count. A column to predict is taken from no table; tables of training rows alone are left out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan, state
-from memory_service.train.reading import as_days, as_numbers, is_dates, read_table
+from memory_service.train.folder import UNREAD, Source, find_roles
+from memory_service.train.reading import as_days, as_numbers, is_dates, read_parts
 
 MOST_BYTES = 500_000_000
 MOST_TABLE_ROWS = 1_000_000  # the latest ones of a larger table are read
@@ -27,14 +28,13 @@ ONCE = 0.995  # of the rows, whose keys are different: an hour comes twice when 
 NAMED = 0.8  # of the rows, whose names a column of another name must have
 LEAST_MATCHED = 0.3  # of the rows, that have a row in the table
 JOIN_SHARE = 0.1  # of the minutes: then no further table is joined
-NO_TABLES = ("train", "test", "sample", "example", "submission", "oof")  # how files begin that are none
 
 
-def side_files(folder: Path) -> list[Path]:
-    """Each further CSV of the folder that is not too large."""
-    files = [path for path in sorted(folder.glob("*.csv")) if path.is_file()]
-    files = [path for path in files if not path.stem.lower().startswith(NO_TABLES)]
-    return [path for path in files if path.stat().st_size <= MOST_BYTES]
+def side_files(folder: Path) -> dict[str, list[Source]]:
+    """Each further table of the folder that is not too large; of training and test rows those of both."""
+    found = find_roles(folder).beside
+    sizes = {name: sum(one.path.stat().st_size for one in parts) for name, parts in found.items()}
+    return {name: parts for name, parts in found.items() if sizes[name] <= MOST_BYTES}
 
 
 def join_side_tables(
@@ -44,13 +44,16 @@ def join_side_tables(
     was joined is joined by it: items.csv, and by its category categories.csv. One that cannot be read or
     joined costs nothing but itself."""
     left: dict[str, pd.DataFrame] = {}
-    for path in side_files(plan.DATA_DIR):
+    tables = side_files(plan.DATA_DIR)
+    for name, why in UNREAD.items():
+        print(f"NOTE: {name} cannot be read: {why}", flush=True)
+    for name, parts in tables.items():
         try:
-            table = read_table(path.name)
-            if table is not None and len(table):
-                left[path.stem] = table.drop(columns=[name for name in targets if name in table.columns])
+            table = read_parts(parts)
+            if len(table):
+                left[name] = table.drop(columns=[one for one in targets if one in table.columns])
         except Exception as error:
-            print(f"NOTE: {path.name} cannot be read: {error!r:.200}", flush=True)
+            print(f"NOTE: {name} cannot be read: {error!r:.200}", flush=True)
     joined = True
     while left and joined:
         joined = False

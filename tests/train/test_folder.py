@@ -1,0 +1,252 @@
+"""Are the tables of a folder found, whatever their files are called and however they are written?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from memory_service.train.budget import plan
+from memory_service.train.folder import encoding_of, find_roles, written_amounts
+from memory_service.train.look import describe
+from memory_service.train.reading import read_table, three_tables
+
+ROWS = 40
+TRAIN = pd.DataFrame({
+    "id": [f"a{n}" for n in range(ROWS)],
+    "height": np.arange(ROWS) * 1.5,
+    "wood": ["oak", "elm", "ash", "fir"] * 10,
+    "kind": ["x", "y"] * 20,
+})  # fmt: skip
+TEST = TRAIN.drop(columns="kind").head(12).assign(id=[f"b{n}" for n in range(12)])
+SAMPLE = TEST[["id"]].assign(kind="x")
+
+
+def csvs(folder: Path, *names: str) -> None:
+    for name, table in zip(names, (TRAIN, TEST, SAMPLE), strict=False):
+        (folder / name).parent.mkdir(exist_ok=True)
+        table.to_csv(folder / name, index=False)
+
+
+def apart(folder: Path) -> None:
+    TRAIN.drop(columns="kind").to_csv(folder / "training_set_features.csv", index=False)
+    TRAIN[["id", "kind"]].sample(frac=1, random_state=0).to_csv(
+        folder / "training_set_labels.csv", index=False
+    )
+    TEST.to_csv(folder / "test_set_features.csv", index=False)
+    SAMPLE.to_csv(folder / "submission_format.csv", index=False)
+
+
+def years(folder: Path) -> None:
+    (folder / "train").mkdir()
+    TRAIN.head(30).to_csv(folder / "train" / "train_2013.csv", index=False)
+    TRAIN.tail(10).to_csv(folder / "train" / "train_2014.csv", index=False)
+    TEST.to_csv(folder / "test.csv", index=False)
+
+
+def shards(folder: Path) -> None:
+    (folder / "data").mkdir()
+    for n in range(2):
+        TRAIN.iloc[n::2].to_parquet(folder / "data" / f"train-0000{n}-of-00002.parquet")
+    TEST.to_parquet(folder / "data" / "test-00000-of-00001.parquet")
+
+
+def one_file(folder: Path) -> None:
+    both = pd.concat([TRAIN.assign(split="train"), TEST.assign(split="test")])
+    both.to_csv(folder / "trees.csv.gz")
+
+
+def no_names(folder: Path) -> None:
+    TRAIN.drop(columns="id").to_csv(folder / "trees.data", header=False, index=False)
+    TEST.drop(columns="id").to_csv(folder / "trees.test", header=False, index=False)
+
+
+def arrays(folder: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(ROWS, 3))
+    np.savez(folder / "trees.npz", X_train=values, y_train=np.arange(ROWS) % 2, X_test=values[:12])
+
+
+def line_by_line(folder: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(ROWS, 3))
+    np.savetxt(folder / "tree_train.data", values)
+    np.savetxt(folder / "tree_test.data", values[:12])
+    np.savetxt(folder / "tree_train.solution", np.arange(ROWS) % 2, fmt="%d")
+
+
+def objects(folder: Path) -> None:
+    def nested(table: pd.DataFrame) -> list[dict[str, Any]]:
+        rows = table.to_dict("records")
+        return [
+            row | {"seen": {"days": n, "by": ["ann", "bo"]}, "rings": [n, n + 1]}
+            for n, row in enumerate(rows)
+        ]
+
+    (folder / "train.json").write_text(json.dumps(nested(TRAIN)))
+    (folder / "test.json").write_text("\n".join(map(json.dumps, nested(TEST))))
+
+
+def steps(folder: Path) -> None:
+    for name, ids in (("X_train", TRAIN.id), ("X_test", TEST.id)):
+        long = pd.DataFrame(
+            {"row": range(20 * len(ids)), "id": np.repeat(ids, 20), "speed": np.arange(20 * len(ids))}
+        )
+        long.assign(row="r" + long.row.astype(str)).to_csv(folder / f"{name}.csv", index=False)
+    TRAIN[["id", "kind"]].to_csv(folder / "y_train.csv", index=False)
+    SAMPLE.to_csv(folder / "sample_submission.csv", index=False)
+
+
+def a_file_each(folder: Path) -> None:
+    for name, ids in (("train", TRAIN.id), ("test", TEST.id)):
+        (folder / name).mkdir()
+        for each in ids:
+            pd.DataFrame({"speed": [1.0, 2.0, 4.0]}).to_csv(folder / name / f"{each}.csv", index=False)
+    TRAIN[["id", "kind"]].to_csv(folder / "train.csv", index=False)
+    SAMPLE.to_csv(folder / "sample_submission.csv", index=False)
+
+
+def pictures(folder: Path) -> None:
+    for n in range(ROWS):
+        place = folder / "Train Images" / f"batch {n % 3}" / ("Leaf Rust" if n % 2 else "Healthy")
+        place.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (8, 8), n).save(place / f"a{n}.png")
+    (folder / "Test Images").mkdir()
+    for n in range(12):
+        Image.new("L", (8, 8), n).save(folder / "Test Images" / f"b{n}.png")
+    TEST[["id"]].assign(healthy=0.5, leaf_rust=0.5).to_csv(folder / "SampleSubmission.csv", index=False)
+
+
+def texts(folder: Path) -> None:
+    for n in range(ROWS + 12):
+        place = folder / (f"train/{'pos' if n % 2 else 'neg'}" if n < ROWS else "test")
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{n}.txt").write_text(f"the tree number {n} was very tall indeed")
+    ids = [str(n) for n in range(ROWS, ROWS + 12)]
+    pd.DataFrame({"id": ids, "liked": 0}).to_csv(folder / "sample_submission.csv", index=False)
+
+
+def labels_beside(folder: Path) -> None:
+    for name, ids in (("train", TRAIN.id), ("test", TEST.id)):
+        (folder / name).mkdir()
+        for each in ids:
+            Image.new("L", (8, 8)).save(folder / name / f"{each}.jpg")
+    TRAIN[["id", "kind"]].to_csv(folder / "labels.csv", index=False)
+    SAMPLE.to_csv(folder / "sample_submission.csv", index=False)
+
+
+def named(*names: str) -> Callable[[Path], None]:
+    return lambda folder: csvs(folder, *names)
+
+
+@pytest.mark.parametrize(
+    ("lay", "features"),
+    [
+        (named("application_train.csv", "application_test.csv", "sample_submission.csv"), 2),
+        (named("train_ctrUa4K.csv", "test_lAUu6dG.csv", "sample_submission_49d68Cx.csv"), 2),
+        (named("training_set_rel3.csv", "valid_set.csv", "submit_example.csv"), 2),
+        (named("trees_training.csv", "trees_prognose.csv"), 2),
+        (named("Data_Train.csv", "Data_Test.csv"), 2),
+        (apart, 2),
+        (years, 2),
+        (shards, 2),
+        (one_file, 2),
+        (no_names, 2),
+        (arrays, 3),
+        (line_by_line, 3),
+        (objects, 6),
+        (steps, 14),
+        (a_file_each, 14),
+        (texts, 1),
+        (pictures, None),
+        (labels_beside, None),
+    ],
+    ids=lambda given: getattr(given, "__name__", ""),
+)
+def test_the_roles_of_files_are_found(
+    tmp_path: Path, lay: Callable[[Path], None], features: int | None
+) -> None:
+    lay(tmp_path)
+    found = describe(tmp_path)
+    assert (found["n_train"], found["n_test"], found["n_classes"]) == (ROWS, 12, 2)
+    assert found.get("n_features") == features
+
+
+def test_further_tables_of_training_and_of_test_rows_are_one(tmp_path: Path) -> None:
+    csvs(tmp_path, "train_trees.csv", "test_trees.csv", "sample_submission.csv")
+    TRAIN[["id"]].assign(leaves=5).to_csv(tmp_path / "train_crowns.csv", index=False)
+    TEST[["id"]].assign(leaves=6).to_csv(tmp_path / "test_crowns.csv", index=False)
+    TRAIN[["id"]].assign(secret=1).to_csv(tmp_path / "train_private.csv", index=False)
+    assert describe(tmp_path)["further_tables"] == ["test_crowns.csv", "train_crowns.csv"]
+
+
+def test_a_submission_that_a_run_left_is_no_sample(tmp_path: Path) -> None:
+    csvs(tmp_path, "train.csv", "test.csv", "submission.csv")
+    assert not find_roles(tmp_path).sample
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Höhe;Größe;Straße", "cp1252"),
+        ("id,用户网龄,缴费方式,常住地", "gb18030"),
+        ("id,お客様の番号,カタカナ", "shift_jis"),
+        ("id,высота,ширина дерева", "cp1251"),
+        ("id,Größe,用户", "utf-16"),
+        ("id,Größe,用户", "utf-8"),
+    ],
+)
+def test_the_encoding_is_told_by_the_bytes(text: str, encoding: str) -> None:
+    raw = (text * 20).encode(encoding)
+    assert raw.decode(encoding_of(raw)) == text * 20
+
+
+def test_numbers_as_germans_write_them_and_marks_of_missing_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "DATA_DIR", tmp_path, raising=False)
+    rows = [
+        "Zeit;Höhe;Last;Wind",
+        "01.01.2021;-1,2;40.716,3;k.A.",
+        "02.01.2021;0,9;939,25;4,7",
+        "03.01.2021;2,0;?;-999",
+    ]
+    (tmp_path / "train.csv").write_text("\n".join(rows), encoding="cp1252")
+    read = read_table("train.csv")
+    assert read is not None
+    assert read["Last"].tolist()[:2] == [40716.3, 939.25]
+    assert read["Höhe"].tolist() == [-1.2, 0.9, 2.0]
+    assert read[["Last", "Wind"]].isna().sum().tolist() == [1, 1]
+
+
+def test_far_marks_are_missing_and_near_ones_are_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "DATA_DIR", tmp_path, raising=False)
+    TRAIN.assign(depth=[-999, 3] * 20, change=[-999, -998] * 20).to_csv(tmp_path / "train.csv", index=False)
+    read = read_table("train.csv")
+    assert read is not None
+    assert (read["depth"].isna().sum(), read["change"].isna().sum()) == (20, 0)
+
+
+def test_dates_are_no_amounts() -> None:
+    assert written_amounts(pd.Series(["10.10.2021", "11.10.2021"]), commas=True) is None
+
+
+def test_years_as_names_of_columns_are_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "DATA_DIR", tmp_path, raising=False)
+    pd.DataFrame([[5, 6, 7], [8, 9, 3]], columns=["2019", "2020", "2021"]).to_csv(
+        tmp_path / "train.csv", index=False
+    )
+    assert list(three_tables()[0].columns) == ["2019", "2020", "2021"]
+
+
+def test_a_folder_that_is_not_understood_is_told_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "notes.pdf").write_bytes(b"%PDF")
+    (tmp_path / "trees.xlsx").write_bytes(b"PK")
+    with pytest.raises(FileNotFoundError, match=r"notes\.pdf, trees\.xlsx.*call the tables train\.csv"):
+        describe(tmp_path)
