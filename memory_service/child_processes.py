@@ -106,7 +106,9 @@ class Workers:
     def _check_places(self, call: "_Call") -> None:
         own = sum(each.caller == call.caller is not None for each in self._waiting)
         first = call.caller is not None and not own and len(self._waiting) < _MOST_CALLERS
-        if (len(self._waiting) >= self._most_waiting and not first) or (own and 2 * own >= self._most_waiting):
+        if (len(self._waiting) >= self._most_waiting and not first) or (
+            own and 2 * own >= self._most_waiting
+        ):
             raise Unavailable(f"too many wait for {self.about}; ask again in a moment")
 
 

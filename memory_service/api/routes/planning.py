@@ -160,7 +160,7 @@ def predict_by_body(request: Request, asked: _Questions) -> Response:
     # Answer by answer: a tree of 10 000 of them would keep every other thread waiting. Held packed, to
     # a tenth: a slow reader may let 65 MB stand for as long as it reads.
     rows = map(as_bytes, predict_many(database_of(request), asked))
-    length, packed = 2, []
+    length, packed = 2, list[bytes]()
     while some := b",".join(islice(rows, _ROWS_AT_ONCE)):
         length += len(some) + bool(packed)
         packed.append(compress(some, 1))

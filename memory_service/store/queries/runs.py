@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    ColumnElement,
     Select,
     and_,
     delete,
@@ -15,6 +14,7 @@ from sqlalchemy import (
     text,
     update,
 )
+from sqlalchemy.orm import InstrumentedAttribute
 
 from memory_service.store.dialects import ReadableJson
 from memory_service.store.session import ReadSession, WriteSession, bulk, locked_if
@@ -72,7 +72,7 @@ def change(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> Non
     bulk(session, update(Run).where(Run.id == run_id).values(**values))
 
 
-def fairly(query: Select[Any], latest: ColumnElement[Any], limit: int) -> Select[Any]:
+def fairly(query: Select[Any], latest: InstrumentedAttribute[Any], limit: int) -> Select[Any]:
     """The latest rows of a query over runs, `limit` at most, of each reporter as many as of the others: who
     floods the service with runs hides nobody else's. In the order of `latest`, descending."""
     order = latest.desc(), Run.id
