@@ -58,7 +58,7 @@ class WrongKey(Unauthorized):
 
 
 RUN_BYTES = 16 * 1024
-"""What a run takes in the database beside what was sent: its prediction, what it is watched by, its question."""
+"""What a run takes in the database beside what was sent: its prediction, its question, what watches it."""
 
 
 class CsrfMissing(Forbidden):
