@@ -75,8 +75,10 @@ def join_side_tables(
             print(f"NOTE: {name}.csv is joined by {told}: {columns.shape[1]} columns", flush=True)
             del left[name]
             joined = True
+    late = state.elapsed() > JOIN_SHARE * 60 * state.minutes
+    why = "there is no time" if late else "no column names rows of both tables"
     for name in left:
-        print(f"NOTE: {name}.csv is not read: no column names rows of both tables, or no time", flush=True)
+        print(f"NOTE: {name}.csv is not read: {why}", flush=True)
     return train, test
 
 
