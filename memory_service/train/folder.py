@@ -331,6 +331,7 @@ def grouped_tables(folder: Path, sources: list[Source]) -> list[Table]:
 
 def find_roles(folder: Path) -> Roles:
     """What the tables of a folder, else those of folders in it, else its folders of files are for."""
+    UNREAD.clear()
     if not folder.is_dir():
         return Roles()
     above = tables_in(folder)
@@ -384,12 +385,23 @@ def _roles(tables: list[Table]) -> Roles:
         _find_labels(roles, train, [one for one in tables if one not in (train, test)], asked)
     elif not test:
         roles.split = next((name for name in train.columns if name.lower().strip() in SPLITS), "")
+        if not roles.split and sample is not None and asked and asked <= {*train.columns}:
+            roles.split = _withheld(train.parts[0], sample.parts[0])
         roles.test = train.parts if roles.split else []
     roles.index = sample is not None and sample.columns[0] not in train.columns[1:]
     taken = {*roles.train, *roles.test, *roles.labels}
     roles.beside = _beside([one for one in tables if not taken & {*one.parts}])
     _find_ids(roles, train, test, sample)
     return roles
+
+
+def _withheld(source: Source, sample: Source) -> str:
+    """The column whose empty cells are to be predicted, where the table has the rows of the sample, too."""
+    shown = whole_table(sample)
+    known = whole_table(source) if is_no_text(source) else pd.read_csv(source.path, **form_of(source.path))
+    first, column = shown.columns[:2]
+    same = first in known.columns and shown[first].astype(str).isin(known[first].astype(str)).all()
+    return str(column) if same and known[column].isna().any() else ""
 
 
 def _beside(tables: list[Table]) -> dict[str, list[Source]]:
@@ -433,6 +445,8 @@ def _find_ids(roles: Roles, train: Table, test: Table | None, sample: Table | No
 
 def in_split(table: pd.DataFrame, name: str) -> pd.Series:
     """Whether each row is to be predicted, by a column such as split or is_test."""
+    if name.lower().strip() not in SPLITS:  # what is withheld is empty
+        return table[name].isna()
     cells = table[name].astype(str).str.strip().str.lower()
     if "train" in name.lower() or "test" in name.lower():
         yes = cells.isin(["1", "1.0", "true", "yes", "y", "t"])

@@ -21,6 +21,7 @@ from memory_service.train.folder import (
     MISSING,
     ROLES,
     SOUND_FILES,
+    SPLITS,
     STEP_FILES,
     Roles,
     Source,
@@ -252,7 +253,9 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
         table = table.iloc[:, 1:].astype({table.columns[1]: str})
     if roles.split and (train or test):
         asked = in_split(table, roles.split)
-        table = table[asked == test].drop(columns=roles.split).reset_index(drop=True)
+        table = table[asked == test].reset_index(drop=True)
+        if roles.split.lower().strip() in SPLITS:
+            table = table.drop(columns=roles.split)
         if test:  # what is withheld is empty
             table = table.dropna(axis=1, how="all")
     if roles.key and (train or test):

@@ -44,6 +44,7 @@ def join_side_tables(
     was joined is joined by it: items.csv, and by its category categories.csv. One that cannot be read or
     joined costs nothing but itself."""
     left: dict[str, pd.DataFrame] = {}
+    end = state.elapsed() + JOIN_SHARE * 60 * state.minutes
     tables = side_files(plan.DATA_DIR)
     for name, why in UNREAD.items():
         print(f"NOTE: {name} cannot be read: {why}", flush=True)
@@ -58,7 +59,7 @@ def join_side_tables(
     while left and joined:
         joined = False
         for name, table in list(left.items()):
-            if state.elapsed() > JOIN_SHARE * 60 * state.minutes:
+            if state.elapsed() > end:
                 break
             try:
                 found = columns_by_key(train, test, name, table)
@@ -75,8 +76,9 @@ def join_side_tables(
             print(f"NOTE: {name}.csv is joined by {told}: {columns.shape[1]} columns", flush=True)
             del left[name]
             joined = True
+    why = "there is no time" if state.elapsed() > end else "no column names rows of both tables"
     for name in left:
-        print(f"NOTE: {name}.csv is not read: no column names rows of both tables, or no time", flush=True)
+        print(f"NOTE: {name}.csv is not read: {why}", flush=True)
     return train, test
 
 
