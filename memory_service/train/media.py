@@ -15,10 +15,10 @@ import pandas as pd
 from memory_service.train.budget import plan, state
 from memory_service.train.columns import read_frames
 from memory_service.train.files import FileMember, columns_beside
+from memory_service.train.folder import SOUND_FILES
 from memory_service.train.kernels import kernel_regression, linear_regression, random_trees
 from memory_service.train.pictures import PICTURE_FILES, picture, picture_features
 from memory_service.train.problem import Fit, Prediction, Problem, from_folder, installed
-from memory_service.train.folder import SOUND_FILES
 from memory_service.train.reading import Data, find_files, naming_columns, target_columns
 from memory_service.train.signals import SIGNAL_FILES, find_signals, signal_features
 from memory_service.train.sounds import read_sounds
