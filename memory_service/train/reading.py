@@ -78,7 +78,6 @@ class Data:
 
 ROW_WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
 RUNS = re.compile(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*")  # of a mask
-
 WARNED: set[Path | str] = set()
 FILES: dict[tuple[Path, str], dict[str, Path]] = {}  # of `media_files`
 
