@@ -38,6 +38,12 @@ from memory_service.train.folder import (
 )
 
 
+ROW_WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
+RUNS = re.compile(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*")  # of a mask
+WARNED: set[Path | str] = set()
+FILES: dict[tuple[Path, str], dict[str, Path]] = {}  # of `media_files`
+
+
 @dataclass
 class Data:
     """What is learned from and what is predicted. Row i of `inputs` belongs to row i of `targets`."""
@@ -74,12 +80,6 @@ class Data:
             rows = pd.util.hash_pandas_object(rows, index=False)
         names = [row.name if isinstance(row, Path) else row for row in rows]
         return zlib.crc32("\n".join(map(str, [*self.test_ids, *names])).encode(errors="replace"))
-
-
-ROW_WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
-RUNS = re.compile(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*")  # of a mask
-WARNED: set[Path | str] = set()
-FILES: dict[tuple[Path, str], dict[str, Path]] = {}  # of `media_files`
 
 
 def read_tables(needed: str) -> list[pd.DataFrame | None]:
