@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
+from memory_service.train.submission_form import as_asked
 
 
 @dataclass
@@ -99,19 +100,19 @@ def three_tables() -> tuple[Any, Any, Any]:
         ids, test = "", read_table("test.csv")  # it names groups or files
     train = read_table("train.csv", ids)
     if train is not None:
-        train = with_ids(with_answers(train, test, sample), test)
+        train = with_answers(train, test, sample)
+        train, test, sample = as_asked(train, test, sample, further_tables)
     return train, test, sample
 
 
-def with_ids(train: pd.DataFrame, test) -> pd.DataFrame:
-    """train.csv with ids made for it, where only test.csv has a column of them."""
-    first = train.columns[0]
-    if test is not None and first in test.columns[1:] and test.columns[0] not in train.columns:
-        print(f"NOTE: train.csv has no ids; its first column {first} is learned from", flush=True)
-        with suppress(ValueError):  # it was read as text
-            train[first] = pd.to_numeric(train[first])
-        train.insert(0, test.columns[0], [str(row) for row in range(len(train))])
-    return train
+def further_tables() -> dict[str, pd.DataFrame]:
+    """What else the folder has of tables, by name."""
+    found: dict[str, pd.DataFrame] = {}
+    for path in sorted(plan.DATA_DIR.glob("*.csv")):
+        if not path.stem.lower().startswith(("train", "test", "sample", "example", "submission", "oof")):
+            with suppress(Exception):  # it is no table
+                found[path.stem] = read_table(path.name)  # type: ignore[assignment]
+    return found
 
 
 def with_answers(train: pd.DataFrame, test, sample) -> pd.DataFrame:
@@ -399,13 +400,16 @@ def tell_unread(data: Data, rows) -> None:
 def target_columns(train: pd.DataFrame, test: pd.DataFrame | None, sample: pd.DataFrame | None) -> list[str]:
     """The columns to predict: those that the sample submission shares, else those that test.csv has not, and
     of these the one with the classes that the sample's columns name. Never the one that GROUP_BY names."""
+    if plan.TARGET in train.columns:
+        return [plan.TARGET]
     asked = pd.Index([]) if sample is None else sample.columns[1:]
-    if shared := [name for name in asked if name in train.columns]:
-        return [name for name in shared if test is None or name not in test.columns] or shared
+    shared = [name for name in asked if name in train.columns]
+    if only := [name for name in shared if test is None or name not in test.columns]:
+        return only
     given = {train.columns[0], group_column(train), *([] if test is None else test.columns)}
     left = [name for name in train.columns if name not in given]
     named = [name for name in left if len(asked) > 1 and asked.isin(train[name].astype(str)).all()]
-    return named or left
+    return named or shared or left
 
 
 def read_labels(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[str], np.ndarray, list]:

@@ -51,11 +51,11 @@ def join_side_tables(
                 left[path.stem] = table.drop(columns=[name for name in targets if name in table.columns])
         except Exception as error:
             print(f"NOTE: {path.name} cannot be read: {error!r:.200}", flush=True)
-    joined = True
+    joined, late = True, state.elapsed() + JOIN_SHARE * 60 * state.minutes
     while left and joined:
         joined = False
         for name, table in list(left.items()):
-            if state.elapsed() > JOIN_SHARE * 60 * state.minutes:
+            if state.elapsed() > late:
                 break
             try:
                 found = columns_by_key(train, test, name, table)
@@ -73,7 +73,8 @@ def join_side_tables(
             del left[name]
             joined = True
     for name in left:
-        print(f"NOTE: {name}.csv is not read: no column names rows of both tables, or no time", flush=True)
+        why = "no time" if state.elapsed() > late else "no column names rows of both tables"
+        print(f"NOTE: {name}.csv is not read: {why}", flush=True)
     return train, test
 
 
@@ -134,7 +135,7 @@ def shared_columns(train: pd.DataFrame, test: pd.DataFrame, table: pd.DataFrame)
     """Column of the table -> that of train.csv and test.csv which may hold the same names; their own columns
     before joined ones. Ids that both tables have name other rows in each."""
     first, own = train.columns[0], [name for name in train.columns if name in test.columns]
-    if first in own and train[first].isin(test[first]).any():
+    if first in own and train[first].is_unique and train[first].isin(test[first]).any():
         own.remove(first)
     names = {str(name): name for name in own}
     for name in own:
