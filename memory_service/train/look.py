@@ -34,7 +34,8 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
     target   the column to predict, where the sample does not say
 
     Raises FileNotFoundError without a train.csv, ValueError where no column is to be predicted. `task`,
-    `n_train`, `n_test`, `n_classes`, `n_features`, `image_size`, `seq_len` and `group_by` are fields of a question of /recommend.
+    `n_train`, `n_test`, `n_classes`, `n_features`, `image_size`, `seq_len` and `group_by` are fields of a
+    question of /recommend.
 
     >>> describe(Path("data"))  # doctest: +SKIP
     {'task': 'tabular-classification', 'n_train': 18310, 'target': ['died'], 'n_classes': 2, ...}

@@ -76,22 +76,21 @@ def with_first(table: pd.DataFrame, name: str, ids: Any) -> pd.DataFrame:
 
 def with_numbers_of_cells(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Texts of as many numbers in each row, such as "0 12 255 ...", as a column for each number."""
-    for name in [each for each in train.columns if each in test.columns]:
-        cells = [table[name] for table in (train, test)]
-        if not all(len(part) and part.map(lambda cell: isinstance(cell, str)).all() for part in cells):
+    for name in [each for each in train.columns[1:] if each in test.columns]:
+        shown = train[name].head(5).astype(str).str
+        count = shown.count(" ").min()
+        if pd.api.types.is_numeric_dtype(train[name]) or not (count > 6 and shown.fullmatch(CELLS).all()):
             continue
-        counts = {count for part in cells for count in part.str.count(" ")}
-        if len(counts) != 1 or min(counts) < 7 or not cells[0].head(5).str.fullmatch(CELLS).all():
-            continue
-        step = -(-(counts.pop() + 1) // MOST_OF_CELLS)
-        with suppress(ValueError):
-            found = [np.array([cell.split()[::step] for cell in part], np.float32) for part in cells]
-            columns = [f"{name} {number}" for number in range(found[0].shape[1])]
-            wide = [
-                pd.DataFrame(each, t.index, columns) for each, t in zip(found, (train, test), strict=True)
+        step = -(-(count + 1) // MOST_OF_CELLS)
+        with suppress(ValueError, AttributeError):  # of other cells
+            found = [
+                np.array([cell.split()[::step] for cell in table[name]], float) for table in (train, test)
             ]
-            train = pd.concat([train.drop(columns=name), wide[0]], axis=1)
-            test = pd.concat([test.drop(columns=name), wide[1]], axis=1)
+            columns = [f"{name} {number}" for number in range(found[0].shape[1])]
+            train, test = (
+                pd.concat([table.drop(columns=name), pd.DataFrame(cells, table.index, columns)], axis=1)
+                for table, cells in zip((train, test), found, strict=True)
+            )
             print(f"NOTE: {name} is read as {len(columns)} columns of numbers", flush=True)
     return train, test
 
@@ -103,10 +102,9 @@ def with_named_targets(train: pd.DataFrame, test, sample: pd.DataFrame) -> pd.Da
     """train.csv with its targets called as in the sample: the one that TARGET names, else the same in other
     spelling, the likest of several names, or what an event and its time say together."""
     asked = [str(name) for name in sample.columns[1:]]
-    given = {train.columns[0], *([] if test is None else test.columns)}
-    left = [name for name in train.columns if name not in given and train[name].notna().any()]
-    if test is not None and train.columns[0] not in test.columns and test.columns[0] not in train.columns:
-        left.insert(0, train.columns[0])
+    given = {*([] if test is None else test.columns)}
+    first = 0 if test is not None and test.columns[0] not in train.columns else 1  # or the id
+    left = [name for name in train.columns[first:] if name not in given and train[name].notna().any()]
     if plan.TARGET in train.columns and len(asked) == 1:
         return train.rename(columns={plan.TARGET: asked[0]})
     if set(asked) & set(train.columns):
