@@ -459,7 +459,8 @@ def choose_features(loop: Loop) -> None:
         if found is None:
             continue
         gain = pd.Series(best - found).groupby(judged).mean()
-        if gain.mean() > 1.5 * gain.std() / len(gain) ** 0.5:  # standard errors
+        errs = (1.5 + 6 / len(gain)) * gain.std() / len(gain) ** 0.5  # standard errors, of few units more
+        if gain.mean() > errs:
             print(f"Features: {what} ({100 * (1 - found.mean() / best.mean()):.2g} % less loss)", flush=True)
             best, choice = found, tried
     problem.shared["choice"] = choice

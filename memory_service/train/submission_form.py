@@ -367,20 +367,24 @@ def by_moment(train, test, sample, column, keys, rest):
 
 
 def by_place(train, test, sample, column, keys, rest):
-    """A row for each id and place in a list: train.csv has lists of values, and other columns texts of which
-    each letter is a place."""
-    lists = [name for name in sample.columns[1:] if name in train.columns and train[name].map(is_list).all()]
-    if not lists or len(lists) < sample.shape[1] - 1 or not rest.str.fullmatch(r"\d{1,6}").all():
+    """A row for each id and place in a list: train.csv has a column for each place, such as reactivity.0, and
+    other columns texts of which each letter is a place."""
+    lists = {
+        name: [
+            each
+            for each in train.columns
+            if re.fullmatch(rf"{re.escape(str(name))}[._ ]\d{{1,6}}", str(each))
+        ]
+        for name in sample.columns[1:]
+    }
+    long = len(next(iter(lists.values())))
+    if not long or {*map(len, lists.values())} != {long} or not rest.str.fullmatch(r"\d{1,6}").all():
         return None
-    sizes, both = (
-        train[lists[0]].map(len).to_numpy(),
-        [name for name in test.columns if name in train.columns],
-    )
-    texts = [name for name in both if name != column
-             and all(isinstance(cell, str) and len(cell) >= sizes.max() for cell in test[name])]  # fmt: skip
+    both = [name for name in test.columns if name in train.columns and name != column]
+    texts = [name for name in both if all(isinstance(cell, str) and len(cell) >= long for cell in test[name])]
 
     def at_places(table: pd.DataFrame, rows: np.ndarray, places: np.ndarray, ids: Any) -> pd.DataFrame:
-        found = {"place": places}
+        found: dict[str, Any] = {"place": places}
         for name in texts:
             letters = [f"   {text}   " for text in table[name]]
             for step in range(7):
@@ -390,20 +394,14 @@ def by_place(train, test, sample, column, keys, rest):
                 ]
         return with_first(pd.DataFrame(found), str(sample.columns[0]), ids)
 
-    rows, places = (
-        np.repeat(np.arange(len(train)), sizes),
-        np.concatenate([np.arange(size) for size in sizes]),
+    rows, places = np.repeat(np.arange(len(train)), long), np.tile(np.arange(long), len(train))
+    known = at_places(
+        train, rows, places, [f"{row}_{place}" for row, place in zip(rows, places, strict=True)]
     )
-    ids = train[column].astype(str).to_numpy()[rows] + "_" + places.astype(str).astype(object)
-    known = at_places(train, rows, places, ids)
-    known = known.assign(**{name: np.concatenate(train[name].to_list()) for name in lists})
+    known = known.assign(**{name: train[each].to_numpy().ravel() for name, each in lists.items()})
     asked = pd.Index(test[column].astype(str)).get_indexer(keys)
-    print(f"NOTE: rows are asked for by {column} and place in {', '.join(lists[:5])}", flush=True)
+    print(f"NOTE: rows are asked for by {column} and place in {', '.join(lists)}", flush=True)
     return known, at_places(test, asked, rest.astype(int).to_numpy(), sample.iloc[:, 0]), sample
-
-
-def is_list(cell: Any) -> bool:
-    return isinstance(cell, list)
 
 
 def periods_of_columns(train: pd.DataFrame) -> list[str]:

@@ -174,6 +174,21 @@ def test_a_sample_of_further_weeks_asks_for_each_of_them(folder: Any) -> None:
     assert asked["first volume"].tolist() == [3, 3, 3, 4, 4, 4]  # type: ignore[index]
 
 
+def test_a_row_for_each_id_and_place_of_a_text_is_learned_by_the_letters(folder: Any) -> None:
+    train = pd.DataFrame({"id": ["a", "b"], "letters": ["UGGA", "CAUC"]})
+    train = train.assign(**{f"decay.{n}": [n, n + 10.0] for n in range(3)})
+    test = pd.DataFrame({"id": ["x_1", "y_2"], "letters": ["AAGU", "GGCC"]})
+    ids = [f"{name}_{place}" for name in test["id"] for place in range(3)]
+    folder(train=train, test=test, sample_submission=pd.DataFrame({"id_place": ids, "decay": 0.0}))
+    known, asked, _ = reading.read_tables("test.csv")
+    assert known is not None
+    assert asked is not None
+    assert known["decay"].tolist() == [0, 1, 2, 10, 11, 12]
+    assert asked.iloc[:, 0].tolist() == ids
+    assert asked["letters +0"].tolist() == list("AAGGGC")
+    assert asked["letters -1"].tolist() == ["none", "A", "A", "none", "G", "G"]
+
+
 DAYS = pd.date_range("2024-03-01", periods=40).strftime("%Y-%m-%d")
 
 
