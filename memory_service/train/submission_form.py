@@ -126,7 +126,7 @@ def with_named_targets(train: pd.DataFrame, test, sample: pd.DataFrame) -> pd.Da
 def plainly(name: Any) -> str:
     """Letters and digits in lower case; of numbers no zeros before and behind the point."""
     text = re.sub(r"[^0-9a-z.]", "", str(name).strip().lower())
-    return re.sub(r"\.0$", "", text).lstrip("0") or "0"
+    return re.sub(r"^(\d{1,30})\.0$", r"\1", text).lstrip("0") or "0"
 
 
 def likeness(one: str, other: str) -> float:
