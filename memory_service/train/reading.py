@@ -105,13 +105,13 @@ def three_tables() -> tuple[Any, Any, Any]:
     return train, test, sample
 
 
-def further_tables() -> dict[str, pd.DataFrame]:
+def further_tables() -> dict[str, Any]:
     """What else the folder has of tables, by name."""
-    found: dict[str, pd.DataFrame] = {}
+    found: dict[str, Any] = {}
     for path in sorted(plan.DATA_DIR.glob("*.csv")):
         if not path.stem.lower().startswith(("train", "test", "sample", "example", "submission", "oof")):
             with suppress(Exception):  # it is no table
-                found[path.stem] = read_table(path.name)  # type: ignore[assignment]
+                found[path.stem] = read_table(path.name)
     return found
 
 

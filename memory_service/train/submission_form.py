@@ -193,8 +193,8 @@ def with_joint_ids(train, test, sample) -> tuple[Any, Any, Any]:
     if template := template_of(ids, test):
         print(f"NOTE: {name} is {''.join(part for part, _ in template)} of test.csv", flush=True)
         there = {part for part, named in template if named} <= {*train.columns}
-        made = made_by(template, train) if there else range(len(train))
-        return with_first(train, name, made), with_first(test, name, made_by(template, test)), sample
+        own: Any = made_by(template, train) if there else range(len(train))
+        return with_first(train, name, own), with_first(test, name, made_by(template, test)), sample
     return train, test, sample
 
 
@@ -221,7 +221,7 @@ def template_of(ids: pd.Series, test: pd.DataFrame) -> list[tuple[str, bool]]:
     shown = {name: as_text(test[name].head(MOST_TRIED)).tolist() for name in names}
     together = [range(min(SEEN, len(test)))] if len(ids) == len(test) else []
     failed: list[Any] = []
-    for rows in [*together, *([row] for row in range(min(len(test), MOST_TRIED)))]:
+    for rows in (*together, *([row] for row in range(min(len(test), MOST_TRIED)))):
         texts = ids.iloc[: len(rows)].tolist()
         known = {name: [shown[name][row] for row in rows] for name in names}
         template = parsed(texts, {name: each for name, each in known.items() if each[0] in texts[0]})
