@@ -273,8 +273,8 @@ def with_cells(train, test, sample, further) -> tuple[Any, Any, Any]:
         return long_series(train, sample, periods, further()) if periods else (train, test, sample)
     running = ids.tolist() in ([str(n + start) for n in range(len(ids))] for start in (0, 1))
     found = pairs_among(ids, further, test)
-    for form in (by_name, by_moment, by_place) if found else ():
-        if (made := form(train, test, sample, *found)) is not None:
+    for form in (by_name, by_moment, by_place):
+        if found and (made := form(train, test, sample, *found)) is not None:
             return made
     if len(test) == len(sample):
         told = "the sample's ids are in no column of test.csv: taken in its order"
