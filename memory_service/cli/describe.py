@@ -14,7 +14,12 @@ from memory_service.errors import InvalidInput, NotInstalled
 FOLDER = typer.Argument(help="The folder with train.csv and test.csv or sample_submission.csv.", exists=True)
 
 
-def facts_of(folder: Path) -> dict[str, Any]:
+TARGET = typer.Option(
+    metavar="COLUMN", help="The column of train.csv to predict, if the sample does not say."
+)
+
+
+def facts_of(folder: Path, target: str = "") -> dict[str, Any]:
     """The facts; InvalidInput where the folder cannot be read."""
     try:
         from memory_service.train.look import describe as look
@@ -22,20 +27,22 @@ def facts_of(folder: Path) -> dict[str, Any]:
         raise NotInstalled(f"pip install 'memory-service[train]' to look at data: {error}") from error
     try:
         with redirect_stdout(sys.stderr):  # its notes are no part of the answer
-            return look(folder)
+            return look(folder, target)
     except (OSError, ValueError) as error:
         raise InvalidInput(str(error)) from error
 
 
-def question_of(folder: Path) -> dict[str, str]:
+def question_of(folder: Path, target: str = "") -> dict[str, str]:
     """What a question of /recommend takes of the facts."""
-    facts = facts_of(folder)
+    facts = facts_of(folder, target)
     from memory_service.train.look import FIELDS
 
     return {name: str(facts[name]) for name in FIELDS if name in facts}
 
 
-def describe(folder: Annotated[Path, FOLDER], json: bool = JSON_OPTION) -> None:
+def describe(
+    folder: Annotated[Path, FOLDER], target: Annotated[str, TARGET] = "", json: bool = JSON_OPTION
+) -> None:
     """Task, target, rows, classes, groups, times, sizes of a folder of data; it stays on this machine."""
 
     def table(facts: dict[str, Any]) -> Table:
@@ -45,4 +52,4 @@ def describe(folder: Annotated[Path, FOLDER], json: bool = JSON_OPTION) -> None:
             shown.add_row(name, text)
         return shown
 
-    emit(facts_of(folder), json, table)
+    emit(facts_of(folder, target), json, table)

@@ -18,7 +18,7 @@ from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, spinner, stderr
 from memory_service.cli.common.remote import ServerUrl, get, server_asked
-from memory_service.cli.describe import question_of
+from memory_service.cli.describe import TARGET, question_of
 from memory_service.domain.planning.explanation.plan_text import plan_lines, plan_markdown
 from memory_service.schemas.recommend import RecommendRequest, plan_request
 
@@ -47,6 +47,7 @@ def recommend(
             metavar="DIR", help="A folder of data: what `describe` says of it is part of the question."
         ),
     ] = None,
+    target: Annotated[str, TARGET] = "",
     script: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write the script to this folder: train.py and what all share."),
@@ -56,7 +57,7 @@ def recommend(
     json: bool = JSON_OPTION,
 ) -> None:
     """One explicit plan for this task, this data, this card, these minutes."""
-    given = given if data is None else {**question_of(data), **given}
+    given = given if data is None else {**question_of(data, target), **given}
     asked = server_asked(server, database)
     if asked is None:
         from memory_service.services.planning.recommend import recommend as ask

@@ -38,6 +38,8 @@ class Plan(SimpleNamespace):
     LEVELS = (0.5,)  # quantiles, one for each value that is predicted
     SAMPLE_ROWS = 0  # rows of train.csv that are learned from; 0: all
     MASKS = 1  # kinds of them
+    TARGET, TASK = "", ""  # the column to predict, where the sample does not say
+    cells = None  # of a sample of another form: see `submission_form`
     GRADES = (0, 1)  # what a grade may be, by the training rows
 
     # Functions: None where a kind of script does without.

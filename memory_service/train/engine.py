@@ -42,6 +42,7 @@ LOSSES = 15  # further members in a row that gain nothing: then the run ends
 LEAST_COUNT = 0.02  # of the mean count, that is expected at least
 LEFT_SHARE = 0.6  # of the time that the members leave, for one that was too dear before
 READ_SHARE = 0.2  # of the minutes, for reading files to see which are alike
+LEAST_UNITS = 6  # groups that judge features
 TRIAL_SHARE = 0.15  # of the minutes, for choosing features
 
 
@@ -413,30 +414,36 @@ def problem_of(data: Data) -> Problem:
 
 def choose_features(loop: Loop) -> None:
     """Turn each possible input on or off where the first fold, the one most like the test set, gains by it:
-    more than chance would give it, by a paired test over rows."""
-    problem, (train_rows, valid_rows) = loop.problem, loop.folds[0]
+    more than chance would give it, by a paired test over rows or groups, of few groups in further folds."""
+    problem, folds = loop.problem, loop.folds[:1]
+    units = np.arange(len(problem.targets)) if problem.groups is None else pd.factorize(problem.groups)[0]
+    while len(folds) < len(loop.folds) and len({*units[np.concatenate([v for _, v in folds])]}) < LEAST_UNITS:
+        folds = loop.folds[: len(folds) + 1]
+    judged = units[np.concatenate([valid_rows for _, valid_rows in folds])]
     by_time = loop.data.times is not None
     choice = Choice(time=not by_time)
     problem.shared["choice"] = choice
     end = state.seconds_left() * (1 - TRIAL_SHARE)
     quick = LightGBM("trial", {"learning_rate": 0.1, "num_leaves": 31}, patience=30)
-    if not quick.applies(problem) or quick.price(problem) > TRIAL_SHARE * state.seconds_left() / 3:
+    price = len(folds) * quick.price(problem) if quick.applies(problem) else np.inf
+    if price > TRIAL_SHARE * state.seconds_left() / 3:
         return
 
     first: Prediction | None = None
 
     def errors(tried: Choice) -> np.ndarray | None:
         nonlocal first
-        problem.shared["choice"] = tried
+        problem.shared["choice"], losses = tried, []
         try:
-            found = quick.fit(
-                problem, train_rows, valid_rows, plan.SEED, Deadline(state.seconds_left() - end), {}
-            )
+            for rows in folds:
+                clock = Deadline(state.seconds_left() - end)
+                found = quick.fit(problem, *rows, plan.SEED, clock, {})
+                first = first or found
+                losses.append(problem.losses(rows[1], found.valid))
         except Exception as error:
             print(f"NOTE: features cannot be tried: {error!r:.200}", flush=True)
             return None
-        first = first or found
-        return problem.losses(valid_rows, found.valid)
+        return np.concatenate(losses)
 
     best = errors(choice)
     if first is not None and not loop.results:
@@ -451,9 +458,10 @@ def choose_features(loop: Loop) -> None:
         found = errors(tried)
         if found is None:
             continue
-        gain = best - found
-        if gain.mean() > 1.5 * gain.std() / len(gain) ** 0.5:  # standard errors
-            print(f"Features: {what} ({100 * gain.mean() / best.mean():.2g} % less loss)", flush=True)
+        gain = pd.Series(best - found).groupby(judged).mean()
+        errs = (1.5 + 6 / len(gain)) * gain.std() / len(gain) ** 0.5  # standard errors, of few units more
+        if gain.mean() > errs:
+            print(f"Features: {what} ({100 * (1 - found.mean() / best.mean()):.2g} % less loss)", flush=True)
             best, choice = found, tried
     problem.shared["choice"] = choice
 

@@ -16,6 +16,7 @@ from memory_service.train.folder import IMAGE_FILES, SOUND_FILES, not_understood
 from memory_service.train.reading import (
     as_days,
     files_of,
+    labels_between_spaces,
     target_columns,
     three_tables,
 )
@@ -26,16 +27,19 @@ MOST_FILES = 30
 FEW_CLASSES = 15  # distinct whole numbers of a target that may be classes
 
 
-def describe(folder: Path) -> dict[str, Any]:
+def describe(folder: Path, target: str = "") -> dict[str, Any]:
     """Facts of train.csv, test.csv, sample_submission.csv and the files beside them.
 
-    Raises FileNotFoundError where no table is that of training rows. `task`, `n_train`, `n_test`,
-    `n_classes`, `n_features`, `image_size`, `seq_len` and `group_by` are fields of a question of /recommend.
+    target   the column to predict, where the sample does not say
+
+    Raises FileNotFoundError where no table is that of training rows, ValueError where no column is to be
+    predicted. `task`, `n_train`, `n_test`, `n_classes`, `n_features`, `image_size`, `seq_len` and `group_by`
+    are fields of a question of /recommend.
 
     >>> describe(Path("data"))  # doctest: +SKIP
     {'task': 'tabular-classification', 'n_train': 18310, 'target': ['died'], 'n_classes': 2, ...}
     """
-    plan.DATA_DIR = folder
+    plan.DATA_DIR, plan.TARGET = folder, target
     train, test, sample = three_tables(MOST_FILES)
     if train is None:
         raise FileNotFoundError(not_understood(folder))
@@ -51,8 +55,13 @@ def describe(folder: Path) -> dict[str, Any]:
     inputs = [name for name in inputs if name not in targets]
     kinds = {name: column_kind(some[name]) for name in inputs}
     found["columns"] = kinds
-    answer = target_facts(some, targets)
     what = what_files(folder, some)
+    if not targets and (what is None or what["modality"] != "masks"):
+        asked_for = "" if sample is None else f" as {', '.join(map(str, sample.columns[1:6]))} of the sample"
+        told = f"no column of train.csv is known{asked_for} or is not in test.csv, too"
+        raise ValueError(f"what is to be predicted is not found: {told}: name it by --target (there are "
+                         f"{', '.join(map(str, train.columns[:20]))}), in train.py as TARGET")  # fmt: skip
+    answer = target_facts(some, targets, sample)
     found |= answer
     if what is not None:
         found |= what
@@ -82,16 +91,25 @@ def describe(folder: Path) -> dict[str, Any]:
     return found
 
 
-def target_facts(train: pd.DataFrame, targets: list[str]) -> dict[str, Any]:
-    """answer: values, classes or labels; of classes how many there are and the share of the rarest."""
+def target_facts(train: pd.DataFrame, targets: list[str], sample=None) -> dict[str, Any]:
+    """answer: values, classes or labels; of classes how many there are and the share of the rarest. Several
+    numbers in a cell of the sample are the likeliest classes."""
     columns = train[targets].dropna()  # rows without an answer say nothing of it
     numbers = columns.apply(pd.to_numeric, errors="coerce")
+    if not targets:
+        return {"answer": "masks"}
     if len(targets) > 1 and numbers.dropna().isin([0, 1]).all(axis=None):
         return {"answer": "labels", "n_classes": len(targets)}
-    one = columns.iloc[:, 0].dropna() if len(targets) else pd.Series(dtype=object)
-    whole = bool((numbers.iloc[:, 0].dropna() % 1 == 0).all()) if len(targets) else False
-    if len(targets) and numbers.notna().mean().min() > 0.99 and (not whole or one.nunique() > FEW_CLASSES):
+    one = columns.iloc[:, 0].dropna()
+    whole = bool((numbers.iloc[:, 0].dropna() % 1 == 0).all())
+    several = sample is not None and sample.shape[1] == 2 and len(targets) == 1 and whole
+    if several:
+        several = sample.iloc[:, 1].astype(str).str.fullmatch(r"\d+(?: \d+)+").mean() > 0.9
+    many = not whole or one.nunique() > FEW_CLASSES
+    if numbers.notna().mean().min() > 0.99 and many and not several:
         return {"answer": "values"}
+    if (labels := labels_between_spaces(one)) is not None:
+        return {"answer": "labels", "n_classes": labels.shape[1]}
     shares = one.value_counts(normalize=True)
     return {
         "answer": "classes",

@@ -119,7 +119,7 @@ def smaller(pixels: int) -> Callable[[Any], Any]:
     return shrink
 
 
-def flips(
+def flips_that_help(
     problem: Problem, pictures: np.ndarray, rows: np.ndarray, rng: np.random.Generator
 ) -> tuple[bool, bool]:
     """Whether pictures that are flipped left to right, and then also upside down and turned by 90 degrees,
@@ -225,7 +225,7 @@ def _read_looks(problem: Problem, rows: np.ndarray) -> list[np.ndarray]:
 def _small_pictures(problem: Problem, rows: np.ndarray) -> tuple[np.ndarray, Augmentation, list[Any]]:
     paths = [*problem.inputs, *problem.test_inputs]
     pictures = read_pictures(paths, STORE if len(paths) <= 40_000 else 64)
-    mirrored, turned = flips(problem, pictures, rows, np.random.default_rng(0))
+    mirrored, turned = flips_that_help(problem, pictures, rows, np.random.default_rng(0))
     light = 0.2 if pictures.shape[1] == 3 else 0.0
     augment = Augmentation(10.0, bend=0.01, light=light, mirrored=mirrored, turned=turned)
     return pictures, augment, [(smaller(pixels), width) for pixels, width in PICTURE_SIZES]

@@ -36,6 +36,7 @@ from memory_service.train.folder import (
     without_far_marks,
     written_amounts,
 )
+from memory_service.train.submission_form import as_asked
 
 
 ROW_WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
@@ -104,10 +105,21 @@ def three_tables(files: int = 0) -> tuple[Any, Any, Any]:
         ids, test = "", read_table("test.csv")  # it names groups or files
     train = read_table("train.csv", ids)
     if train is not None:
-        train = with_ids(with_answers(train, test, sample), test)
+        train = with_answers(train, test, sample)
         train = with_sample_classes(train, sample)
         train, test = with_steps(train, test, sample, files)
+        train, test, sample = as_asked(train, test, sample, further_tables)
     return train, test, sample
+
+
+def further_tables() -> dict[str, Any]:
+    """What else the folder has of tables, by name."""
+    found: dict[str, Any] = {}
+    for path in sorted(plan.DATA_DIR.glob("*.csv")):
+        if not path.stem.lower().startswith(("train", "test", "sample", "example", "submission", "oof")):
+            with suppress(Exception):  # it is no table
+                found[path.stem] = read_table(path.name)
+    return found
 
 
 def with_sample_classes(train: pd.DataFrame, sample) -> pd.DataFrame:
@@ -157,16 +169,6 @@ def steps_of(path: Path, row: int) -> pd.DataFrame:
         whole = whole_table(source) if is_no_text(source) else pd.read_csv(path, **form_of(path))
         return step_columns(whole, np.full(len(whole), row))
     return pd.DataFrame()
-
-
-def with_ids(train: pd.DataFrame, test) -> pd.DataFrame:
-    """train.csv with ids made for it, where only test.csv has a column of them."""
-    first = train.columns[0]
-    if test is not None and first in test.columns[1:] and test.columns[0] not in train.columns:
-        print(f"NOTE: train.csv has no ids; its first column {first} is learned from", flush=True)
-        train[first] = as_numbers_or_texts(train[first])
-        train.insert(0, test.columns[0], [str(row) for row in range(len(train))])
-    return train
 
 
 def with_answers(train: pd.DataFrame, test, sample) -> pd.DataFrame:
@@ -482,13 +484,16 @@ def tell_unread(data: Data, rows) -> None:
 def target_columns(train: pd.DataFrame, test: pd.DataFrame | None, sample: pd.DataFrame | None) -> list[str]:
     """The columns to predict: those that the sample submission shares, else those that test.csv has not, and
     of these the one with the classes that the sample's columns name. Never the one that GROUP_BY names."""
+    if plan.TARGET in train.columns:
+        return [plan.TARGET]
     asked = pd.Index([]) if sample is None else sample.columns[1:]
-    if shared := [name for name in asked if name in train.columns]:
-        return [name for name in shared if test is None or name not in test.columns] or shared
+    shared = [name for name in asked if name in train.columns]
+    if only := [name for name in shared if test is None or name not in test.columns]:
+        return only
     given = {train.columns[0], group_column(train), *([] if test is None else test.columns)}
     left = [name for name in train.columns if name not in given]
     named = [name for name in left if len(asked) > 1 and asked.isin(train[name].astype(str)).all()]
-    return named or left
+    return named or shared or left
 
 
 def read_labels(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[str], np.ndarray, list]:

@@ -139,7 +139,7 @@ def shared_columns(train: pd.DataFrame, test: pd.DataFrame, table: pd.DataFrame)
     """Column of the table -> that of train.csv and test.csv which may hold the same names; their own columns
     before joined ones. Ids that both tables have name other rows in each."""
     first, own = train.columns[0], [name for name in train.columns if name in test.columns]
-    if first in own and train[first].isin(test[first]).any():
+    if first in own and train[first].is_unique and train[first].isin(test[first]).any():
         own.remove(first)
     names = {str(name): name for name in own}
     for name in own:

@@ -13,6 +13,7 @@ import pandas as pd
 
 from memory_service.train.budget import plan, state
 from memory_service.train.reading import WARNED, Data
+from memory_service.train.submission_form import in_cells
 
 
 def save_result(fold: int | str, result: dict) -> None:
@@ -41,8 +42,10 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
 
 
 def write_submission(data: Data, table: pd.DataFrame, folder: Path) -> None:
-    """submission.csv, in the order of the sample, where that has its ids, each as often."""
-    if data.sample is not None:
+    """submission.csv as the sample has it: in its form and, where it has the same ids as often, its order."""
+    if plan.cells is not None:
+        table = in_cells(table)
+    elif data.sample is not None:
         asked, given = occurrences(data.sample.iloc[:, 0]), occurrences(table.iloc[:, 0])
         place = given.get_indexer(asked)
         if len(asked) == len(given) and (place >= 0).all():

@@ -134,12 +134,16 @@ def test_the_rows_before_and_behind_are_of_the_same_series() -> None:
     assert "size: 1 before" not in table, "no order is known"
 
 
-@pytest.mark.parametrize("helps", [True, False])
-def test_an_input_is_turned_on_only_where_held_out_rows_gain(
-    prepared: Prepare, monkeypatch: pytest.MonkeyPatch, helps: bool
+@pytest.mark.parametrize(
+    ("helped", "groups", "chosen"),
+    [(900, None, True), (0, None, False), (900, 8, True), (113, 8, False), (225, 8, False)],
+)
+def test_an_input_is_turned_on_only_where_held_out_rows_or_groups_gain(
+    prepared: Prepare, monkeypatch: pytest.MonkeyPatch, helped: int, groups: int | None, chosen: bool
 ) -> None:
-    """The trial model errs by less with codes as categories, or by no less."""
-    prepared(FOLDS=2)
+    """The trial model errs by less with codes as categories in the first `helped` rows; one group of eight,
+    or both of one fold, say nothing of the others."""
+    prepared(FOLDS=4, SPLIT="group" if groups else "random")
 
     class Trial:
         def __init__(self, *_: Any, **__: Any) -> None: ...
@@ -151,9 +155,9 @@ def test_an_input_is_turned_on_only_where_held_out_rows_gain(
             return 0.0
 
         def fit(self, given: Problem, _: Any, rows: np.ndarray, *__: Any) -> Prediction:
-            gains = helps and given.shared["choice"].codes
+            gains = given.shared["choice"].codes & (rows < helped)
             errors = np.random.default_rng(0).normal(size=len(rows))
-            valid = given.targets[rows] + (0.1 if gains else 1.0) * errors[:, None]
+            valid = given.targets[rows] + (np.where(gains, 0.1, 1.0) * errors)[:, None]
             return Prediction(valid, np.zeros((1, 1)))
 
     monkeypatch.setattr(engine, "LightGBM", Trial)
@@ -161,10 +165,11 @@ def test_an_input_is_turned_on_only_where_held_out_rows_gain(
     data = reading.Data(
         "id", [str(n) for n in range(900)], ["y"], inputs, np.zeros((900, 1)), ["y"], ["t"],
         inputs[:1].copy(), columns={"place": "code"},
+        groups=None if groups is None else np.arange(900) * groups // 900,
     )  # fmt: skip
     loop = engine.Loop(data, engine.problem_of(data), folds.split(data), None)
     engine.choose_features(loop)
-    assert loop.problem.shared["choice"] == Choice(codes=helps)
+    assert loop.problem.shared["choice"] == Choice(codes=chosen)
 
 
 def test_earlier_targets_are_those_of_the_same_category_and_know_no_later_one() -> None:

@@ -1,0 +1,495 @@
+"""What the sample submission asks: its ids and targets are found in the tables, and answers written as it has
+them.
+
+`as_asked` gives tables of one row an answer: the first column is the id, the sample's other columns are
+targets of train.csv. Where the sample has another form, such as a row for each id and target, or a column for
+each day, `plan.cells` says of each of its cells which row and target it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from difflib import SequenceMatcher
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from memory_service.train.budget import plan
+
+SEEN = 200  # rows of a sample that are looked at before all are
+MOST_TRIED = 20_000  # rows of the test set, one of which may have made an id
+MOST_LONG = 2_000_000  # rows of wide series made long: the latest
+MOST_KEYS, MOST_FAILED = 30, 20  # columns that may name rows; ways to join them
+LEAST_PERIODS = 12  # columns, of wide series
+A_DAY = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}")
+NUMBERED = re.compile(r"(.{0,40}?)(\d{1,6})")
+EVENT = re.compile(r"event|status|censor|death|dead|died|efs|relapse|churn|fail", re.IGNORECASE)
+DURATION = re.compile(r"time|days|weeks|months|years|duration|tenure|surviv", re.IGNORECASE)
+MARKS = re.compile(r"(?=([^0-9A-Za-z][A-Za-z][^0-9A-Za-z]|[^0-9A-Za-z]{1,4}))")
+CELLS = re.compile(r"[-0-9. ]+")
+MOST_OF_CELLS = 4_096  # numbers of a cell that are columns
+
+
+def as_asked(train, test, sample, further: Callable[[], dict[str, Any]]) -> tuple[Any, Any, Any]:
+    """(train.csv, test.csv, the sample) with one row an answer, ids first and targets of the sample's names.
+
+    further   the other tables of the folder by name
+    """
+    plan.cells = None
+    if sample is not None and sample.shape[1] > 1 and len(sample):
+        train = with_named_targets(train, test, sample)
+        if test is not None:
+            train, test, sample = with_joint_ids(train, test, sample)
+        ids = sample.iloc[:, 0].astype(str)
+        if test is None or not (plan.cells or known_ids(ids, test.iloc[:, 0])):
+            train, test, sample = with_cells(train, test, sample, further)
+        sample = without_unknown(train, sample)
+    if test is not None:
+        train, test = with_numbers_of_cells(with_ids(train, test), test)
+    return train, test, sample
+
+
+def known_ids(ids: pd.Series, names: pd.Series) -> bool:
+    """Whether nearly all are among as many names, else most: a sample may show a few rows, or other ones."""
+    return bool(ids.isin({*names.astype(str)}).mean() > (0.99 if len(ids) == len(names) else 0.5))
+
+
+def with_ids(train: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:
+    """train.csv with ids made for it, where only test.csv has a column of them."""
+    first, name = train.columns[0], test.columns[0]
+    if name in train.columns or not (first in test.columns or train[first].duplicated().any()):
+        return train
+    print(f"NOTE: train.csv has no ids; its first column {first} is learned from", flush=True)
+    return with_first(train, str(name), [str(row) for row in range(len(train))])
+
+
+def with_first(table: pd.DataFrame, name: str, ids: Any) -> pd.DataFrame:
+    """The table with ids as its first column; that which was the first was read as text."""
+    table = table.rename(columns={name: f"{name} "})
+    with suppress(ValueError, TypeError):
+        table[table.columns[0]] = pd.to_numeric(table.iloc[:, 0])
+    return pd.concat([pd.Series([str(each) for each in ids], index=table.index, name=name), table], axis=1)
+
+
+def with_numbers_of_cells(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Texts of as many numbers in each row, such as "0 12 255 ...", as a column for each number."""
+    for name in [each for each in train.columns[1:] if each in test.columns]:
+        shown = train[name].head(5).astype(str).str
+        count = shown.count(" ").min()
+        if pd.api.types.is_numeric_dtype(train[name]) or not (count > 6 and shown.fullmatch(CELLS).all()):
+            continue
+        step = -(-(count + 1) // MOST_OF_CELLS)
+        with suppress(ValueError, AttributeError):  # of other cells
+            found = [
+                np.array([cell.split()[::step] for cell in table[name]], float) for table in (train, test)
+            ]
+            columns = [f"{name} {number}" for number in range(found[0].shape[1])]
+            train, test = (
+                pd.concat([table.drop(columns=name), pd.DataFrame(cells, table.index, columns)], axis=1)
+                for table, cells in zip((train, test), found, strict=True)
+            )
+            print(f"NOTE: {name} is read as {len(columns)} columns of numbers", flush=True)
+    return train, test
+
+
+# Targets
+
+
+def with_named_targets(train: pd.DataFrame, test, sample: pd.DataFrame) -> pd.DataFrame:
+    """train.csv with its targets called as in the sample: the one that TARGET names, else the same in other
+    spelling, the likest of several names, or what an event and its time say together."""
+    asked = [str(name) for name in sample.columns[1:]]
+    given = {*([] if test is None else test.columns)}
+    first = 0 if test is not None and test.columns[0] not in train.columns else 1  # or the id
+    left = [name for name in train.columns[first:] if name not in given and train[name].notna().any()]
+    if plan.TARGET in train.columns and len(asked) == 1:
+        return train.rename(columns={plan.TARGET: asked[0]})
+    if set(asked) & set(train.columns):
+        return train
+    spelled = {plainly(name): name for name in left}
+    same = {spelled[plainly(name)]: name for name in asked if plainly(name) in spelled}
+    if same or len(asked) > 1 or len(left) < 2:
+        return train.rename(columns=same)
+    if (risk := risk_of(train, left)) is not None:
+        return train.assign(**{asked[0]: risk}).drop(columns=left)
+    alike = {name: likeness(str(name), asked[0]) for name in left}
+    best = max(alike, key=lambda name: alike[name])
+    if list(alike.values()).count(alike[best]) > 1 or alike[best] == 0:
+        return train
+    print(f"NOTE: {asked[0]} of the sample is {best} of train.csv", flush=True)
+    return train.rename(columns={best: asked[0]})
+
+
+def plainly(name: Any) -> str:
+    """Letters and digits in lower case; of numbers no zeros before and behind the point."""
+    text = re.sub(r"[^0-9a-z.]", "", str(name).strip().lower())
+    return re.sub(r"^(\d{1,30})\.0$", r"\1", text).lstrip("0") or "0"
+
+
+def likeness(one: str, other: str) -> float:
+    """Of two names: words that both have, and then letters; 0 without a word."""
+    words = [set(re.findall(r"[A-Z]?[a-z]{2,40}", name)) for name in (one, other)]
+    both = {word.lower() for word in words[0]} & {word.lower() for word in words[1]}
+    return len(both) + SequenceMatcher(None, one.lower(), other.lower()).ratio() if both else 0.0
+
+
+def risk_of(train: pd.DataFrame, left: list) -> pd.Series | None:
+    """Of an event and its time: the share of all that is expected to last as long as the row or longer; of a
+    censored one half of what lasts at that time. None where there is no such pair."""
+    binary = [name for name in left if train[name].dropna().isin([0, 1]).all() and EVENT.search(str(name))]
+    times = [name for name in left if name not in binary and DURATION.search(str(name))]
+    times = [name for name in times if pd.api.types.is_numeric_dtype(train[name])]
+    if len(binary) != 1 or len(times) != 1:
+        return None
+    event, time = train[binary[0]].to_numpy(float), train[times[0]].to_numpy(float)
+    order = np.lexsort((-event, time))
+    at_risk = len(train) - np.arange(len(train))
+    lasting = np.cumprod(1 - event[order] / at_risk)  # Kaplan and Meier
+    found = np.empty(len(train))
+    found[order] = np.where(event[order] == 1, lasting, lasting / 2)
+    print(f"NOTE: {binary[0]} with {times[0]} is learned as a risk: the earlier the event", flush=True)
+    return pd.Series(found, index=train.index).where(train[times[0]].notna() & train[binary[0]].notna())
+
+
+def without_unknown(train: pd.DataFrame, sample: pd.DataFrame) -> pd.DataFrame:
+    """The sample without columns beside a target that train.csv has not, such as Confidence: they are
+    submitted as it has them."""
+    asked = list(sample.columns[1:])
+    known = [name for name in asked if name in train.columns]
+    unknown = [name for name in asked if name not in known]
+    if len(known) != 1 or not unknown or any(re.search(r"\d", str(name)) for name in unknown):
+        return sample
+    if plan.cells is None:
+        fill(sample, {known[0]: (sample.iloc[:, 0].astype(str), known[0])})
+    print(f"WARNING: no column of train.csv for {', '.join(unknown)}: submitted as in the sample", flush=True)
+    return sample[[sample.columns[0], *known]]
+
+
+# Ids
+
+
+def with_joint_ids(train, test, sample) -> tuple[Any, Any, Any]:
+    """The tables with ids as the sample spells them, where the test set has them in other columns: in another
+    spelling, or joined of several; or beside the sample's first column in further ones."""
+    name, ids = str(sample.columns[0]), sample.iloc[:, 0].astype(str)
+    more = [each for each in sample.columns[1:] if each in test.columns and each in train.columns]
+    more = [each for each in more if sample[each].isin(test[each]).mean() > 0.5]
+    if more and name in test.columns and ids.duplicated().any() and len(more) < sample.shape[1] - 1:
+        joint = [table[[name, *more]].astype(str).agg("|".join, axis=1) for table in (train, test, sample)]
+        targets = [each for each in sample.columns[1:] if each not in more]
+        fill(sample, {each: (joint[2], each) for each in targets})
+        made = [with_first(table, "row", joint[n]) for n, table in enumerate((train, test, sample[targets]))]
+        return made[0], made[1], made[2].astype(dict.fromkeys(targets, float), errors="ignore")
+    if known_ids(ids, test.iloc[:, 0]):
+        return train, test, sample
+    spelled = dict(zip(ids.map(plainly), ids, strict=True))
+    for column in test.columns[:MOST_KEYS]:
+        made = test[column].map(plainly).map(spelled)
+        if made.notna().mean() > 0.99 and made.nunique() == len(test):
+            return train, first_of(test.assign(**{column: made}), column), sample
+    if template := template_of(ids, test):
+        print(f"NOTE: {name} is {''.join(part for part, _ in template)} of test.csv", flush=True)
+        there = {part for part, named in template if named} <= {*train.columns}
+        own: Any = made_by(template, train) if there else range(len(train))
+        return with_first(train, name, own), with_first(test, name, made_by(template, test)), sample
+    return train, test, sample
+
+
+def first_of(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    return table[[column, *(each for each in table.columns if each != column)]].astype({column: str})
+
+
+def as_text(column: pd.Series) -> pd.Series:
+    return column.astype(str).str.replace(r"\.0$", "", regex=True)
+
+
+def made_by(template: list[tuple[str, bool]], table: pd.DataFrame) -> pd.Series:
+    """The id of each row: columns and what stands between them."""
+    made = pd.Series("", index=table.index)
+    for part, named in template:
+        made = made + (as_text(table[part]) if named else part)
+    return made
+
+
+def template_of(ids: pd.Series, test: pd.DataFrame) -> list[tuple[str, bool]]:
+    """(column, True) or (text, False) by which the sample's ids are made of the test rows; empty where none
+    makes nearly all. The same rows in the same order are tried first, then any row for the first id."""
+    names = [name for name in test.columns[:MOST_KEYS] if not is_fraction(test[name])]
+    shown = {name: as_text(test[name].head(MOST_TRIED)).tolist() for name in names}
+    together = [range(min(SEEN, len(test)))] if len(ids) == len(test) else []
+    failed: list[Any] = []
+    for rows in (*together, *([row] for row in range(min(len(test), MOST_TRIED)))):
+        texts = ids.iloc[: len(rows)].tolist()
+        known = {name: [shown[name][row] for row in rows] for name in names}
+        template = parsed(texts, {name: each for name, each in known.items() if each[0] in texts[0]})
+        if len(failed) == MOST_FAILED:
+            break
+        if template in failed or not any(named for _, named in template):
+            continue
+        made = made_by(template, test)
+        if made.isin({*ids}).mean() > 0.99 and made.nunique() > 0.99 * ids.nunique():
+            return template
+        failed.append(template)
+    return []
+
+
+def is_fraction(column: pd.Series) -> bool:
+    return pd.api.types.is_float_dtype(column) and bool((column.dropna() % 1 != 0).any())
+
+
+def parsed(texts: list[str], values: Mapping[str, list[str]], used: tuple[str, ...] = ()) -> list:
+    """These texts as columns' values and what stands between, the same of all; empty where they are not."""
+    if not any(texts):
+        return []
+    for name, column in values.items():
+        pairs = list(zip(texts, column, strict=True))
+        if name in used or not all(value and text.startswith(value) for text, value in pairs):
+            continue
+        rest = [text[len(value) :] for text, value in pairs]
+        found = parsed(rest, values, (*used, name))
+        if found or not any(rest):
+            return [(name, True), *found]
+    between = re.match(r"[^0-9A-Za-z]{1,4}|[A-Za-z]{1,20}", texts[0])
+    if between and all(text.startswith(between[0]) for text in texts):
+        rest = [text[between.end() :] for text in texts]
+        found = parsed(rest, values, used)
+        if found or not any(rest):
+            return [(between[0], False), *found]
+    return []
+
+
+# Rows and columns of another form
+
+
+def with_cells(train, test, sample, further) -> tuple[Any, Any, Any]:
+    """The tables where the sample's rows are not the test's: a row for each id and target, class, moment or
+    place, or a column for each period of wide series."""
+    ids, name = sample.iloc[:, 0].astype(str), str(sample.columns[0])
+    if test is None:
+        periods = periods_of_columns(train.drop(columns=sample.columns[1:], errors="ignore"))
+        return long_series(train, sample, periods, further()) if periods else (train, test, sample)
+    running = ids.tolist() in ([str(n + start) for n in range(len(ids))] for start in (0, 1))
+    found = pairs_among(ids, further, test)
+    for form in (by_name, by_moment, by_place):
+        if found and (made := form(train, test, sample, *found)) is not None:
+            return made
+    if len(test) == len(sample):
+        told = "the sample's ids are in no column of test.csv: taken in its order"
+        print(f"{'NOTE' if running else 'WARNING'}: {told}", flush=True)
+        return train, with_first(test, name, ids), sample
+    return train, test, sample
+
+
+def pairs_among(ids: pd.Series, further, rows: pd.DataFrame) -> tuple[str, pd.Series, pd.Series] | None:
+    """What `pairs_of` says of the ids, or of what another table says of each."""
+    if (found := pairs_of(pd.DataFrame({"id": ids}), rows)) is not None:
+        return found
+    for table in further().values():
+        keys = [each for each in table.columns if ids.isin({*as_text(table[each])}).mean() > 0.99]
+        if keys and table[keys[0]].is_unique and table.shape[1] > 1:
+            told = table.set_index(as_text(table[keys[0]])).drop(columns=keys[0]).reindex(ids)
+            told = told.dropna(axis=1, how="all").astype(str).reset_index(drop=True)
+            if (found := pairs_of(told, rows)) is not None:
+                return found
+    return None
+
+
+def pairs_of(asked: pd.DataFrame, rows: pd.DataFrame) -> tuple[str, pd.Series, pd.Series] | None:
+    """(column of the rows, of each id the value that it has there, what else the id says); None where ids do
+    not name rows."""
+    for column in [name for name in rows.columns[:MOST_KEYS] if rows[name].is_unique]:
+        names = {*as_text(rows[column])}
+        for one in asked.columns:
+            text = as_text(asked[one])
+            if asked.shape[1] > 1 and text.isin(names).mean() > 0.99:
+                return column, text, asked[next(each for each in asked.columns[::-1] if each != one)]
+            for mark in dict.fromkeys(MARKS.findall(text.iloc[0])):
+                for count in range(1, min(text.iloc[0].count(mark), 6) + 1):
+                    for split, own, rest in (
+                        (text.str.rsplit, 0, slice(1, None)),
+                        (text.str.split, -1, slice(-1)),
+                    ):
+                        parts = split(mark, n=count)
+                        if parts.str[own].isin(names).mean() > 0.99:
+                            return column, parts.str[own], parts.str[rest].str.join(mark)
+    return None
+
+
+def by_name(train, test, sample, column, keys, rest):
+    """A row for each id and column to predict, or class of one. Where test.csv has the columns, too, one was
+    taken from each of its rows: which that is, is learned of rows that are without one of theirs."""
+    names, value = list(dict.fromkeys(rest)), str(sample.columns[1])
+    left = [each for each in train.columns[1:] if each not in test.columns]
+    classes = [each for each in left if {*names} <= {*as_text(train[each].dropna())}]
+    if sample.shape[1] != 2 or not ({*names} <= {*train.columns} or len(classes) == 1):
+        return None
+    fill(sample, {value: (keys, rest)})
+    if {*names} <= {*test.columns} and train[names].isin([0, 1]).all(axis=None):
+        print(f"NOTE: which of {', '.join(names[:5])} ... a row is without is learned", flush=True)
+        train = pd.concat([train[train[name] == 1].assign(**{name: 0, value: name}) for name in names])
+        row = train.index.astype(str) + "_" + train[value]  # of one row all stay together
+        train = train.assign(**{train.columns[0]: row.to_numpy()}).reset_index(drop=True)
+        plan.SPLIT = "group" if plan.SPLIT == "random" else plan.SPLIT
+    return train, first_of(test, column), pd.DataFrame({column: keys.unique(), **dict.fromkeys(names, 0.5)})
+
+
+def by_moment(train, test, sample, column, keys, rest):
+    """A row for each id and further moment, such as a patient and a week: of train.csv each row of an id is
+    asked for from its first one, of test.csv each moment of the sample."""
+    numbers = pd.to_numeric(rest, errors="coerce")
+    asked = [name for name in sample.columns[1:] if name in train.columns]
+    if not asked or column not in train.columns or numbers.isna().any():
+        return None
+    moments = [
+        name for name in train.select_dtypes("number")
+        if name in test.columns and name not in (column, *asked) and numbers.isin(train[name]).mean() > 0.5
+        and train.groupby(column)[name].nunique().mean() > 2
+    ]  # fmt: skip
+    if not moments:
+        return None
+    changing = {name: f"first {name}" for name in (moments[0], *asked) if name in test.columns}
+    earlier = train.groupby(column).cumcount() > 0
+    later = train[earlier].reset_index(drop=True)
+
+    def asked_from(base: pd.DataFrame, of: pd.Series, when: pd.Series, ids: Any) -> pd.DataFrame:
+        rows = base.set_index(base[column].astype(str)).loc[of.astype(str)].reset_index(drop=True)
+        rows = rows.rename(columns=changing).assign(**{moments[0]: when.to_numpy()})
+        return with_first(rows, str(sample.columns[0]), ids)
+
+    ids = later[column].astype(str) + "_" + later[moments[0]].astype(str)
+    known = asked_from(train[~earlier], later[column], later[moments[0]], ids)
+    known = known.assign(**{name: later[name] for name in asked})
+    print(f"NOTE: rows are asked for by {column} and {moments[0]}, from the first row of each", flush=True)
+    return known, asked_from(test, keys, numbers, sample.iloc[:, 0]), sample
+
+
+def by_place(train, test, sample, column, keys, rest):
+    """A row for each id and place in a list: train.csv has a column for each place, such as reactivity.0, and
+    other columns texts of which each letter is a place."""
+    lists = {
+        name: [
+            each
+            for each in train.columns
+            if re.fullmatch(rf"{re.escape(str(name))}[._ ]\d{{1,6}}", str(each))
+        ]
+        for name in sample.columns[1:]
+    }
+    long = len(next(iter(lists.values())))
+    if not long or {*map(len, lists.values())} != {long} or not rest.str.fullmatch(r"\d{1,6}").all():
+        return None
+    both = [name for name in test.columns if name in train.columns and name != column]
+    texts = [name for name in both if all(isinstance(cell, str) and len(cell) >= long for cell in test[name])]
+
+    def at_places(table: pd.DataFrame, rows: np.ndarray, places: np.ndarray, ids: Any) -> pd.DataFrame:
+        found: dict[str, Any] = {"place": places}
+        for name in texts:
+            letters = [f"   {text}   " for text in table[name]]
+            for step in range(7):
+                at = zip(rows, places, strict=True)
+                found[f"{name} {step - 3:+d}"] = [
+                    letters[row][place + step].strip() or "none" for row, place in at
+                ]
+        return with_first(pd.DataFrame(found), str(sample.columns[0]), ids)
+
+    rows, places = np.repeat(np.arange(len(train)), long), np.tile(np.arange(long), len(train))
+    known = at_places(
+        train, rows, places, [f"{row}_{place}" for row, place in zip(rows, places, strict=True)]
+    )
+    known = known.assign(**{name: train[each].to_numpy().ravel() for name, each in lists.items()})
+    asked = pd.Index(test[column].astype(str)).get_indexer(keys)
+    print(f"NOTE: rows are asked for by {column} and place in {', '.join(lists)}", flush=True)
+    return known, at_places(test, asked, rest.astype(int).to_numpy(), sample.iloc[:, 0]), sample
+
+
+def periods_of_columns(train: pd.DataFrame) -> list[str]:
+    """The columns of wide series: a day each, or numbered one after another, in their order."""
+    days = [name for name in train.columns[1:] if A_DAY.fullmatch(str(name))]
+    named: dict[str, list[str]] = {}
+    for name in train.columns[1:]:
+        if (found := NUMBERED.fullmatch(str(name))) and pd.api.types.is_numeric_dtype(train[name]):
+            named.setdefault(found[1], []).append(name)
+    longest = max([days, *named.values()], key=len)
+    return longest if len(longest) >= LEAST_PERIODS else []
+
+
+def long_series(
+    train: pd.DataFrame, sample: pd.DataFrame, periods: list[str], further: Mapping[str, pd.DataFrame]
+) -> tuple[Any, Any, Any]:
+    """Wide series as rows of a series and a day, and those that the sample asks for as a test set."""
+    days, column = days_of_columns(periods, further)
+    known, ids = dict(zip(periods, days, strict=True)), sample.iloc[:, 0].astype(str)
+    key, targets, value = str(train.columns[0]), list(sample.columns[1:]), "value"
+    asked: dict[str, tuple[pd.Series, pd.Series]] = {}
+    if ids.isin({*train[key].astype(str)}).mean() > 0.99 and len(targets) > 1:  # a column for each period
+        for place, name in enumerate(targets, 1):
+            behind = days.iloc[-1] + place * (days.iloc[-1] - days.iloc[-2])
+            day = pd.Timestamp(name) if A_DAY.fullmatch(str(name)) else behind
+            asked[name] = (ids, pd.Series(day, index=ids.index))
+    elif (found := pairs_among(ids, lambda: further, train[[key]])) is not None:
+        value = str(targets[0])
+        days_asked = pd.to_datetime(found[2].map(known).fillna(found[2]), errors="coerce")
+        asked[value] = (found[1], days_asked)
+    else:
+        return train, None, sample
+
+    def row_ids(keys: pd.Series, when: pd.Series) -> pd.Series:
+        return keys.astype(str) + "|" + when.dt.strftime("%Y-%m-%d %H:%M")
+
+    fill(sample, {name: (row_ids(*each), value) for name, each in asked.items()})
+    kept = periods[-max(LEAST_PERIODS, MOST_LONG // len(train)) :]
+    fixed = [each for each in train.columns if each not in periods]
+    long = train[[*fixed, *kept]].melt(fixed, kept, "period", value).dropna(subset=[value])
+    long[column] = long.pop("period").map(known)
+    rows = pd.concat([pd.DataFrame({key: k, column: w}) for k, w in asked.values()], ignore_index=True)
+    rows = rows.drop_duplicates().merge(train[fixed].astype({key: str}), on=key, how="left")
+    print(f"NOTE: {len(periods)} columns of periods are read as rows of a {key} and a {column}", flush=True)
+    long, rows = (
+        with_first(t.reset_index(drop=True), "row", row_ids(t[key], t[column])).astype({column: str})
+        for t in (long, rows)
+    )
+    return long[[*rows.columns, value]], rows, rows[["row"]].assign(**{value: 0.0})
+
+
+def days_of_columns(periods: list[str], further: Mapping[str, pd.DataFrame]) -> tuple[pd.Series, str]:
+    """(the day of each, what to call it): what they are called, else what another table says of them."""
+    if A_DAY.fullmatch(str(periods[0])):
+        return pd.to_datetime(pd.Series(periods)), "date"
+    for table in further.values():
+        for name in table.columns:
+            if not {*periods} <= {*table[name].astype(str)}:
+                continue
+            for other in table.columns:
+                if table[other].astype(str).str.fullmatch(A_DAY).all():
+                    known = dict(zip(table[name].astype(str), table[other], strict=True))
+                    return pd.to_datetime(pd.Series(periods).map(known)), str(other)
+    numbers = pd.Series([int(found[2]) for name in periods if (found := NUMBERED.fullmatch(str(name)))])
+    return pd.Timestamp("2000-01-01") + pd.to_timedelta(numbers, unit="D"), "date"
+
+
+def fill(sample: pd.DataFrame, cells: Mapping[str, tuple[Any, Any]]) -> None:
+    """Column of the sample -> (of each of its rows the id, the target) that answers it."""
+    plan.cells = (
+        sample,
+        {str(name): (np.asarray(ids, object), target) for name, (ids, target) in cells.items()},
+    )
+
+
+def in_cells(table: pd.DataFrame) -> pd.DataFrame:
+    """The sample with the answers of this table, of one row an answer; else what it shows."""
+    sample, cells = plan.cells
+    known = table.set_index(table.iloc[:, 0].astype(str)).iloc[:, 1:]
+    known = known[~known.index.duplicated()].rename(columns=str)
+    written = sample.rename(columns=str)
+    for column, (ids, names) in cells.items():
+        names = np.broadcast_to(np.asarray(names, object), len(ids))
+        row, place = known.index.get_indexer(ids), known.columns.get_indexer(names)
+        there = (row >= 0) & (place >= 0)
+        if not there.all():
+            told = f"{(~there).sum()} of {len(there)} rows of {column} are as in the sample"
+            print(f"WARNING: {told}", flush=True)
+        found = np.where(there, known.to_numpy(object)[row, place], written[column].to_numpy(object))
+        written[column] = pd.Series(found, index=written.index).infer_objects()
+    return written
