@@ -38,7 +38,6 @@ from memory_service.train.folder import (
 )
 from memory_service.train.submission_form import as_asked
 
-
 ROW_WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
 RUNS = re.compile(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*")  # of a mask
 WARNED: set[Path | str] = set()

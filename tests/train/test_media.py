@@ -152,11 +152,11 @@ def test_a_flip_is_kept_where_it_teaches_and_not_where_it_changes_the_class():
         left[i, 0, 10:50, start : start + wide] = slope if kind else slope[:, ::-1]
     left = (left + rng.integers(0, 40, left.shape)).clip(0, 255).astype(np.uint8)
     directed = Problem("classes", [], [], targets, ["rises", "falls"], _accuracy)
-    assert pictures.flips(directed, left, np.arange(rows), rng) == (False, False)
+    assert pictures.flips_that_help(directed, left, np.arange(rows), rng) == (False, False)
     order = rng.permutation(rows)
     mixed = np.where(rng.random(rows)[:, None, None, None] < 0.5, left, left[..., ::-1])
     wide_ones = Problem("classes", [], [], (size > 17).astype(int), ["narrow", "wide"], _accuracy)
-    assert pictures.flips(wide_ones, mixed, order, rng)[0]
+    assert pictures.flips_that_help(wide_ones, mixed, order, rng)[0]
 
 
 def _tones(folder: Path, rows: int, rate: int = 8000) -> tuple[list[Path], np.ndarray]:
