@@ -22,14 +22,14 @@ from memory_service.train.budget import plan
 SEEN = 200  # rows of a sample that are looked at before all are
 MOST_TRIED = 20_000  # rows of the test set, one of which may have made an id
 MOST_LONG = 2_000_000  # rows of wide series made long: the latest
-MOST_KEYS, MOST_FAILED = 30, 20  # columns that may name rows; ways to join them
+MOST_KEY_COLUMNS, MOST_FAILED = 30, 20  # columns that may name rows; ways to join them
 LEAST_PERIODS = 12  # columns, of wide series
 A_DAY = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}")
 NUMBERED = re.compile(r"(.{0,40}?)(\d{1,6})")
 EVENT = re.compile(r"event|status|censor|death|dead|died|efs|relapse|churn|fail", re.IGNORECASE)
 DURATION = re.compile(r"time|days|weeks|months|years|duration|tenure|surviv", re.IGNORECASE)
-MARKS = re.compile(r"(?=([^0-9A-Za-z][A-Za-z][^0-9A-Za-z]|[^0-9A-Za-z]{1,4}))")
-CELLS = re.compile(r"[-0-9. ]+")
+SEPARATORS = re.compile(r"(?=([^0-9A-Za-z][A-Za-z][^0-9A-Za-z]|[^0-9A-Za-z]{1,4}))")
+FORM_CELLS = re.compile(r"[-0-9. ]+")
 MOST_OF_CELLS = 4_096  # numbers of a cell that are columns
 
 
@@ -79,7 +79,9 @@ def with_numbers_of_cells(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.D
     for name in [each for each in train.columns[1:] if each in test.columns]:
         shown = train[name].head(5).astype(str).str
         count = shown.count(" ").min()
-        if pd.api.types.is_numeric_dtype(train[name]) or not (count > 6 and shown.fullmatch(CELLS).all()):
+        if pd.api.types.is_numeric_dtype(train[name]) or not (
+            count > 6 and shown.fullmatch(FORM_CELLS).all()
+        ):
             continue
         step = -(-(count + 1) // MOST_OF_CELLS)
         with suppress(ValueError, AttributeError):  # of other cells
@@ -186,10 +188,10 @@ def with_joint_ids(train, test, sample) -> tuple[Any, Any, Any]:
     if known_ids(ids, test.iloc[:, 0]):
         return train, test, sample
     spelled = dict(zip(ids.map(plainly), ids, strict=True))
-    for column in test.columns[:MOST_KEYS]:
+    for column in test.columns[:MOST_KEY_COLUMNS]:
         made = test[column].map(plainly).map(spelled)
         if made.notna().mean() > 0.99 and made.nunique() == len(test):
-            return train, first_of(test.assign(**{column: made}), column), sample
+            return train, led_by(test.assign(**{column: made}), column), sample
     if template := template_of(ids, test):
         print(f"NOTE: {name} is {''.join(part for part, _ in template)} of test.csv", flush=True)
         there = {part for part, named in template if named} <= {*train.columns}
@@ -198,11 +200,11 @@ def with_joint_ids(train, test, sample) -> tuple[Any, Any, Any]:
     return train, test, sample
 
 
-def first_of(table: pd.DataFrame, column: str) -> pd.DataFrame:
+def led_by(table: pd.DataFrame, column: str) -> pd.DataFrame:
     return table[[column, *(each for each in table.columns if each != column)]].astype({column: str})
 
 
-def as_text(column: pd.Series) -> pd.Series:
+def id_text(column: pd.Series) -> pd.Series:
     return column.astype(str).str.replace(r"\.0$", "", regex=True)
 
 
@@ -210,15 +212,15 @@ def made_by(template: list[tuple[str, bool]], table: pd.DataFrame) -> pd.Series:
     """The id of each row: columns and what stands between them."""
     made = pd.Series("", index=table.index)
     for part, named in template:
-        made = made + (as_text(table[part]) if named else part)
+        made = made + (id_text(table[part]) if named else part)
     return made
 
 
 def template_of(ids: pd.Series, test: pd.DataFrame) -> list[tuple[str, bool]]:
     """(column, True) or (text, False) by which the sample's ids are made of the test rows; empty where none
     makes nearly all. The same rows in the same order are tried first, then any row for the first id."""
-    names = [name for name in test.columns[:MOST_KEYS] if not is_fraction(test[name])]
-    shown = {name: as_text(test[name].head(MOST_TRIED)).tolist() for name in names}
+    names = [name for name in test.columns[:MOST_KEY_COLUMNS] if not is_fraction(test[name])]
+    shown = {name: id_text(test[name].head(MOST_TRIED)).tolist() for name in names}
     together = [range(min(SEEN, len(test)))] if len(ids) == len(test) else []
     failed: list[Any] = []
     for rows in (*together, *([row] for row in range(min(len(test), MOST_TRIED)))):
@@ -284,29 +286,29 @@ def with_cells(train, test, sample, further) -> tuple[Any, Any, Any]:
 
 
 def pairs_among(ids: pd.Series, further, rows: pd.DataFrame) -> tuple[str, pd.Series, pd.Series] | None:
-    """What `pairs_of` says of the ids, or of what another table says of each."""
-    if (found := pairs_of(pd.DataFrame({"id": ids}), rows)) is not None:
+    """What `id_pairs` says of the ids, or of what another table says of each."""
+    if (found := id_pairs(pd.DataFrame({"id": ids}), rows)) is not None:
         return found
     for table in further().values():
-        keys = [each for each in table.columns if ids.isin({*as_text(table[each])}).mean() > 0.99]
+        keys = [each for each in table.columns if ids.isin({*id_text(table[each])}).mean() > 0.99]
         if keys and table[keys[0]].is_unique and table.shape[1] > 1:
-            told = table.set_index(as_text(table[keys[0]])).drop(columns=keys[0]).reindex(ids)
+            told = table.set_index(id_text(table[keys[0]])).drop(columns=keys[0]).reindex(ids)
             told = told.dropna(axis=1, how="all").astype(str).reset_index(drop=True)
-            if (found := pairs_of(told, rows)) is not None:
+            if (found := id_pairs(told, rows)) is not None:
                 return found
     return None
 
 
-def pairs_of(asked: pd.DataFrame, rows: pd.DataFrame) -> tuple[str, pd.Series, pd.Series] | None:
+def id_pairs(asked: pd.DataFrame, rows: pd.DataFrame) -> tuple[str, pd.Series, pd.Series] | None:
     """(column of the rows, of each id the value that it has there, what else the id says); None where ids do
     not name rows."""
-    for column in [name for name in rows.columns[:MOST_KEYS] if rows[name].is_unique]:
-        names = {*as_text(rows[column])}
+    for column in [name for name in rows.columns[:MOST_KEY_COLUMNS] if rows[name].is_unique]:
+        names = {*id_text(rows[column])}
         for one in asked.columns:
-            text = as_text(asked[one])
+            text = id_text(asked[one])
             if asked.shape[1] > 1 and text.isin(names).mean() > 0.99:
                 return column, text, asked[next(each for each in asked.columns[::-1] if each != one)]
-            for mark in dict.fromkeys(MARKS.findall(text.iloc[0])):
+            for mark in dict.fromkeys(SEPARATORS.findall(text.iloc[0])):
                 for count in range(1, min(text.iloc[0].count(mark), 6) + 1):
                     for split, own, rest in (
                         (text.str.rsplit, 0, slice(1, None)),
@@ -323,7 +325,7 @@ def by_name(train, test, sample, column, keys, rest):
     taken from each of its rows: which that is, is learned of rows that are without one of theirs."""
     names, value = list(dict.fromkeys(rest)), str(sample.columns[1])
     left = [each for each in train.columns[1:] if each not in test.columns]
-    classes = [each for each in left if {*names} <= {*as_text(train[each].dropna())}]
+    classes = [each for each in left if {*names} <= {*id_text(train[each].dropna())}]
     if sample.shape[1] != 2 or not ({*names} <= {*train.columns} or len(classes) == 1):
         return None
     fill(sample, {value: (keys, rest)})
@@ -333,7 +335,7 @@ def by_name(train, test, sample, column, keys, rest):
         row = train.index.astype(str) + "_" + train[value]  # of one row all stay together
         train = train.assign(**{train.columns[0]: row.to_numpy()}).reset_index(drop=True)
         plan.SPLIT = "group" if plan.SPLIT == "random" else plan.SPLIT
-    return train, first_of(test, column), pd.DataFrame({column: keys.unique(), **dict.fromkeys(names, 0.5)})
+    return train, led_by(test, column), pd.DataFrame({column: keys.unique(), **dict.fromkeys(names, 0.5)})
 
 
 def by_moment(train, test, sample, column, keys, rest):
