@@ -94,6 +94,7 @@ def _used_of(modules: Iterable[str], wanted: set[str], own: set[str]) -> tuple[s
         for n in more:
             wanted = wanted | statements[n].used
     text = "\n".join(one.text for n, one in enumerate(statements) if n in kept).strip("\n")
+    text = re.sub(r"(?m)^([ ]+\S.*\n)\n?(?=[A-Z_]+\b)", r"\1\n\n", text)  # what stood between is not used
     return text, wanted, [node for imports, _ in read for node in imports]
 
 
