@@ -48,7 +48,7 @@ def kernel_regression(fit: Fit, blocks: Sequence[np.ndarray], widths: Sequence[f
         lower = cholesky(kernel[centres].astype(float) + 1e-5 * np.eye(len(centres)), lower=True)
         features = solve_triangular(lower, kernel[:n].T, lower=True).T
         values, vectors = eigh(features.T @ features)
-        answer = vectors.T @ (features.T @ ((y - centre) / spread))
+        answer = vectors.T @ (features.T @ (y - centre)) / spread
         for ridge in RIDGES if v else (float(memo.get("ridge", 0.01)),):
             weights = vectors @ (answer / (np.maximum(values, 0) + ridge)[:, None])
             raw = kernel[n:] @ solve_triangular(lower, weights, lower=True, trans=1) * spread + centre
