@@ -246,6 +246,7 @@ def predict_network(
     shown: list[Any]
     endings: dict[str, Callable[[Any], Any]] = {"classes": lambda y: y.softmax(1), "labels": torch.sigmoid}
     ending = endings.get(kind, lambda y: y)
+    network.eval()
     with torch.no_grad():
         for part in parts:
             answers = [np.zeros((0, network[-1].out_features))]
