@@ -13,8 +13,9 @@ from memory_service.domain.description.quantities import KIND_OF, Quantity
 Stated = dict[str, tuple[Any, str]]
 """Name of a fact -> its value, and the words of the text it was read from."""
 
-TELLS, ASKS = 0.85, 0.4
-"""Probabilities of a fitted reading from which it is taken, and from which it is asked about."""
+TELLS, ASKS, DOUBTS = 0.85, 0.4, 0.15
+"""Probabilities of a fitted reading from which it is taken, from which it is asked about, and below which it
+doubts what rules read."""
 
 
 @dataclass(frozen=True, slots=True)
