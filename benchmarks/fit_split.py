@@ -3,7 +3,8 @@
     python -m benchmarks.fit_split [--fit]
 
 Fitted to `data/split_sentences.jsonl`: sentences of two authors who had read no reader of ours, each with its
-label (group, time, random, none) and the noun of its unit, then 60 plain denials of our own; to sentences of stored competitions and of blind4,
+label (group, time, random, none) and the noun of its unit, then 60 plain denials of our own; to sentences of
+stored competitions and of blind4,
 blind7 and blind8 in which the rules see no split, as "none"; and to texts of the blind sets that tell of no
 split, but never of the set that is judged. --fit writes seeds/split_classifier.npz, fitted to all of them.
 """

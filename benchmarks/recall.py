@@ -453,8 +453,7 @@ How test differs from training was read by rules on sentences (`separation.toml`
 splits by groups they found six. A classifier of clauses (`recall/split_classifier.py`, `python -m
 benchmarks.fit_split`) now reads what the rules leave: hashed words, their shapes, the rules and the vectors
 of the four likeliest clauses, fitted to 2 000 sentences that two authors wrote without having seen a reader,
-and 60 plain denials of our own. From .85 on it tells, from .4 on it asks; what rules read and it finds below
-.15 is asked about. Of 43 texts of blind11 without a split (20 of them traps, such as "one picture per dog, so
+and 60 plain denials of our own. From .85 on it tells, from .4 on it asks. Of 43 texts of blind11 without a split (20 of them traps, such as "one picture per dog, so
 no need to worry") it told three of one and asked for seven; the rules told three. The noun of the group is
 right in half of the cases there.
 

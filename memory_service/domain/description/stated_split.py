@@ -13,9 +13,8 @@ from memory_service.domain.description.quantities import KIND_OF, Quantity
 Stated = dict[str, tuple[Any, str]]
 """Name of a fact -> its value, and the words of the text it was read from."""
 
-TELLS, ASKS, DOUBTS = 0.85, 0.4, 0.15
-"""Probabilities of a fitted reading from which it is taken, from which it is asked about, and below which it
-doubts what rules read."""
+TELLS, ASKS = 0.85, 0.4
+"""Probabilities of a fitted reading from which it is taken, and from which it is asked about."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from memory_service.domain.description.stated_facts import (
     stated_in,
     subtask_in,
 )
-from memory_service.domain.description.stated_split import ASKS, DOUBTS, TELLS, Separation, Stated
+from memory_service.domain.description.stated_split import ASKS, TELLS, Separation, Stated
 
 _GOAL_FACTOR = 2.0
 _OPENING_FACTOR = 1.5
@@ -262,14 +262,8 @@ def _with(facts: InferredFacts, said: Stated) -> InferredFacts:
 
 def with_separation(facts: InferredFacts, read: Separation | None) -> InferredFacts:
     """The facts with what a fitted reading (`recall.split_classifier`) says of the split: taken where it is
-    sure and the text's plain words say none, or a later time where it is of groups; else left open. So is
-    what plain words say and the reading finds nowhere ("there are no new stores in the test")."""
+    sure and the text's plain words say none, or a later time where it is of groups; else left open."""
     told = facts.split or ("group" if facts.group_by else None)
-    if read is not None and read.probability < DOUBTS and facts.split in ("group", "time"):
-        doubted = Separation(
-            facts.split, read.probability, facts.words.get("split", read.clause), facts.group_by
-        )
-        return replace(facts, split=None, group_by=None, split_open=doubted)
     if read is None or read.probability < ASKS or told not in (None, "time") or told == read.split:
         return facts
     if read.probability >= TELLS and (told is None or read.split == "group"):
