@@ -449,13 +449,14 @@ What else was read of them (of the texts that state it), in the same order as ab
 | blind11, measured once, splits by rules alone | 66, 4 of 80 | 27, 1 of 46 | 22 of 45 | 11 of 12 |
 | blind11, splits by the classifier, which was not fitted to it | | | 27, 9 more asked | |
 
-How test differs from training was read by rules on sentences (`separation.toml`) until blind11: of its 30
-splits by groups they found six. A classifier of clauses (`recall/split_classifier.py`, `python -m
-benchmarks.fit_split`) now reads what the rules leave: hashed words, their shapes, the rules and the vectors
-of the four likeliest clauses, fitted to 2 000 sentences that two authors wrote without having seen a reader,
-and 60 plain denials of our own. From .85 on it tells, from .4 on it asks. Of 43 texts of blind11 without a split (20 of them traps, such as "one picture per dog, so
-no need to worry") it told three of one and asked for seven; the rules told three. The noun of the group is
-right in half of the cases there.
+How test differs from training was read by rules on sentences (`separation.toml`) until blind11: of its
+30 splits by groups they found six. A classifier of clauses (`recall/split_classifier.py`, `python -m
+benchmarks.fit_split`) now reads what the rules leave: hashed words, their shapes, the rules and the
+vectors of the four likeliest clauses, fitted to 2 000 sentences that two authors wrote without having
+seen a reader, and 60 plain denials of our own. From .85 on it tells, from .4 on it asks. Of 43 texts of
+blind11 without a split (20 of them traps, such as "one picture per dog, so no need to worry") it told
+three of one and asked for seven; the rules told three. The noun of the group is right in half of the
+cases there.
 
 blind8 has 20 English texts, ten in other languages (German, French, Spanish, Portuguese, Chinese, Japanese,
 Hindi) and ten outside. It was written before the classifier, by the one who then wrote it and
