@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import re
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -356,3 +357,35 @@ def test_a_form_in_parts_is_read_or_refused(client: TestClient, media: str, body
     answer = client.post("/browse/import/strategies", content=body, headers={"content-type": media})
     assert answer.status_code == says
     assert ("--y" in answer.text) == (says == 200)
+
+
+def with_file(field: str, held: bytes) -> tuple[bytes, dict[str, str]]:
+    head = f'--x\r\nContent-Disposition: form-data; name="{field}"; filename="a.xlsx"\r\n\r\n'
+    return head.encode() + held + b"\r\n--x--\r\n", {"content-type": "multipart/form-data; boundary=x"}
+
+
+@pytest.mark.parametrize(
+    ("page", "field"),
+    [("/browse/login", "key"), ("/browse/understand", "file"), ("/browse/import/strategies", "text")],
+)
+def test_only_the_file_that_is_asked_for_is_read(
+    client: TestClient, page: str, field: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("memory_service.web.site.text_of", lambda raw: pytest.fail("it was read"))
+    body, headers = with_file(field, b"PK\x03\x04")
+    answer = client.post(page, content=body, headers=headers)
+    assert answer.status_code == 422
+    assert "none is read here" in answer.text
+
+
+def test_a_file_is_read_in_a_thread(client: TestClient, monkeypatch: pytest.MonkeyPatch):
+    threads = []
+
+    def text_of(raw: bytes) -> str:
+        threads.append(threading.current_thread().name)
+        return "id,source\nR02-start,here\n"
+
+    monkeypatch.setattr("memory_service.web.site.text_of", text_of)
+    body, headers = with_file("file", b"PK\x03\x04")
+    assert client.post("/browse/import/strategies", content=body, headers=headers).status_code == 200
+    assert [name for name in threads if "worker" in name.lower()] == threads != []

@@ -16,7 +16,7 @@ from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages import edit as corrections
 from memory_service.services.pages.strategies import effect_on_plans
 from memory_service.web.reader import reader_of
-from memory_service.web.site import KEPT, Form, Pages, answer, see
+from memory_service.web.site import KEPT, READ_FILE, Form, FormWithFile, Pages, answer, see
 from memory_service.web.text import plain, title_of
 
 router = Pages()
@@ -136,8 +136,8 @@ def table_back(request: Request, table: str) -> Response:
     return _import(request, corrections.import_page(database_of(request), table))
 
 
-@router.form("/browse/import/{table}")
-def brought_back(request: Request, table: str, form: Form) -> Response:
+@router.form("/browse/import/{table}", READ_FILE)
+def brought_back(request: Request, table: str, form: FormWithFile) -> Response:
     """Show what a table that was edited elsewhere would change, or store it (`step=save`)."""
     form["text"] = form.pop("file", "") or form.get("text", "")
     database, text, saving = database_of(request), form["text"], form.get("step") == "save"
