@@ -180,13 +180,16 @@ def here_of(request: Request) -> Here:
 
 
 def query_of(request: Request) -> dict[str, str]:
-    """Field -> text without empty fields. InvalidInput for a repeated field and what is not UTF-8."""
+    """Field -> text without empty fields, but with emptied cells (`to.field`). InvalidInput for a repeated
+    field and what is not UTF-8."""
     raw: bytes = request.scope["query_string"]
     parts = [part.partition(b"=") for part in raw.split(b"&")]
     several = {name: [text for other, _, text in parts if other == name and text] for name in _SEVERAL}
     filled = [b"=".join((name, text)) for name, _, text in parts if text and name not in _SEVERAL]
     filled += [b"=".join((name, b",".join(texts))) for name, texts in several.items() if texts]
     query = parse_query_string(b"&".join(filled))
+    emptied = [name for name, _, text in parts if not text and name.startswith(b"to.")]
+    query = dict(parse_qsl(b"&".join(emptied).decode("ascii", "replace"), keep_blank_values=True)) | query
     if _PACKED in query:
         query["description"] = unpacked(query.pop(_PACKED), _PACKED)
     return query

@@ -35,8 +35,14 @@ def test_classes_are_kept_even_within_groups_where_similar_solutions_did_so() ->
     assert decide_validation(RANDOM, "image-classification", fact).split == "group"
 
 
-@pytest.mark.parametrize(("task", "split"), [("text-classification", "stratified"), ("audio-regression", "random"),
-                                             ("time-series-regression", "random")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("task", "split"),
+    [
+        ("text-classification", "stratified"),
+        ("audio-regression", "random"),
+        ("time-series-regression", "random"),
+    ],
+)
 def test_a_random_test_beats_any_vote_too(task: str, split: str) -> None:
     asked = SplitFact("random", "Asked: split=random.")
     for others in ("group", "time", "random"):
