@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from memory_service.domain.common.vocabulary import TASKS
+from memory_service.domain.recipe.vocabulary import TECHNIQUES
 from memory_service.errors import unknown_name, wrong_value
 from memory_service.schemas.lists import DEFAULT_LIMIT
 from memory_service.services.tables.paging import page_behind, rows_of_page
@@ -14,6 +16,9 @@ PRESENTED = ("columns", "view", "edit", "saved")
 
 _OWN = ("sort", "limit", "cursor", "q", "group", *PRESENTED)
 _MOST_VALUES = 60
+_VOCABULARIES: Mapping[str, Sequence[str]] = {"task": TASKS, "technique": tuple(TECHNIQUES)}
+"""Facets of which a word that no row has may be mistyped."""
+
 _BETWEEN = re.compile(r"[\W_]+")
 
 Row = Mapping[str, Any]
@@ -28,7 +33,7 @@ def gridded(
 ) -> dict[str, Any]:
     """`{"items", "next", "of", "matching", "facets", "names", "groups",
     "heads"}` of rows in their usual order. InvalidInput for a filter, an order or a group that is
-    no field.
+    no field, and a task or a technique that is none.
 
     asked    fields of an address: `q`, `sort` (`-name`: falling), `group`, `limit`, `cursor`; every other one
              is a filter: equal, in a list, or `_min` and `_max`. `key.gpu` is a member of an object
@@ -41,7 +46,7 @@ def gridded(
     words = [word for word in _BETWEEN.split(asked.get("q", "").lower()) if word]
     found = [row for row in rows if _holds(row, words)] if words else rows
     given = {name: text for name, text in asked.items() if name not in _OWN and not name.startswith("to.")}
-    tests = {name: _test(name, text, facets, names) for name, text in given.items()}
+    tests = {name: _test(rows, name, text, facets, names) for name, text in given.items()}
     counts: dict[str, Counter[str]] = {name: Counter() for name in facets}
     kept = []
     for row in found:
@@ -134,11 +139,16 @@ def _said(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def _test(name: str, text: str, facets: Mapping[str, str], names: Sequence[str]) -> Callable[[Row], bool]:
+def _test(
+    rows: Sequence[Row], name: str, text: str, facets: Mapping[str, str], names: Sequence[str]
+) -> Callable[[Row], bool]:
     base, _, how = name.rpartition("_")
     if how in ("min", "max") and base in names:
         return _range(base, how, text, name)
     at = facets.get(name) or _known("filter", name, [*facets, *names] if names else [])
+    vocabulary = _VOCABULARIES.get(name, ()) if name in facets else ()
+    if vocabulary and text not in vocabulary and not any(text in words_of(value_at(row, at)) for row in rows):
+        raise unknown_name(name, text, vocabulary)
     return lambda row: text in words_of(value_at(row, at))
 
 
