@@ -441,3 +441,21 @@ def test_a_piece_of_what_has_none_is_no_cell(client: TestClient, cell: str):
     version = str(client.get(f"/strategies/{key}").json()["version"])
     form = {cell: "1", "version": version}
     assert client.post(f"/browse/edit/strategies/{key}", data=form).status_code == 200
+
+
+def test_a_row_that_was_saved_and_is_gone_hides_no_table(client: TestClient):
+    assert client.get("/browse/strategies?saved=R99-gone").status_code == 200
+
+
+def test_what_was_done_is_said_whatever_the_address_asks(client: TestClient):
+    for query in ("?changes=zzz", "?changes=rows&changes=rows"):
+        assert client.get(f"/browse/operate{query}").status_code == 422
+        form = {"step": "make", "name": f"ci{len(query)}", "scope-read": "on"}
+        made = client.post(f"/browse/operate{query}", data=form)
+        assert made.status_code == 200
+        assert "The new key" in made.text
+
+
+def test_two_backups_of_one_second_are_two(client: TestClient):
+    names = [client.post("/browse/operate", data={"step": "backup"}) for _ in range(2)]
+    assert [answer.status_code for answer in names] == [200, 200]
