@@ -128,14 +128,15 @@ def _each(file: zipfile.ZipFile, name: str, tag: str) -> Iterator[ET.Element]:
     text = raw.decode("utf-16" if wide else "utf-8-sig")
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise ValueError(f"{name} defines entities")
-    parser, n = ET.XMLPullParser(("end",)), 0
+    parser: Any = ET.XMLPullParser(("end",))
+    n = 0
     for start in range(0, len(text), _AT_ONCE):
         parser.feed(text[start : start + _AT_ONCE])  # text, not bytes: no encoding that it names counts
         for _, node in parser.read_events():
             n += 1
             if n > MOST_NODES:
                 raise ValueError("it has too many cells")
-            if isinstance(node, ET.Element) and node.tag.rpartition("}")[2] == tag:
+            if node.tag.rpartition("}")[2] == tag:
                 yield node
                 node.clear()
     parser.close()
