@@ -93,11 +93,12 @@ class Pages(APIRouter):
 
         return register
 
-    def form(self, path: str) -> Callable[[Endpoint], Endpoint]:
-        """POST `path`, with the session's token; answer with `see(...)` or a page with the error."""
+    def form(self, path: str, read: Any = None) -> Callable[[Endpoint], Endpoint]:
+        """POST `path`, with the session's token; answer with `see(...)` or a page with the error. `read`: of
+        a form with a file (`READ_FILE`)."""
 
         def register(endpoint: Endpoint) -> Endpoint:
-            checked = [READ_FORM]
+            checked = [read or READ_FORM]
             self.add_api_route(
                 path, endpoint, methods=["POST"], response_class=Response, dependencies=checked
             )
@@ -179,13 +180,16 @@ def here_of(request: Request) -> Here:
 
 
 def query_of(request: Request) -> dict[str, str]:
-    """Field -> text without empty fields. InvalidInput for a repeated field and what is not UTF-8."""
+    """Field -> text without empty fields, but with emptied cells (`to.field`). InvalidInput for a repeated
+    field and what is not UTF-8."""
     raw: bytes = request.scope["query_string"]
     parts = [part.partition(b"=") for part in raw.split(b"&")]
     several = {name: [text for other, _, text in parts if other == name and text] for name in _SEVERAL}
     filled = [b"=".join((name, text)) for name, _, text in parts if text and name not in _SEVERAL]
     filled += [b"=".join((name, b",".join(texts))) for name, texts in several.items() if texts]
     query = parse_query_string(b"&".join(filled))
+    emptied = [name for name, _, text in parts if not text and name.startswith(b"to.")]
+    query = dict(parse_qsl(b"&".join(emptied).decode("ascii", "replace"), keep_blank_values=True)) | query
     if _PACKED in query:
         query["description"] = unpacked(query.pop(_PACKED), _PACKED)
     return query
@@ -205,9 +209,19 @@ async def form_of(request: Request) -> AsyncIterator[dict[str, str]]:
             yield await anyio.to_thread.run_sync(_fields, request, raw)
 
 
-def _fields(request: Request, raw: bytes) -> dict[str, str]:
+async def form_with_file(request: Request) -> AsyncIterator[dict[str, str]]:
+    """The same of a form whose field `file` is one: its text (`services.editorial.import_file.text_of`), read
+    in a thread, however short, after the token is checked."""
+    raw = await raw_body(request)
+    async with long_body(request):
+        yield await anyio.to_thread.run_sync(_fields, request, raw, "file")
+
+
+def _fields(request: Request, raw: bytes, file: str | None = None) -> dict[str, str]:
+    """`file`: the one field that may be a file."""
     try:
         media = request.headers.get("content-type", "")
+        pairs: Iterable[tuple[str, str | bytes]]
         if media.lower().startswith("multipart/form-data"):
             pairs = _parts_of(media, raw)
         else:
@@ -217,16 +231,22 @@ def _fields(request: Request, raw: bytes) -> dict[str, str]:
     except ValueError:
         raise InvalidInput("The form cannot be read: it must be UTF-8, URL-encoded or in parts") from None
     out: dict[str, str] = {}
+    held = b""
     for name, value in pairs:
         if name in out:
-            raise wrong_value(name[:80], "is given twice", value)
-        out[name] = value.replace("\r\n", "\n")
+            raise wrong_value(name[:80], "is given twice")
+        if isinstance(value, bytes) and name != file:
+            raise wrong_value(name[:80], "is a file, and none is read here")
+        held = value if isinstance(value, bytes) else held
+        out[name] = value.replace("\r\n", "\n") if isinstance(value, str) else ""
     form_is_signed(request, out.pop("csrf", ""))
+    if held and file is not None:
+        out[file] = text_of(held).replace("\r\n", "\n")
     return out
 
 
-def _parts_of(media: str, raw: bytes) -> list[tuple[str, str]]:
-    """Fields of a form in parts; of a file its text (`services.editorial.import_file.text_of`)."""
+def _parts_of(media: str, raw: bytes) -> list[tuple[str, str | bytes]]:
+    """Fields of a form in parts; of a file its bytes."""
     whole = Message()
     whole["content-type"] = media
     mark = f"--{whole.get_boundary('')}".encode("ascii")
@@ -237,7 +257,7 @@ def _parts_of(media: str, raw: bytes) -> list[tuple[str, str]]:
     for part in parts:
         head, _, held = part.removeprefix(b"\r\n").partition(b"\r\n\r\n")
         about, held = BytesHeaderParser().parsebytes(head), held.removesuffix(b"\r\n")
-        told = text_of(held) if about.get_filename() is not None else held.decode("utf-8")
+        told = held if about.get_filename() is not None else held.decode("utf-8")
         pairs.append((str(about.get_param("name", "", "content-disposition")), told))
     return pairs
 
@@ -246,6 +266,9 @@ READ_FORM = Depends(form_of, scope="function")
 """Its turn ends before the answer is sent: who reads slowly holds none."""
 
 Form = Annotated[dict[str, str], READ_FORM]
+
+READ_FILE = Depends(form_with_file, scope="function")
+FormWithFile = Annotated[dict[str, str], READ_FILE]
 
 
 def url_of(path: str, query: Mapping[str, str]) -> str:

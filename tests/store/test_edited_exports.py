@@ -15,6 +15,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.editorial.curation import correct_row, undo_together
 from memory_service.services.editorial.import_file import apply, import_file, look, stamp
 from memory_service.services.operations.export import stream_rows
+from memory_service.services.tables.spreadsheet import as_csv
 from memory_service.services.tables.table_rows import CORRECTABLE, get_row, history_of
 from tests.store.fakes import HashEncoder
 
@@ -108,6 +109,26 @@ def test_a_row_that_moved_since_the_export_is_refused_where_both_changed_it(
     shown = stamp(look(database, written(cells)))
     correct_row(database, "gpus", "t4", {"year": 2002}, encoder=HashEncoder)
     assert stamp(look(database, written(cells))) != shown
+
+
+def test_a_cell_that_a_spreadsheet_cut_is_not_taken_as_the_whole(seeded_sqlite: Database) -> None:
+    text = "begin " + " ".join(f"word{n}" for n in range(5_000)) + " THE END"
+    correct_row(seeded_sqlite, "competitions", "AI4Code", {"description": text}, encoder=HashEncoder)
+    sheet = as_csv(b"".join(stream_rows(seeded_sqlite, "competitions", format="xlsx")))
+    cells = [row for row in cells_of(sheet) if row["slug"] == "AI4Code"]
+    cut = cells[0]["description"]
+    assert len(cut) < len(text)
+
+    def outcome(description: str) -> str:
+        cells[0]["description"] = description
+        (line,) = look(seeded_sqlite, written(cells))
+        return line.outcome
+
+    assert outcome(cut) == "there"
+    assert outcome(cut.replace("begin", "BEGIN")) == "refused"
+    assert outcome(cut.replace("begin ", "")[2_000:]) == "refused"
+    assert outcome("A short one.") == "changed"
+    assert outcome(text.replace("begin", "BEGIN")) == "changed"
 
 
 def test_competitions_with_their_solutions_come_in_one_file_and_nothing_is_kept_of_half(

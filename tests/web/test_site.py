@@ -7,7 +7,9 @@ import gzip
 import io
 import json
 import re
+import threading
 from collections.abc import Iterator
+from html import unescape
 from typing import Any
 
 import pytest
@@ -356,3 +358,104 @@ def test_a_form_in_parts_is_read_or_refused(client: TestClient, media: str, body
     answer = client.post("/browse/import/strategies", content=body, headers={"content-type": media})
     assert answer.status_code == says
     assert ("--y" in answer.text) == (says == 200)
+
+
+def with_file(field: str, held: bytes) -> tuple[bytes, dict[str, str]]:
+    head = f'--x\r\nContent-Disposition: form-data; name="{field}"; filename="a.xlsx"\r\n\r\n'
+    return head.encode() + held + b"\r\n--x--\r\n", {"content-type": "multipart/form-data; boundary=x"}
+
+
+@pytest.mark.parametrize(
+    ("page", "field"),
+    [("/browse/login", "key"), ("/browse/understand", "file"), ("/browse/import/strategies", "text")],
+)
+def test_only_the_file_that_is_asked_for_is_read(
+    client: TestClient, page: str, field: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("memory_service.web.site.text_of", lambda raw: pytest.fail("it was read"))
+    body, headers = with_file(field, b"PK\x03\x04")
+    answer = client.post(page, content=body, headers=headers)
+    assert answer.status_code == 422
+    assert "none is read here" in answer.text
+
+
+def test_a_file_is_read_in_a_thread(client: TestClient, monkeypatch: pytest.MonkeyPatch):
+    threads = []
+
+    def text_of(raw: bytes) -> str:
+        threads.append(threading.current_thread().name)
+        return "id,source\nR02-start,here\n"
+
+    monkeypatch.setattr("memory_service.web.site.text_of", text_of)
+    body, headers = with_file("file", b"PK\x03\x04")
+    assert client.post("/browse/import/strategies", content=body, headers=headers).status_code == 200
+    assert [name for name in threads if "worker" in name.lower()] == threads != []
+
+
+def inputs_of(html: str) -> dict[str, str]:
+    """What a browser sends of the cells of the row that is edited, as they are."""
+    cells = re.findall(r'<input[^>]* name="(to\.[^"]+)"[^>]*? value="([^"]*)"', html)
+    cells += re.findall(r'<input name="(to\.[^"]+)"[^>]*? value="([^"]*)"', html)
+    for name, options in re.findall(r'<select name="(to\.[^"]+)"[^>]*>(.*?)</select>', html):
+        chosen = re.search(r"<option[^>]* selected>([^<]*)", options) or re.search(r">([^<]*)<", options)
+        assert chosen is not None
+        cells.append((name, "" if chosen[1] == "–" else chosen[1]))
+    return {name: unescape(value) for name, value in cells}
+
+
+def test_what_is_not_chosen_stays_empty_when_a_row_is_edited_in_its_place(client: TestClient):
+    rows = client.get("/browse/competitions.json?limit=500").json()["items"]
+    slug = next(row["slug"] for row in rows if row["split"] is None)
+    page = "/browse/competitions"
+    cells = inputs_of(client.get(page, params={"edit": slug, "limit": 500}).text)
+    assert cells["to.split"] == ""
+    asked = {"edit": slug, "limit": "500", **cells, "to.n_train": "1234"}
+    looked = client.get(page, params=asked).text
+    assert re.findall(r"<ins>([^<]*)</ins>", looked) == ["1,234"]
+
+
+def test_a_row_edited_in_its_place_loses_nothing_of_another(client: TestClient):
+    key, page = "R03-a10-image-384", "/browse/strategies"
+    cells = inputs_of(client.get(page, params={"edit": key, "limit": 500}).text)
+    cells = {"edit": key, "limit": "500", **cells, "to.value.batch_size": "72", "to.statement": cells.get(
+        "to.statement", client.get(f"/strategies/{key}").json()["statement"])}  # fmt: skip
+    other = {"step": "save", "why": "other", "version": cells["to.version"], "statement": "Another one's."}
+    saved = client.post(f"/browse/edit/strategies/{key}", data=other, follow_redirects=False)
+    assert saved.status_code == 303
+    looked = client.get(page, params=cells)
+    assert looked.status_code == 409
+    assert "Somebody changed this row (Statement)" in looked.text
+    again = client.get(page, params={**cells, **inputs_of(looked.text), "to.statement": "Another one's."})
+    assert again.status_code == 200
+    sent = dict(re.findall(r'<input type="hidden" name="(version|to\.[^"]+)" value="([^"]*)"', again.text))
+    mine = {name: unescape(text) for name, text in sent.items()} | {"step": "save", "why": "mine"}
+    assert client.post(f"/browse/edit/strategies/{key}", data=mine, follow_redirects=False).status_code == 303
+    now = client.get(f"/strategies/{key}").json()
+    assert (now["statement"], now["value"]["batch_size"]) == ("Another one's.", 72)
+
+
+@pytest.mark.parametrize("cell", ["to.statement.x", "to.rule.x", "to.value.batch_size.x"])
+def test_a_piece_of_what_has_none_is_no_cell(client: TestClient, cell: str):
+    key = "R03-a10-image-224"
+    assert client.get("/browse/strategies", params={"edit": key, cell: "1"}).status_code == 200
+    version = str(client.get(f"/strategies/{key}").json()["version"])
+    form = {cell: "1", "version": version}
+    assert client.post(f"/browse/edit/strategies/{key}", data=form).status_code == 200
+
+
+def test_a_row_that_was_saved_and_is_gone_hides_no_table(client: TestClient):
+    assert client.get("/browse/strategies?saved=R99-gone").status_code == 200
+
+
+def test_what_was_done_is_said_whatever_the_address_asks(client: TestClient):
+    for query in ("?changes=zzz", "?changes=rows&changes=rows"):
+        assert client.get(f"/browse/operate{query}").status_code == 422
+        form = {"step": "make", "name": f"ci{len(query)}", "scope-read": "on"}
+        made = client.post(f"/browse/operate{query}", data=form)
+        assert made.status_code == 200
+        assert "The new key" in made.text
+
+
+def test_two_backups_of_one_second_are_two(client: TestClient):
+    names = [client.post("/browse/operate", data={"step": "backup"}) for _ in range(2)]
+    assert [answer.status_code for answer in names] == [200, 200]

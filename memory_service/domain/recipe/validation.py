@@ -92,8 +92,8 @@ def decide_validation(near: Neighbourhood, task: str, fact: SplitFact | None) ->
     if fact is not None and fact.groups == 1 and fact.split in _GROUPED:
         fact = None  # training data of one group alone cannot be split by it
     doubted = fact is not None and not fact.firm and bool(shares) and grouped < FEW_AGREE
-    if fact is not None and not doubted and fact.split in ("group", "time", *_GROUPED):
-        split = fact.split
+    if fact is not None and not doubted and fact.split in SPLITS_ADVISED:
+        split = "stratified" if fact.split == "random" and classes else fact.split
         if split == "group" and classes and shares.get("stratified-group", 0.0) > shares.get("group", 0.0):
             split = "stratified-group"
         agreeing = grouped if split in _GROUPED else shares.get(split, 0.0)
@@ -107,6 +107,7 @@ def decide_validation(near: Neighbourhood, task: str, fact: SplitFact | None) ->
             most = fact.groups
             folds = min(folds, most)
         because = fact.because if fact.because.endswith((".", "!", "?")) else fact.because + "."
+        also = " Stratified, each class keeps its share." + also if split != fact.split == "random" else also
         return Validation(split, fact.by, folds, because + also, named, "claimed", most)
     usual = usual_split(task)
     if not shares:

@@ -288,6 +288,10 @@ def _changes(table: str, raw: Mapping[str, Any], then: Mapping[str, Any], is_tex
     own = [name for name in fields_of(table) if name in raw]
     if is_text:
         apart = {name: raw[name] for name in own if not _same(raw[name], exported_cell(then[name]))}
+        cut = [name for name, cell in apart.items() if _is_cut(cell, exported_cell(then[name]))]
+        if cut:
+            most = f"{MOST_CHARACTERS:,}"
+            raise InvalidInput(f"{', '.join(cut)}: the spreadsheet has only the first {most} characters")
         return {name: value for name, value in _read(table, apart).items() if value != then[name]}
     whole = "version" in raw  # an export says all of a row; a file of facts may leave open what is known here
     values = raw if whole else as_row(table, raw)
@@ -321,6 +325,18 @@ def _added(
 def _same(cell: str, exported: str) -> bool:
     """Whether a cell is as it was exported; spreadsheets cut long ones."""
     return _plain(cell) in (_plain(exported), _plain(exported[:MOST_CHARACTERS]))
+
+
+def _is_cut(cell: str, exported: str) -> bool:
+    """Whether a cell that was edited is of a text whose end a spreadsheet left out."""
+    cell, whole, kept = _plain(cell), _plain(exported), _plain(exported[:MOST_CHARACTERS])
+    as_long = MOST_CHARACTERS - 5 * _END < len(cell) <= MOST_CHARACTERS
+    ends_so = len(cell) > _END and cell[-_END:] in kept[-2 * _END :] and not whole.endswith(cell[-_END:])
+    return len(exported) > MOST_CHARACTERS and (as_long or ends_so)
+
+
+_END = 200
+"""Characters at the end of a cell by which a cut one is known."""
 
 
 def _plain(cell: str) -> str:

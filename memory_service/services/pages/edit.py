@@ -181,8 +181,9 @@ def seen(row: Mapping[str, Any], changes: Mapping[str, Any]) -> list[dict[str, A
 def rebased(
     database: Database, table: str, page: Mapping[str, Any], form: Mapping[str, str]
 ) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """A form that was filled from an older version, over the row as it is now: what its writer left alone
-    follows the row; and what somebody changed since: [{"field", "before", "after"}], empty when nobody did.
+    """A form that was filled from an older version, over the row as it is now: what its writer left alone, a
+    field, a piece of one (`value.batch_size`) or a cell (`to.split`), follows the row; and what somebody
+    changed since: [{"field", "before", "after"}], empty when nobody did.
 
     InvalidInput for a form that does not say which version it was filled from.
     """
@@ -198,10 +199,27 @@ def rebased(
     own = fields_of(table)
     changes = difference({name: read.get(name) for name in own}, {name: now.get(name) for name in own})
     moved = dict(form) | {"version": str(page["version"])}
-    for name in own:
-        if name in form and form[name].strip() == in_form(read.get(name)).strip():
-            moved[name] = in_form(now.get(name))
+    for name, filled in form.items():
+        if _field(name) in own and filled.strip() == _shown(read, name).strip():
+            moved[name] = _shown(now, name)
+    for name in {_field(name) for name in form if "." in name.removeprefix("to.")} & set(own):
+        was, is_now = read.get(name), now.get(name)
+        if isinstance(is_now, Mapping):  # what somebody added to it
+            added = is_now.keys() - (was if isinstance(was, Mapping) else {}).keys()
+            moved = {f"{name}.{part}": in_form(is_now[part]) for part in added} | moved
     return moved, changes
+
+
+def _field(name: str) -> str:
+    return name.removeprefix("to.").partition(".")[0]
+
+
+def _shown(row: Mapping[str, Any], name: str) -> str:
+    """What a row's form shows under this name."""
+    value, (_, _, part) = row.get(_field(name)), name.removeprefix("to.").partition(".")
+    if part == "lines" and isinstance(value, list):
+        return "\n".join(map(str, value))
+    return in_form((value.get(part) if isinstance(value, Mapping) else None) if part else value)
 
 
 def in_form(value: Any) -> str:

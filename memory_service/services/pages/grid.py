@@ -2,9 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from memory_service.domain.common.vocabulary import TASKS
 from memory_service.domain.recipe.vocabulary import TECHNIQUES
 from memory_service.errors import unknown_name, wrong_value
 from memory_service.schemas.lists import DEFAULT_LIMIT
@@ -15,6 +16,9 @@ PRESENTED = ("columns", "view", "edit", "saved")
 
 _OWN = ("sort", "limit", "cursor", "q", "group", *PRESENTED)
 _MOST_VALUES = 60
+_VOCABULARIES: Mapping[str, Sequence[str]] = {"task": TASKS, "technique": tuple(TECHNIQUES)}
+"""Facets of which a word that no row has may be mistyped."""
+
 _BETWEEN = re.compile(r"[\W_]+")
 
 Row = Mapping[str, Any]
@@ -29,7 +33,7 @@ def gridded(
 ) -> dict[str, Any]:
     """`{"items", "next", "of", "matching", "facets", "names", "groups",
     "heads"}` of rows in their usual order. InvalidInput for a filter, an order or a group that is
-    no field, and a facet's value that no row has.
+    no field, and a task or a technique that is none.
 
     asked    fields of an address: `q`, `sort` (`-name`: falling), `group`, `limit`, `cursor`; every other one
              is a filter: equal, in a list, or `_min` and `_max`. `key.gpu` is a member of an object
@@ -122,8 +126,17 @@ def _known(field: str, name: str, names: Sequence[str]) -> str:
 
 
 def _holds(row: Row, words: Sequence[str]) -> bool:
-    text = _BETWEEN.sub(" ", " ".join(map(str, row.values())).lower())
+    text = _BETWEEN.sub(" ", " ".join(_said(row)).lower())
     return all(word in text for word in words)
+
+
+def _said(value: Any) -> Iterator[str]:
+    """All texts and numbers in it, without the names of fields."""
+    if isinstance(value, Mapping | list | tuple):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _said(each)
+    elif value is not None and not isinstance(value, bool):
+        yield str(value)
 
 
 def _test(
@@ -133,10 +146,9 @@ def _test(
     if how in ("min", "max") and base in names:
         return _range(base, how, text, name)
     at = facets.get(name) or _known("filter", name, [*facets, *names] if names else [])
-    if name in facets and text not in TECHNIQUES:
-        values = {word for row in rows for word in words_of(value_at(row, at))}
-        if values and text not in values:
-            raise unknown_name(name, text, sorted(values))
+    vocabulary = _VOCABULARIES.get(name, ()) if name in facets else ()
+    if vocabulary and text not in vocabulary and not any(text in words_of(value_at(row, at)) for row in rows):
+        raise unknown_name(name, text, vocabulary)
     return lambda row: text in words_of(value_at(row, at))
 
 

@@ -94,7 +94,7 @@ def back_up(database: Database, now: dt.datetime) -> Path:
     """Save an embedded database beside itself; InvalidInput for a server's."""
     if database.file is None:
         raise InvalidInput("A server's database is saved by whoever runs it: memory-service db backup FILE")
-    target = database.file.with_name(f"{database.file.name}.{now:%Y%m%dT%H%M%S}.backup")
+    target = database.file.with_name(f"{database.file.name}.{now:%Y%m%dT%H%M%S%f}.backup")
     return databases.backup(database, target)
 
 

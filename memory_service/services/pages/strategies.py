@@ -18,7 +18,6 @@ from memory_service.services.planning.noted_plan import plan_with_note
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.request_text import read_request_text
 from memory_service.services.tables.table_rows import every_row, get_row, history_of
-from memory_service.store.queries.fingerprints import fingerprints
 
 _REFERENCES = {"image": REFERENCE_MODEL, "segmentation_tile": "unet/resnet34"}
 """Of rows that name a kind of input and no model: what they are computed for."""
@@ -182,11 +181,9 @@ def _is_number(value: Any) -> bool:
 
 def examples(database: Database, knowledge: Knowledge) -> list[tuple[dict[str, Any], frozenset[str]]]:
     """Of each example question the plan's figures, and the rows that it is made with."""
-    with database.read() as transaction:
-        prints = fingerprints(transaction.session, "models", "gpus")
     policy = knowledge.policy
     numbers = repr(replace(policy, steering=frozenset(), changed=frozenset()))
-    state = (numbers, *sorted(policy.steering), *prints.values())
+    state = (knowledge.revision, numbers, *sorted(policy.steering))
 
     def make() -> list[tuple[dict[str, Any], frozenset[str]]]:
         return [_planned(database, knowledge, example) for example in EXAMPLES]

@@ -1,9 +1,11 @@
 """Tables that are shown as grids, and leave as files with the rows that their page shows."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from memory_service.errors import NotFound
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations.export import table_export
 from memory_service.services.pages import competitions, conflicts, devices, knowledge, strategies
@@ -86,7 +88,7 @@ def grid_page(database: Database, name: str, asked: Mapping[str, str]) -> dict[s
         grid = make()[1]
     page = grid | (table.more(database, asked, grid) if table.more else {})
     if table.stored and asked.get("saved", "undone") != "undone":
-        with database.read() as transaction:
+        with suppress(NotFound), database.read() as transaction:  # somebody took it back
             page["history"] = history_of(transaction, table.stored, asked["saved"])[:1]
     return page
 

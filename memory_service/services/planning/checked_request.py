@@ -94,13 +94,16 @@ _SURE = 0.6
 
 
 def check_counts(question: Question, task: str, n_train: int) -> None:
-    """Raises InvalidInput for counts that no data can have."""
+    """Raises InvalidInput for counts that no data can have, and for groups beside another split."""
     few = f"more than the {n_train} training samples"
     names = ("folds", "n_groups", *(("n_classes",) if task.endswith("classification") else ()))
     stated = ((name, getattr(question, name)) for name in names)
     errors = [FieldError(name, few, n) for name, n in stated if n is not None and n > n_train]
     if task.endswith("classification") and question.n_classes == 1:
         errors.append(FieldError("n_classes", "at least 2: one class leaves nothing to tell apart", 1))
+    if question.split in ("random", "time") and (question.group_by or question.n_groups):
+        message = "would not keep the groups of group_by or n_groups apart: leave out one of them"
+        errors.append(FieldError("split", message, question.split))
     if n_train < 2:
         errors.append(FieldError("n_train", "at least 2: one leaves none to validate on", n_train))
     if errors:

@@ -1,9 +1,11 @@
 """Spreadsheets (XLSX) with the standard library alone: one sheet written row by row, the first sheet read."""
 
+import codecs
 import csv
 import io
 import re
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -19,7 +21,13 @@ MOST_CHARACTERS = 32_767
 MOST_BYTES = 64 * 2**20
 """Of a file that is read, unpacked."""
 
-MOST_NODES = 2_000_000
+MOST_TIMES = 100
+"""Bytes unpacked of one packed, of more than a mebibyte: a file that says much has not little to send."""
+
+MOST_WRITTEN = 16 * 2**20
+"""Characters of the table that a file becomes."""
+
+MOST_NODES = 1_000_000
 MOST_COLUMNS = 1_000
 
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -40,6 +48,7 @@ _PARTS = {
     "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_PACKAGE}/relationships">'
     f'<Relationship Id="rId1" Type="{_OFFICE}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
 }
+_AT_ONCE = 2**16
 _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
 _ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
 
@@ -75,22 +84,33 @@ def is_spreadsheet(raw: bytes) -> bool:
 
 
 def as_csv(raw: bytes) -> str:
-    """The first sheet of a workbook as CSV; InvalidInput for what is none, or too large."""
+    """The first sheet of a workbook as CSV, each row at least as wide as the first; InvalidInput for what is
+    none, or too large."""
     out = io.StringIO(newline="")
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as file:
-            if sum(one.file_size for one in file.infolist()) > MOST_BYTES:
-                raise wrong_value("file", f"has over {MOST_BYTES >> 20} MiB unpacked; send it in parts")
+            if sum(one.file_size for one in file.infolist()) > min(
+                MOST_BYTES, max(2**20, MOST_TIMES * len(raw))
+            ):
+                raise wrong_value("file", "is too large unpacked; send it in parts")
             shared = "xl/sharedStrings.xml"
             texts = [_text(node) for node in _each(file, shared, "si")] if shared in file.namelist() else []
-            csv.writer(out).writerows(_cells(row, texts) for row in _each(file, _first(file), "row"))
+            writer, width = csv.writer(out), 0
+            for row in _each(file, _first(file), "row"):
+                shown = _cells(row, texts)
+                width = width or len(shown)
+                writer.writerow(shown + [""] * (width - len(shown)) if shown else shown)
+                if out.tell() > MOST_WRITTEN:
+                    raise wrong_value("file", f"holds over {MOST_WRITTEN:,} characters; send it in parts")
     except (
         zipfile.BadZipFile,
+        zlib.error,
         ET.ParseError,
-        KeyError,
-        IndexError,
+        LookupError,
+        RuntimeError,  # encrypted, or packed in another way
         ValueError,
         EOFError,
+        OSError,
         StopIteration,
     ) as error:
         raise wrong_value("file", f"cannot be read as a spreadsheet (XLSX): {error}") from error
@@ -99,15 +119,27 @@ def as_csv(raw: bytes) -> str:
 
 def _each(file: zipfile.ZipFile, name: str, tag: str) -> Iterator[ET.Element]:
     """Elements of a part one after the other; ValueError for a part that defines entities, or never ends."""
-    raw = file.read(name)
-    if b"<!DOCTYPE" in raw or b"<!ENTITY" in raw:
+    about = file.getinfo(name)
+    if about.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{name} is neither stored nor deflated")
+    with file.open(about) as packed:
+        raw = packed.read(about.file_size + 1)  # a size: without one, all is unpacked whatever the file says
+    wide = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    text = raw.decode("utf-16" if wide else "utf-8-sig")
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise ValueError(f"{name} defines entities")
-    for n, (_, node) in enumerate(ET.iterparse(io.BytesIO(raw))):  # noqa: S314 - without entities
-        if n > MOST_NODES:
-            raise ValueError("it has too many cells")
-        if node.tag.rpartition("}")[2] == tag:
-            yield node
-            node.clear()
+    parser: Any = ET.XMLPullParser(("end",))
+    n = 0
+    for start in range(0, len(text), _AT_ONCE):
+        parser.feed(text[start : start + _AT_ONCE])  # text, not bytes: no encoding that it names counts
+        for _, node in parser.read_events():
+            n += 1
+            if n > MOST_NODES:
+                raise ValueError("it has too many cells")
+            if node.tag.rpartition("}")[2] == tag:
+                yield node
+                node.clear()
+    parser.close()
 
 
 def _first(file: zipfile.ZipFile) -> str:
@@ -126,13 +158,16 @@ def _text(node: ET.Element) -> str:
 
 
 def _cells(row: ET.Element, texts: Sequence[str]) -> list[str]:
+    """Up to the last cell that says something."""
     shown: list[str] = []
+    place = 0
     for cell in row.findall("{*}c"):
-        place = _column(cell.attrib.get("r", "")) or len(shown) + 1
-        if place > MOST_COLUMNS:
-            raise ValueError(f"it has over {MOST_COLUMNS} columns")
-        shown += [""] * (place - len(shown))
-        shown[place - 1] = _shown(cell, texts)
+        place = _column(cell.attrib.get("r", "")) or place + 1
+        if text := _shown(cell, texts):
+            if place > MOST_COLUMNS:
+                raise ValueError(f"it has over {MOST_COLUMNS} columns")
+            shown += [""] * (place - len(shown))
+            shown[place - 1] = text
     return shown
 
 
@@ -153,9 +188,9 @@ def _shown(cell: ET.Element, texts: Sequence[str]) -> str:
         inline = cell.find("{*}is")
         return "" if inline is None else _text(inline)
     if kind == "s":
-        return texts[int(value)]
-    if kind == "b":
-        return "True" if value == "1" else "False"
+        return texts[int(value)] if value else ""
+    if kind == "b" and value:
+        return str(value in ("1", "true"))
     if kind == "n" and value:
         number = float(value)
         return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)

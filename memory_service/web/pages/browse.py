@@ -66,7 +66,8 @@ def _grid(table: str, title: str) -> None:
         database, asked = database_of(request), query_of(request)
         editing = editing_of(request, GRIDS[table].stored, asked)
         data = grid_page(database, table, asked)
-        return answer(request, f"{table}/list.html", data, title=title, editing=editing)
+        status = editing["status"] if editing else 200
+        return answer(request, f"{table}/list.html", data, title=title, status=status, editing=editing)
 
 
 def _accuracy_charts(data: Data) -> Data:

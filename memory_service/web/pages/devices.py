@@ -52,6 +52,7 @@ def _list(request: Request, view: dict[str, Any], status: int = 200) -> Response
     data, editing = grid_page(database_of(request), "devices", asked), editing_of(request, "gpus", asked)
     allowed = service_of(request).settings.calibrate
     headers, server = KEPT if request.method == "POST" else None, server_of(request)
+    status = editing["status"] if editing and status == 200 else status
     return answer(
         request, "devices/list.html", data, title="Devices", status=status, headers=headers,
         may_calibrate=allowed, server=server, editing=editing, **{"form": {}, "refused": None, **view},

@@ -16,7 +16,7 @@ from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages import edit as corrections
 from memory_service.services.pages.strategies import effect_on_plans
 from memory_service.web.reader import reader_of
-from memory_service.web.site import KEPT, Form, Pages, answer, see
+from memory_service.web.site import KEPT, READ_FILE, Form, FormWithFile, Pages, answer, see
 from memory_service.web.text import plain, title_of
 
 router = Pages()
@@ -33,8 +33,8 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
     """Show the difference (`step=look`), or save it (`step=save`)."""
     database = database_of(request)
     page = corrections.edit_page(database, table, key)
-    form, back = _cells(page, form)
     form, meanwhile = corrections.rebased(database, table, page, form)
+    form, back = _cells(page, form)
     if meanwhile:
         message = "Somebody changed this row since you read it; nothing of yours is kept yet."
         return _form(request, table, key, form, status=409, refused=message, meanwhile=meanwhile)
@@ -71,9 +71,10 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
 
 
 def editing_of(request: Request, table: str | None, asked: Mapping[str, str]) -> dict[str, Any] | None:
-    """The row that is edited in its place in a table (`edit=` and `to.field=`), for readers who may:
-    `{"table", "key", "version", "inputs", "form", "looked", "effect", "refused", "csrf"}`; inputs: field,
-    also `value.batch_size`, -> its value and options."""
+    """The row that is edited in its place in a table (`edit=`, `to.field=`, and `to.version=` that they were
+    filled from), for readers who may: `{"table", "key", "version", "inputs", "form", "looked", "effect",
+    "refused", "status", "csrf"}`; inputs: field, also `value.batch_size`, -> its value and options. A text
+    of several lines is none: an input would make it one."""
     reader = reader_of(request)
     if "edit" not in asked or table is None or not reader.may("edit"):
         return None
@@ -91,11 +92,19 @@ def editing_of(request: Request, table: str | None, asked: Mapping[str, str]) ->
                 f"{name}.{n}": {"value": corrections.in_form(one), "options": []}
                 for n, one in plain_ones.items()
             }
+    inputs = {name: field for name, field in inputs.items() if "\n" not in field["value"]}
     told = {name: text for name, text in asked.items() if name.startswith("to.")}
-    view: dict[str, Any] = dict.fromkeys(("looked", "effect", "refused"))
-    view |= {"table": table, "key": key, "version": page["version"], "inputs": inputs, "csrf": reader.csrf}
+    told["version"] = told.pop("to.version", str(page["version"]))
+    told, meanwhile = corrections.rebased(database, table, page, told)
+    version = told.pop("version")
+    view: dict[str, Any] = dict.fromkeys(("looked", "effect", "refused")) | {"status": 200}
+    view |= {"table": table, "key": key, "version": version, "inputs": inputs, "csrf": reader.csrf}
     view["form"] = {name.removeprefix("to."): text for name, text in told.items()}
-    if told:
+    if meanwhile:
+        changed = ", ".join(dict.fromkeys(title_of(each["field"]) for each in meanwhile))
+        view["refused"] = f"Somebody changed this row ({changed}); nothing of yours is kept yet."
+        view["status"] = 409
+    elif told:
         try:
             changes = corrections.changes_of(table, page["row"], _cells(page, told)[0])
             view["looked"] = corrections.seen(page["row"], changes)
@@ -103,9 +112,9 @@ def editing_of(request: Request, table: str | None, asked: Mapping[str, str]) ->
                 view["effect"] = effect_on_plans(database, knowledge_of(database), {key: changes})
         except InvalidInput as refusal:
             view["refused"] = refusal.detail
-            view["inputs"] = {
-                n: {**field, "value": view["form"].get(n, field["value"])} for n, field in inputs.items()
-            }
+    if view["refused"]:
+        filled = view["form"]
+        view["inputs"] = {n: {**each, "value": filled.get(n, each["value"])} for n, each in inputs.items()}
     return view
 
 
@@ -115,8 +124,9 @@ def _cells(page: dict[str, Any], form: Mapping[str, str]) -> tuple[dict[str, str
     cells = {name.removeprefix("to."): text for name, text in form.items() if name.startswith("to.")}
     others = {name: text for name, text in form.items() if not name.startswith("to.")}
     for name in {name.partition(".")[0] for name in cells if "." in name}:
-        was = page["row"].get(name) or {}
-        others |= {f"{name}.{n}": corrections.in_form(each) for n, each in was.items()}
+        was = page["row"].get(name)
+        if isinstance(was, Mapping):
+            others |= {f"{name}.{n}": corrections.in_form(each) for n, each in was.items()}
     return _folded(page, _untouched(page, others | cells), bool(cells)), others.get("back", "")
 
 
@@ -136,8 +146,8 @@ def table_back(request: Request, table: str) -> Response:
     return _import(request, corrections.import_page(database_of(request), table))
 
 
-@router.form("/browse/import/{table}")
-def brought_back(request: Request, table: str, form: Form) -> Response:
+@router.form("/browse/import/{table}", READ_FILE)
+def brought_back(request: Request, table: str, form: FormWithFile) -> Response:
     """Show what a table that was edited elsewhere would change, or store it (`step=save`)."""
     form["text"] = form.pop("file", "") or form.get("text", "")
     database, text, saving = database_of(request), form["text"], form.get("step") == "save"

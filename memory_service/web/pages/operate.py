@@ -76,7 +76,8 @@ _STEPS: Mapping[str, Callable[[Request, Mapping[str, str]], dict[str, Any]]] = {
 
 
 def _page(request: Request, status: int = 200, **view: Any) -> Response:
-    service, asked = service_of(request), query_of(request)
+    service = service_of(request)
+    asked = query_of(request) if request.method == "GET" else {}  # a key that was made must be shown
     admin = reader_of(request).may("admin")
     data = operate_page(database_of(request), service.settings.home, asked, admin=admin)
     data["queues"] += _queues(service)

@@ -35,6 +35,22 @@ def test_classes_are_kept_even_within_groups_where_similar_solutions_did_so() ->
     assert decide_validation(RANDOM, "image-classification", fact).split == "group"
 
 
+@pytest.mark.parametrize(
+    ("task", "split"),
+    [
+        ("text-classification", "stratified"),
+        ("audio-regression", "random"),
+        ("time-series-regression", "random"),
+    ],
+)
+def test_a_random_test_beats_any_vote_too(task: str, split: str) -> None:
+    asked = SplitFact("random", "Asked: split=random.")
+    for others in ("group", "time", "random"):
+        found = decide_validation(near((solution("a", split=others), 1.0)), task, asked)
+        assert (found.split, found.grade) == (split, "claimed")
+        assert found.why.startswith("Asked: split=random.")
+
+
 def test_a_number_of_folds_that_was_noted_counts_before_that_of_others() -> None:
     noted = SplitFact("group", "Noted: five by farm", "farm", folds=3, source=("cattle-validation",))
     found = decide_validation(GROUPED, "image-regression", noted)

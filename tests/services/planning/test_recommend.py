@@ -164,6 +164,8 @@ def test_what_is_not_as_the_words_suggest_is_said(seeded_sqlite: Database) -> No
     [
         ({"n_train": 1}, "n_train", "at least 2"),
         ({"n_train": 1_000, "n_groups": 5_000}, "n_groups", "more than the 1000 training samples"),
+        ({"split": "random", "group_by": "patient"}, "split", "would not keep the groups"),
+        ({"split": "time", "n_groups": 12}, "split", "would not keep the groups"),
         ({"n_train": 500, "n_classes": 20_000}, "n_classes", "more than the 500 training samples"),
         ({"n_classes": 1}, "n_classes", "at least 2"),
         ({"language": "xx"}, "language", "unknown language"),

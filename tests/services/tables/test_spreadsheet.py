@@ -44,10 +44,12 @@ def test_numbers_are_numbers_lists_are_text_and_no_cell_is_a_formula():
     assert cells(raw)[1] == ["0.1", "128", "True", "", '["x",1]', "'=1+1", "y" * MOST_CHARACTERS]
 
 
-def other(sheet: str, shared: str = "", name: str = "sheets/first.xml") -> bytes:
+def other(
+    sheet: str, shared: str = "", name: str = "sheets/first.xml", packed: int = zipfile.ZIP_STORED
+) -> bytes:
     """A workbook as other programs write one: texts shared, places said, gaps left out."""
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as file:
+    with zipfile.ZipFile(out, "w", packed) as file:
         file.writestr("xl/workbook.xml", f'<workbook xmlns="{MAIN}" xmlns:r="{OFFICE}"><sheets>'
                       '<sheet name="A" sheetId="7" r:id="rId9"/></sheets></workbook>')  # fmt: skip
         file.writestr("xl/_rels/workbook.xml.rels", '<Relationships xmlns="r"><Relationship Id="rId9" '
@@ -64,8 +66,32 @@ def test_what_other_programs_write_is_read():
         '<row r="1"><c r="A1" t="s"><v>0</v></c><c r="C1" t="s"><v>1</v></c></row>'
         '<row r="2"><c r="A2" t="str"><f>1</f><v>R1</v></c><c r="C2"><v>9.6000000000000002E1</v></c>'
         '<c r="D2" t="b"><v>0</v></c></row>'
+        '<row r="3"><c r="A3" t="b"><v>true</v></c><c t="s"/><c r="XFD3" s="1"/></row>'
     )
-    assert cells(other(sheet, shared)) == [["id", "", "batch"], ["R1", "", "96", "False"]]
+    read = cells(other(sheet, shared))
+    assert read == [["id", "", "batch"], ["R1", "", "96", "False"], ["True", "", ""]]
+
+
+def marked(raw: bytes, local: int, central: int, value: int) -> bytes:
+    """A workbook with one byte of each member's heads as another."""
+    out = bytearray(raw)
+    for sign, place in ((b"PK\x03\x04", local), (b"PK\x01\x02", central)):
+        start = 0
+        while (start := out.find(sign, start)) >= 0:
+            out[start + place] = value
+            start += 4
+    return bytes(out)
+
+
+def broken(raw: bytes) -> bytes:
+    out = bytearray(raw)
+    start = out.find(b"xl/workbook.xml") + len("xl/workbook.xml")
+    out[start : start + 4] = b"\xff\xff\xff\xff"
+    return bytes(out)
+
+
+WIDE = "<row>" + "<c><v>1</v></c>" * 1_000 + "</row>"
+DEFLATED = other("<row><c><v>1</v></c></row>", packed=zipfile.ZIP_DEFLATED)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +103,11 @@ def test_what_other_programs_write_is_read():
         other('<row><c t="s"><v>5</v></c></row>'),
         other("</sheetData></worksheet><!DOCTYPE x [<!ENTITY a 'b'>]>"),
         book({"a": "b"}).replace(b"worksheets", b"workshells"),
+        broken(DEFLATED),
+        marked(DEFLATED, 6, 8, 1),  # encrypted
+        marked(DEFLATED, 8, 10, 99),  # of no known method
+        other("<row><c><v>1</v></c></row>", packed=zipfile.ZIP_BZIP2),
+        other("<row/>" * 1_000_001),
     ],
 )
 def test_what_is_no_spreadsheet_is_refused(raw: bytes):
@@ -90,3 +121,17 @@ def test_a_bomb_is_refused_before_it_is_unpacked():
         file.writestr("xl/worksheets/sheet1.xml", b" " * (65 * 2**20))
     with pytest.raises(InvalidInput, match="unpacked"):
         as_csv(out.getvalue())
+
+
+@pytest.mark.parametrize("sheet", ["<row/>" * 200_000, WIDE + '<row><c r="ALL1"><v>1</v></c></row>' * 30_000])
+def test_a_small_file_becomes_no_large_table(sheet: str):
+    with pytest.raises(InvalidInput, match="in parts"):
+        as_csv(other(sheet, packed=zipfile.ZIP_DEFLATED))
+
+
+def test_a_file_that_says_less_than_it_holds_is_not_unpacked_further():
+    raw = other("<row><c><v>1</v></c></row>" + " " * 2**20, packed=zipfile.ZIP_DEFLATED)
+    start = raw.rfind(b"PK\x01\x02", 0, raw.rfind(b"PK\x01\x02") + 4)
+    lying = raw[: start + 24] + (300).to_bytes(4, "little") + raw[start + 28 :]
+    with pytest.raises(InvalidInput, match="spreadsheet"):
+        as_csv(lying)
