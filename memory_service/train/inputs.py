@@ -24,6 +24,7 @@ from memory_service.train.reading import (
 )
 
 MOST_KINDS = 50  # of masks
+NO_RUNS = ("-1", "-1.0", "nan", "0")  # of no object
 
 
 def read_files(train: pd.DataFrame, test, sample) -> Data:
@@ -71,7 +72,7 @@ def read_masks(train: pd.DataFrame, test, sample) -> Data:
         runs = dict(zip(zip(known["image"], known["kind"], strict=True), known["runs"], strict=True))
         parts = [[runs.get((name, kind), "") for kind in names] for name in ids]
     elif drawn and column in train.columns:
-        parts = [[runs] for runs in train[column].fillna("").astype(str).str.strip()]
+        parts = [[runs] for runs in runs_in(train[column])]
     else:
         values = {n: n if n.isdigit() and int(n) else str(place + 1) for place, n in enumerate(names)}
         ends = [""] if kinds is None else [f"#{values[name]}" for name in names]
@@ -80,7 +81,9 @@ def read_masks(train: pd.DataFrame, test, sample) -> Data:
     sizes = [sum(map(size_of_mask, each)) for each in parts]
     empty = sum(not any(each) for each in parts)
     if empty == len(parts):
-        raise FileNotFoundError("no file of train_masks is named as an id of train.csv: change read_data")
+        told = f"{column} of train.csv has no run lengths" if drawn and column in train.columns else ""
+        told = told or "no file of train_masks is named as an id of train.csv"
+        raise FileNotFoundError(f"{told}: change read_data")
     if empty:
         print(
             f"WARNING: {empty} of {len(parts)} images have no mask: they count as without an object",
@@ -117,8 +120,16 @@ def mask_kinds(table: pd.DataFrame | None) -> pd.DataFrame | None:
         image, kind = (table[first].str.rpartition("_")[place] for place in (0, 2))
     if not 2 <= kind.nunique() <= MOST_KINDS:
         return None
-    runs = table[last].astype(object).fillna("").astype(str).str.strip()
-    return pd.DataFrame({"image": image, "kind": kind, "runs": runs})
+    return pd.DataFrame({"image": image, "kind": kind, "runs": runs_in(table[last])})
+
+
+def runs_in(column: pd.Series) -> list[str]:
+    """Run lengths with single spaces; nothing where it has none, or "-1"."""
+    texts = [" ".join(text.split()) for text in column.astype(object).fillna("").astype(str)]
+    if other := [text for text in texts if text and text not in NO_RUNS and not RUNS.fullmatch(text)]:
+        told = f"{len(other)} masks of {column.name} are no run lengths, as {other[0]:.50}"
+        print(f"WARNING: {told}: they count as without an object", flush=True)
+    return [text if RUNS.fullmatch(text) else "" for text in texts]
 
 
 def size_of_mask(text: str) -> int:

@@ -62,7 +62,7 @@ def test_masks_in_run_lengths_are_read_down_the_columns(
         (tmp_path / part).mkdir()
         for number in range(3):
             Image.new("L", (4, 3), number).save(tmp_path / part / f"{part}{number}.png")
-    train = pd.DataFrame({"id": [f"train{number}" for number in range(3)], "sea": ["2 2 7 1", "", "1 12"]})
+    train = pd.DataFrame({"id": [f"train{number}" for number in range(3)], "sea": ["2 2  7 1", "-1", "1 12"]})
     test = pd.DataFrame({"id": [f"test{number}" for number in range(3)]})
     data = read_masks(train, test, test.assign(sea="1 1"))
     found = [np.asarray(read_mask(mask, (4, 3))) // 255 for mask in data.targets]
