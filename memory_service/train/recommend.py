@@ -181,8 +181,8 @@ def popular_items(data: Data) -> pd.DataFrame:
 
 
 def latest_rows(table: pd.DataFrame) -> np.ndarray:
-    """Which rows validate: a tenth of the time, a week at most, no more than 40 % of the rows; where most rows
-    are of one moment some at random."""
+    """Which rows validate: a tenth of the time, a week at most, no more than 40 % of the rows; where most are
+    of one moment some at random."""
     times = table["time"].to_numpy()
     span, last = float(np.ptp(times)), float(times.max())
     start = last - min(WINDOW_SHARE * span, MOST_DAYS if span > 5 * MOST_DAYS else np.inf)
