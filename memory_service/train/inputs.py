@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
+from memory_service.train.folder import IMAGE_FILES
 from memory_service.train.reading import (
     RUNS,
     Data,
@@ -22,8 +25,10 @@ from memory_service.train.reading import (
     table_data,
     target_columns,
 )
+from memory_service.train.submission_form import id_text
 
 MOST_KINDS = 50  # of masks
+NO_RUNS = ("-1", "-1.0", "nan", "0")  # of no object
 
 
 def read_files(train: pd.DataFrame, test, sample) -> Data:
@@ -55,23 +60,25 @@ def read_masks(train: pd.DataFrame, test, sample) -> Data:
     asked, kinds = (sample if test is None else test), mask_kinds(sample)
     if kinds is None and sample is not None and len(sample.columns) != 2:
         raise ValueError(f"{list(sample.columns)} are not an id, a kind and run lengths: change read_data")
-    if kinds is not None:
-        asked = kinds.drop_duplicates("image")
-        known = mask_kinds(train) if drawn else None
-        train = train.drop_duplicates(train.columns[0]) if known is None else known.drop_duplicates("image")
-    else:
-        train = train.drop_duplicates(train.columns[0])
-    names = ["mask"] if kinds is None else list(dict.fromkeys(kinds["kind"]))
+    names, known = ["mask"], None
+    if kinds is not None and sample is not None:
+        asked, names = kinds.drop_duplicates("image"), list(dict.fromkeys(kinds["kind"]))
+        if drawn and {*sample.columns} <= {*train.columns}:
+            known = mask_kinds(train[list(sample.columns)], names)
+            own = [name for name in train.columns if name != sample.columns[0]]
+            train = pd.concat([known["image"].rename(sample.columns[0]), train[own]], axis=1)  # type: ignore[index]
+    train = train.drop_duplicates(train.columns[0])
     plan.MASKS = len(names)
     ids, test_ids = train.iloc[:, 0], asked.iloc[:, 0].tolist()
     column = "" if sample is None else sample.columns[-1]
     if kinds is not None and drawn:
         if known is None:
-            raise ValueError("train.csv has no rows of images and kinds, as the sample has: change read_data")
+            missing = [name for name in sample.columns if name not in train.columns]
+            raise ValueError(f"train.csv has no column {', '.join(missing)} of the sample: change read_data")
         runs = dict(zip(zip(known["image"], known["kind"], strict=True), known["runs"], strict=True))
         parts = [[runs.get((name, kind), "") for kind in names] for name in ids]
     elif drawn and column in train.columns:
-        parts = [[runs] for runs in train[column].fillna("").astype(str).str.strip()]
+        parts = [[runs] for runs in runs_in(train[column])]
     else:
         values = {n: n if n.isdigit() and int(n) else str(place + 1) for place, n in enumerate(names)}
         ends = [""] if kinds is None else [f"#{values[name]}" for name in names]
@@ -80,7 +87,9 @@ def read_masks(train: pd.DataFrame, test, sample) -> Data:
     sizes = [sum(map(size_of_mask, each)) for each in parts]
     empty = sum(not any(each) for each in parts)
     if empty == len(parts):
-        raise FileNotFoundError("no file of train_masks is named as an id of train.csv: change read_data")
+        told = f"{column} of train.csv has no run lengths" if drawn and column in train.columns else ""
+        told = told or "no file of train_masks is named as an id of train.csv"
+        raise FileNotFoundError(f"{told}: change read_data")
     if empty:
         print(
             f"WARNING: {empty} of {len(parts)} images have no mask: they count as without an object",
@@ -101,24 +110,63 @@ def read_masks(train: pd.DataFrame, test, sample) -> Data:
     )
 
 
-def mask_kinds(table: pd.DataFrame | None) -> pd.DataFrame | None:
-    """(image, kind, runs) of a table that has a row for each image and kind; None where it has one kind."""
-    if table is None or len(table.columns) < 2:
+def mask_kinds(table: pd.DataFrame | None, known: Sequence[str] = ()) -> pd.DataFrame | None:
+    """(image, kind, runs) of a table that has a row for each image and kind; None where it has one kind.
+
+    known   kinds that are asked for
+    """
+    if table is None or not 2 <= len(table.columns) <= 3:
         return None
-    first, last = table.columns[0], table.columns[-1]
+    image, kind = table.iloc[:, 0].astype(str), table.iloc[:, 1]
     if len(table.columns) == 3:
-        image, kind = table[first], table.iloc[:, 1].astype(str)
-    else:  # <image>_<kind>, where no file has that name
-        with suppress(FileNotFoundError):
-            if any(look_up("test", table[first].head(50))[1]) or any(
-                look_up("train", table[first].head(50))[1]
-            ):
-                return None
-        image, kind = (table[first].str.rpartition("_")[place] for place in (0, 2))
-    if not 2 <= kind.nunique() <= MOST_KINDS:
+        kind = id_text(kind.astype(object).fillna(""))
+        kinds = kind.unique()
+    else:  # <image>_<kind>
+        kinds = sorted(
+            known or kinds_of_ids(image), key=len, reverse=True
+        )  # of small_bowel and bowel the first
+        ends = [next((end for end in kinds if name.endswith(f"_{end}")), None) for name in image]
+        cuts = [
+            name.rpartition("_")[2] if end is None else end for name, end in zip(image, ends, strict=True)
+        ]
+        kind = pd.Series(cuts, image.index, dtype=object)
+        image = pd.Series([name[: -len(end) - 1] for name, end in zip(image, cuts, strict=True)], image.index)
+    if not known and not 2 <= len(kinds) <= MOST_KINDS:
         return None
-    runs = table[last].astype(object).fillna("").astype(str).str.strip()
-    return pd.DataFrame({"image": image, "kind": kind, "runs": runs})
+    return pd.DataFrame({"image": image, "kind": kind, "runs": runs_in(table.iloc[:, -1])})
+
+
+def kinds_of_ids(ids: pd.Series) -> set[str]:
+    """The kinds of ids such as <image>_<kind>: what follows the longest beginning that names a file, or where
+    none does the last _. None where ids name files themselves."""
+    begins = {
+        name: [name[:at] for at in range(len(name), 0, -1) if f"{name}_"[at] == "_"] for name in ids.unique()
+    }
+    asked, files = sorted({each for parts in begins.values() for each in parts}), set[str]()
+    for folder in ("test", "train"):
+        with suppress(FileNotFoundError):
+            paths = look_up(folder, asked)[1]
+            files |= {name for name, path in zip(asked, paths, strict=True) if path and names_it(name, path)}
+    if 2 * sum(name in files for name in ids) > len(ids):
+        return set()
+    longest = {name: next((each for each in parts if each in files), None) for name, parts in begins.items()}
+    found = {name[len(begin) + 1 :] for name, begin in longest.items() if begin and begin != name}
+    return found or {name.rpartition("_")[2] for name in ids}
+
+
+def names_it(name: str, path: Path) -> bool:
+    """Whether it is the file's name, with its ending, another one of pictures, or none."""
+    own = Path(name)
+    return own.name in (path.name, path.stem) or (own.suffix in IMAGE_FILES and own.stem == path.stem)
+
+
+def runs_in(column: pd.Series) -> list[str]:
+    """Run lengths with single spaces; nothing where it has none, or "-1"."""
+    texts = [" ".join(text.split()) for text in column.astype(object).fillna("").astype(str)]
+    if other := [text for text in texts if text and text not in NO_RUNS and not RUNS.fullmatch(text)]:
+        told = f"{len(other)} masks of {column.name} are no run lengths, as {other[0]:.50}"
+        print(f"WARNING: {told}: they count as without an object", flush=True)
+    return [text if RUNS.fullmatch(text) else "" for text in texts]
 
 
 def size_of_mask(text: str) -> int:

@@ -19,7 +19,7 @@ from memory_service.train.folder import SOUND_FILES
 from memory_service.train.kernels import kernel_regression, linear_regression, random_trees
 from memory_service.train.pictures import PICTURE_FILES, picture, picture_features
 from memory_service.train.problem import Fit, Prediction, Problem, from_folder, installed
-from memory_service.train.reading import Data, find_files, naming_columns, target_columns
+from memory_service.train.reading import Data, find_files, naming_columns, target_columns, warn_unreadable
 from memory_service.train.signals import SIGNAL_FILES, find_signals, signal_features
 from memory_service.train.sounds import read_sounds
 from memory_service.train.texts import once, text_columns, topics_of
@@ -122,6 +122,10 @@ def features_of_media(given: Sequence[Any], known: np.ndarray) -> dict[str, np.n
     if first.is_dir() or ending in VIDEO_FILES:
         shown = [frames_of(path) for path in given]
         usual = next((each for each in shown if each), [])
+        if not usual:
+            raise ValueError("no video can be read: other than folders of pictures and .gif need OpenCV")
+        if unread := sum(not each for each in shown):
+            print(f"WARNING: {unread} of {len(shown)} videos have no frames", flush=True)
         videos = [each or usual for each in shown]  # one that cannot be read is as the first
         starts = np.cumsum([0, *map(len, videos)])
         return {
@@ -155,7 +159,7 @@ def frames_of(path: Path) -> list[Any]:
         elif path.suffix.lower() == ".gif":
             with Image.open(path) as film:
                 there = [frame.convert("RGB").copy() for frame in ImageSequence.Iterator(film)]
-        else:
+        elif path.exists():
             import cv2  # type: ignore[import-not-found]
 
             video = cv2.VideoCapture(str(path))
@@ -163,7 +167,8 @@ def frames_of(path: Path) -> list[Any]:
                 video.set(cv2.CAP_PROP_POS_FRAMES, place)
                 good, frame = video.read()
                 there += [Image.fromarray(frame[:, :, ::-1])] if good else []
-    except (OSError, ValueError, SyntaxError):
+    except (ImportError, OSError, ValueError, SyntaxError) as error:
+        warn_unreadable(path, error)
         return []
     return [there[place] for place in evenly(len(there))]
 

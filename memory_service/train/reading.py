@@ -227,6 +227,9 @@ def read_source(source: Source, ids: str, most: int = 0) -> pd.DataFrame:
     first = ids if ids in columns else columns[0]
     settings |= {"keep_default_na": False, "na_values": MISSING}  # "None" is often a class
     settings |= {"dtype": {first: str}}
+    if plan.ANSWER == "items":  # codes of items, with zeros in front: no numbers
+        head = pd.read_csv(source.path, nrows=1000, **settings | {"dtype": str, "on_bad_lines": "skip"})
+        settings["dtype"] |= {name: str for name in columns if head[name].dropna().str.isdigit().all()}
     try:
         if most:
             table = sampled_table(source.path, settings, most)
@@ -238,6 +241,8 @@ def read_source(source: Source, ids: str, most: int = 0) -> pd.DataFrame:
         table = pd.read_csv(source.path, **settings)
     table = table if columns[0] == first else table[[first, *(each for each in columns if each != first)]]
     for column in table.columns[1:]:
+        if column in settings["dtype"]:
+            continue
         if (amounts := written_amounts(table[column], settings.get("decimal") == ",")) is not None:
             table[column] = amounts
         elif table[column].dtype.kind in "if":

@@ -14,6 +14,7 @@ import pandas as pd
 from memory_service.train.budget import plan, report, state, usable_cores
 from memory_service.train.problem import installed
 from memory_service.train.reading import Data, as_days, as_numbers, is_dates
+from memory_service.train.submission_form import id_text
 from memory_service.train.writing import load_result, save_result, write_submission
 
 ITEMS = 20_000  # that are candidates, the most frequent
@@ -38,25 +39,30 @@ def read_interactions(train: pd.DataFrame, test: Any, sample: Any) -> Data:
     if user not in train.columns:
         raise ValueError(f"train.csv has no column {user}, of which the sample asks: change read_data")
     others = [name for name in train.columns if name != user]
-    keys = {name: train[name].astype(str).str.replace(r"\.0$", "", regex=True) for name in others[:20]}
-    hits = {name: len(shown & set(keys[name].unique())) for name in keys}
+    keys = {name: texts_as(train[name], shown) for name in others[:20]}
+    hits = {name: len(shown & {*keys[name].unique()}) for name in keys}
     item = max(hits, key=lambda name: (hits[name], name == sample.columns[1], bool(ITEM_NAMES.search(name))))
-    users, names = pd.factorize(train[user].astype(str))
-    items, outputs = pd.factorize(keys[item])
+    if shown and not hits[item]:
+        print(f"WARNING: no column of train.csv has an item of the sample, as {min(shown)}", flush=True)
+    known = train[user].notna() & train[item].notna()
+    if not known.all():
+        print(f"WARNING: {(~known).sum()} rows without {user} or {item} are left out", flush=True)
+        train = train[known]
+    asked = sample.iloc[:, 0].astype(str)
+    users, names = pd.factorize(texts_as(train[user], {*asked}))
+    items, outputs = pd.factorize(keys[item][train.index])
     rest = [name for name in others if name != item]
-    dated = next((name for name in rest if is_dates(train[name])), None)
-    moment = next((name for name in rest if re.search(r"time|date|day|week", str(name), re.IGNORECASE)), None)
-    if dated is not None:
-        times = as_days(train[dated]).to_numpy()
-    elif moment is not None and as_numbers(train[moment]).notna().all():
-        times = as_numbers(train[moment]).to_numpy()
+    moments = [name for name in rest if re.search(r"time|date|day|week", str(name), re.IGNORECASE)]
+    dated = [name for name in rest if is_dates(train[name])]
+    dated += [name for name in moments if as_numbers(train[name]).notna().mean() > 0.9]
+    if dated:
+        times = (as_days if is_dates(train[dated[0]]) else as_numbers)(train[dated[0]]).to_numpy()
     else:
         times = np.arange(len(train), dtype=float)
         print("NOTE: no column tells when: rows are taken to be in order", flush=True)
-    print(f"NOTE: {user} takes {item}, by {dated or moment or 'the order of rows'}", flush=True)
+    print(f"NOTE: {user} takes {item}, by {[*dated, 'the order of rows'][0]}", flush=True)
     table = pd.DataFrame({"user": users, "item": items, "time": np.nan_to_num(times, nan=np.nanmin(times))})
     plan.K = plan.K or max([len(words) for words in told.head(1000)], default=0) or 10
-    asked = sample.iloc[:, 0].astype(str)
     return Data(
         id_column=user,
         ids=list(names),
@@ -68,6 +74,12 @@ def read_interactions(train: pd.DataFrame, test: Any, sample: Any) -> Data:
         test_inputs=pd.Index(names).get_indexer(asked),  # -1: nothing is known of this user
         sample=sample,
     )
+
+
+def texts_as(column: pd.Series, shown: set[str]) -> pd.Series:
+    """What is there as texts: 7 and not 7.0, where none of these is shown."""
+    texts = column.dropna().astype(str)
+    return texts if shown & {*texts.unique()} else id_text(texts)
 
 
 ITEM_NAMES = re.compile(
@@ -168,11 +180,18 @@ def popular_items(data: Data) -> pd.DataFrame:
     return items_table(data, np.tile(usual, (len(data.test_ids), 1)))
 
 
-def start_of_window(times: np.ndarray) -> float:
-    """Of what validates: a tenth of the time, a week at most, no more than 40 % of the rows."""
+def latest_rows(table: pd.DataFrame) -> np.ndarray:
+    """Which rows validate: a tenth of the time, a week at most, no more than 40 % of the rows; where most are
+    of one moment some at random."""
+    times = table["time"].to_numpy()
     span, last = float(np.ptp(times)), float(times.max())
     start = last - min(WINDOW_SHARE * span, MOST_DAYS if span > 5 * MOST_DAYS else np.inf)
-    return start if (times > start).mean() < 0.4 else float(np.quantile(times, 0.85))
+    for least in (start, float(np.quantile(times, 0.85))):
+        if 0 < (times > least).mean() < 0.4:
+            return np.asarray(times > least)
+    print("NOTE: most rows are of one moment: rows drawn at random judge", flush=True)
+    drawn = np.random.default_rng(plan.SEED).permutation(len(times))
+    return np.isin(np.arange(len(times)), drawn[: max(1, round(0.15 * len(times)))])
 
 
 def train_recommender(data: Data, run: Any) -> list[float]:
@@ -188,7 +207,7 @@ def train_recommender(data: Data, run: Any) -> list[float]:
     if state.stop:
         return []
     table, users, items = data.inputs, len(data.ids), len(data.outputs)
-    later = table["time"] > start_of_window(table["time"].to_numpy())
+    later = latest_rows(table)
     past, later = History(table[~later], users, items), table[later]
     pairs = past.table[["user", "item"]].drop_duplicates()
     fresh = len(later.merge(pairs, on=["user", "item"])) < FEW_AGAIN * len(later)

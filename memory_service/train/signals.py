@@ -37,26 +37,34 @@ def find_signals(
     ids = pd.concat([train.iloc[:, 0], test.iloc[:, 0]], ignore_index=True)
     if any((plan.DATA_DIR / name).is_dir() for name in ("train", "test")):
         paths = [*files_of("train", train), *files_of("test", test)]
-        return (train, test, paths) if paths[0].suffix.lower() in SIGNAL_FILES else None
+        known = next((path for path in paths if path.exists()), paths[0])
+        return (train, test, paths) if known.suffix.lower() in SIGNAL_FILES else None
     if plan.TASK != "time-series-classification":
         return None
     first = train.columns[0]
     if len(train) >= LEAST_STEPS * train[first].nunique():
-        found = by_id([train, test])
         changing = train.groupby(first).nunique().gt(1).any()
+        steps = [first, *(name for name in changing.index[changing] if name in test.columns)]
+        parts = by_id([train[steps], test[steps]])
         train, test = (table.drop_duplicates(first).reset_index(drop=True) for table in (train, test))
         kept = [name for name in train.columns if not changing.get(name, False)]
         train, test = train[kept], test[[name for name in kept if name in test.columns]]
-        return train, test, [found[name] for name in (*train[first], *test[first])]
-    tables = []
+        return train, test, signals_of(parts, [train[first], test[first]])
+    tables = dict[str, pd.DataFrame]()
     for path in sorted(plan.DATA_DIR.glob("*.csv")):
         if first in pd.read_csv(path, nrows=0, encoding_errors="replace").columns:
             table = read_table(path.name, first)
             if table is not None and len(table) >= LEAST_STEPS * table[first].nunique():
-                tables.append(table[table[first].isin(ids)])
-    if tables and set(ids) <= set(pd.concat([table[first] for table in tables])):
-        found = by_id(tables)
-        return train, test, [found[name] for name in ids]
+                tables[path.stem.lower()] = table[table[first].isin(ids)]
+    if tables and ids.isin(pd.concat([table[first] for table in tables.values()])).mean() > 0.5:
+        sides = []
+        for asked, other in ((train[first], "test"), (test[first], "train")):
+            own = [table for name, table in tables.items() if other not in name] or [*tables.values()]
+            side = pd.concat(own, ignore_index=True, join="inner")
+            if asked.isin(side[first]).mean() <= 0.5:
+                side = pd.concat(tables.values(), ignore_index=True, join="inner")
+            sides.append(side)
+        return train, test, signals_of(by_id(sides), [train[first], test[first]])
     channels = numbered_columns(train, test)
     if not channels:
         return None
@@ -67,19 +75,36 @@ def find_signals(
     return train.drop(columns=used), test.drop(columns=used), [*values[0], *values[1]]
 
 
-def by_id(tables: Sequence[pd.DataFrame]) -> dict[str, np.ndarray]:
-    """Id -> (channels, steps); a column that counts the steps is none."""
+def by_id(tables: Sequence[pd.DataFrame]) -> list[dict[str, np.ndarray]]:
+    """Of each table, whose ids are its own: id -> (channels, steps) without columns that count the steps."""
     shared = [name for name in tables[0].columns[1:] if all(name in table.columns for table in tables)]
     shared = [name for name in shared if pd.api.types.is_numeric_dtype(tables[0][name])]
-    whole = pd.concat([table[[tables[0].columns[0], *shared]] for table in tables], ignore_index=True)
-    values, names = as_columns(whole[shared]), whole.iloc[:, 0].to_numpy()
-    order = np.argsort(pd.factorize(names)[0], kind="stable")
-    names, values = names[order], values[order]
-    starts = np.flatnonzero(np.r_[True, names[1:] != names[:-1]])
-    found = dict(zip(names[starts], np.split(values.T, starts[1:], axis=1), strict=True))
-    some = list(found.values())[:50]
-    counts = [all(np.ptp(np.diff(one[c])) == 0 for one in some) for c in range(len(shared))]
-    return {name: one[~np.array(counts)] for name, one in found.items()} if not all(counts) else found
+    found = []
+    for table in tables:
+        values, names = as_columns(table[shared]), table.iloc[:, 0].to_numpy()
+        order = np.argsort(pd.factorize(names)[0], kind="stable")
+        names, values = names[order], values[order]
+        starts = np.flatnonzero(np.r_[True, names[1:] != names[:-1]])
+        found.append(dict(zip(names[starts], np.split(values.T, starts[1:], axis=1), strict=True)))
+    some = list(found[0].values())[:50]
+    kept = [c for c in range(len(shared)) if not is_counter([one[c] for one in some])]
+    return [{name: one[kept or slice(None)] for name, one in each.items()} for each in found]
+
+
+def is_counter(columns: Sequence[np.ndarray]) -> bool:
+    """Whether steps count on evenly in every signal, or are of one value in all."""
+    moves = [np.diff(column) for column in columns if len(column) > 2]
+    even_moves = bool(moves) and all(np.ptp(move) == 0 for move in moves)
+    return even_moves and (all(move[0] for move in moves) or len({float(each[0]) for each in columns}) == 1)
+
+
+def signals_of(parts: Sequence[dict[str, np.ndarray]], ids: Sequence[Sequence[str]]) -> list[np.ndarray]:
+    """The signal of each id by its part; a flat one where it has no rows."""
+    flat = np.zeros((len(next(iter(parts[0].values()))), LEAST_STEPS), np.float32)
+    missing = [name for part, names in zip(parts, ids, strict=True) for name in names if name not in part]
+    if missing:
+        print(f"WARNING: {len(missing)} ids have no steps, as {missing[0]}: flat signals", flush=True)
+    return [part.get(name, flat) for part, names in zip(parts, ids, strict=True) for name in names]
 
 
 def numbered_columns(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, list[str]]:

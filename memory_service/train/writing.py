@@ -13,7 +13,7 @@ import pandas as pd
 
 from memory_service.train.budget import plan, state
 from memory_service.train.reading import WARNED, Data
-from memory_service.train.submission_form import in_cells
+from memory_service.train.submission_form import id_text, in_cells
 
 
 def save_result(fold: int | str, result: dict) -> None:
@@ -136,13 +136,12 @@ def mask_rows(data: Data) -> list[tuple[int, int]]:
     kinds = range(len(data.outputs))
     if data.sample is None or len(data.outputs) == 1:
         return [(image, kind) for image in range(len(data.test_ids)) for kind in kinds]
-    first, names = data.sample.iloc[:, 0], data.sample.iloc[:, 1].astype(str)
-    if len(data.sample.columns) == 2:
-        first, names = (first.str.rpartition("_")[place] for place in (0, 2))
-    images, of_kind = (
-        {name: place for place, name in enumerate(each)} for each in (data.test_ids, data.outputs)
-    )
-    return [(images[one], of_kind[name]) for one, name in zip(first, names, strict=True)]
+    asked = data.sample.iloc[:, 0].astype(str)
+    if len(data.sample.columns) == 3:
+        asked += "_" + id_text(data.sample.iloc[:, 1].astype(object).fillna(""))
+    images = enumerate(data.test_ids)
+    places = {f"{one}_{name}": (at, of) for at, one in images for of, name in enumerate(data.outputs)}
+    return [places[each] for each in asked]
 
 
 def run_lengths(mask: np.ndarray) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,21 @@ def test_the_plans_encoder_looks_where_its_weights_are(tmp_path: Path, prepared:
     prepared("values", MODEL="image+tabular/test_resnet", WEIGHTS=str(tmp_path))
     (tmp_path / "weights" / "test_resnet.pth").unlink()
     assert media.encoded_pictures(shown) is None, "without weights others learn"
+
+
+def test_a_video_that_is_missing_costs_only_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prepared: Prepare
+):
+    prepared("labels", WEIGHTS="none")
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    (tmp_path / "film").mkdir()
+    Image.new("RGB", (32, 32), (99, 0, 0)).save(tmp_path / "film" / "0.png")
+    (tmp_path / "film.mp4").write_bytes(b"no film")
+    films = [tmp_path / name for name in ("none", "film", "film.mp4", "none.mp4")]
+    found = media.features_of_media(films, np.arange(4))
+    assert all(len(block) == 4 and np.isfinite(block).all() for block in found.values())
+    with pytest.raises(ValueError, match="no video can be read"):
+        media.features_of_media([tmp_path / "film.mp4"], np.arange(1))
 
 
 def test_frames_of_a_folder_and_of_a_gif_tell_what_moves(tmp_path: Path):

@@ -14,12 +14,23 @@ from memory_service.train.inputs import read_masks
 from memory_service.train.look import describe
 from memory_service.train.media_files import read_mask
 from memory_service.train.reading import read_table
+from memory_service.train.writing import mask_table
 
 
 def written(folder: Path, **tables: pd.DataFrame) -> Path:
     for name, table in tables.items():
         table.to_csv(folder / f"{name}.csv", index=False)
     return folder
+
+
+def with_pictures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Three pictures of both sets, and their names."""
+    monkeypatch.setattr(plan, "DATA_DIR", folder, raising=False)
+    for part in ("train", "test"):
+        (folder / part).mkdir()
+        for number in range(3):
+            Image.new("L", (4, 3), number).save(folder / part / f"{part}_{number}.png")
+    return [[f"{part}_{number}" for number in range(3)] for part in ("train", "test")]
 
 
 def test_run_lengths_beside_pictures_are_masks(tmp_path: Path) -> None:
@@ -62,12 +73,50 @@ def test_masks_in_run_lengths_are_read_down_the_columns(
         (tmp_path / part).mkdir()
         for number in range(3):
             Image.new("L", (4, 3), number).save(tmp_path / part / f"{part}{number}.png")
-    train = pd.DataFrame({"id": [f"train{number}" for number in range(3)], "sea": ["2 2 7 1", "", "1 12"]})
+    train = pd.DataFrame({"id": [f"train{number}" for number in range(3)], "sea": ["2 2  7 1", "-1", "1 12"]})
     test = pd.DataFrame({"id": [f"test{number}" for number in range(3)]})
     data = read_masks(train, test, test.assign(sea="1 1"))
     found = [np.asarray(read_mask(mask, (4, 3))) // 255 for mask in data.targets]
     assert found[0].tolist() == [[0, 0, 1, 0], [1, 0, 0, 0], [1, 0, 0, 0]]
     assert [mask.sum() for mask in found] == [3, 0, 12]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "end"), [(("Fish", "Flower"), ".png"), (("large_bowel", "bowel"), ""), (("Fish", "Flower"), "")]
+)
+def test_kinds_follow_the_image_in_an_id(
+    kinds: tuple[str, str], end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = with_pictures(tmp_path, monkeypatch)
+    tables = [pd.DataFrame({"id": [f"{one}{end}_{kind}" for one in part for kind in kinds]}) for part in ids]
+    train = tables[0].assign(rle=["1 2", "", "3 1", "5 6", "", ""])
+    sample = tables[1].assign(rle="").sample(frac=1.0, random_state=1)
+    data = read_masks(train, None, sample)
+    assert data.ids == [f"{one}{end}" for one in ids[0]]
+    assert {*data.outputs} == {*kinds}
+    first = data.targets[0].split("\n")
+    assert first[data.outputs.index(kinds[0])] == "1 2"
+    assert all(path.exists() for path in [*data.inputs, *data.test_inputs])
+    told = mask_table(data, ["\n".join(f"{one} {kind}" for kind in data.outputs) for one in data.test_ids])
+    assert (told["rle"].str.replace(" ", "_") == told["id"]).all()
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3])
+@pytest.mark.parametrize("kind", [[1, 2, 1, 2, 1, 2], [1, None, 1, 2, None, None]])
+def test_kinds_are_numbers_beside_further_columns(
+    place: int, kind: list[int | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = with_pictures(tmp_path, monkeypatch)
+    train = pd.DataFrame(
+        {"image": np.repeat(ids[0], 2), "kind": kind, "rle": ["1 2", "", "3 1", "5 6", "", ""]}
+    )
+    train.insert(place, "height", 3)
+    sample = pd.DataFrame({"image": np.repeat(ids[1], 2), "kind": [1, 2] * 3, "rle": ""})
+    data = read_masks(train, None, sample)
+    assert (data.outputs, data.ids) == (["1", "2"], ids[0])
+    assert data.targets.tolist() == ["1 2\n", "3 1\n5 6", "\n"]
+    told = mask_table(data, ["\n".join(f"{one} {kind}" for kind in data.outputs) for one in data.test_ids])
+    assert (told["rle"] == told["image"] + " " + told["kind"].astype(str)).all()
 
 
 @pytest.mark.parametrize(

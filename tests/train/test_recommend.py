@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -60,3 +61,41 @@ def test_scores_of_items():
     truth, found = [{1, 2}, {7}], np.array([[1, 9, 2], [5, 6, 4]])
     assert metrics.score_map_items(truth, found) == pytest.approx((1 + 2 / 3) / 2 / 2)
     assert metrics.score_recall_items(truth, found) == 0.5
+
+
+def bought(folder: Path, **columns: Any) -> None:
+    """60 rows of 6 users and 5 items with zeros in front."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"day": range(60), "user": [f"u{n % 6}" for n in range(60)]})
+    table["price"], table["article"] = 1.5, [f"00{n}" for n in rng.integers(0, 5, 60)]
+    table.assign(**columns).to_csv(folder / "train.csv", index=False)
+    shown = pd.DataFrame({"user": [f"u{n}" for n in range(6)], "articles": "001 004"})
+    shown.to_csv(folder / "sample_submission.csv", index=False)
+
+
+def test_items_keep_the_zeros_in_front(tmp_path: Path, prepared: Prepare):
+    prepared("items", score_of=metrics.score_map_items, K=0, HIGHER_IS_BETTER=True)
+    bought(tmp_path / "data")
+    data = recommend.read_interactions(*three_tables())
+    assert sorted(data.outputs) == ["000", "001", "002", "003", "004"]
+    assert data.inputs["time"].tolist() == [*range(60)]
+
+
+def test_rows_without_user_item_or_date_cost_only_themselves(
+    tmp_path: Path, prepared: Prepare, capsys: pytest.CaptureFixture[str]
+):
+    prepared("items", score_of=metrics.score_map_items, K=0, HIGHER_IS_BETTER=True)
+    missing = {"day": [None, *range(1, 60)], "user": [*["u0"] * 58, "u1", None], "week": None}
+    bought(tmp_path / "data", article=[7] * 30 + [None] + [8] * 29, **missing)
+    data = recommend.read_interactions(*three_tables())
+    assert (len(data.inputs), sorted(data.outputs)) == (58, ["7", "8"])
+    assert data.inputs["time"].tolist() == [1, *range(1, 30), *range(31, 59)]
+    assert "by day" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("days", [[0] * 60, [0] * 10 + [1] * 50, [0] * 30 + [1] * 30])
+def test_rows_of_one_date_validate_all_the_same(days: list[int], tmp_path: Path, prepared: Prepare):
+    prepared("items", score_of=metrics.score_map_items, K=0, MINUTES=5.0, HIGHER_IS_BETTER=True)
+    bought(tmp_path / "data", day=days)
+    [score] = recommend.train_recommender(recommend.read_interactions(*three_tables()), None)
+    assert 0 <= score <= 1

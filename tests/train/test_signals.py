@@ -60,6 +60,54 @@ def test_signals_are_the_same_wherever_they_lie(layout, tmp_path: Path, prepared
     assert [*train.columns] == ["id", "age", "label"]
 
 
+def numbered_anew(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    train, test = in_the_table(folder)
+    for table in (train, test):
+        table["id"] = pd.factorize(table["id"])[0].astype(str)
+    return train, test
+
+
+def beside_numbered_anew(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    parts = numbered_anew(folder)
+    for name, table in zip(("train_steps", "test_steps"), parts, strict=True):
+        table[["id", "x", "y"]].to_csv(folder / f"{name}.csv", index=False)
+    train, test = (table.drop(columns=["x", "y"]).drop_duplicates("id") for table in parts)
+    return train.reset_index(drop=True), test.reset_index(drop=True)
+
+
+@pytest.mark.parametrize("layout", [numbered_anew, beside_numbered_anew])
+def test_ids_that_start_again_in_the_test_set_are_other_signals(layout, tmp_path: Path, prepared: Prepare):
+    prepared("labels", TASK="time-series-classification")
+    found = signals.find_signals(*layout(tmp_path / "data"))
+    assert found is not None
+    assert np.stack(signals.read_signals(found[2])) == pytest.approx(WIDE, abs=1e-5)
+
+
+def test_an_id_without_rows_or_with_one_costs_only_itself(
+    tmp_path: Path, prepared: Prepare, capsys: pytest.CaptureFixture[str]
+):
+    prepared("labels", TASK="time-series-classification")
+    tables, path = long(tmp_path / "data"), tmp_path / "data" / "steps.csv"
+    steps = pd.read_csv(path).query("id != 's5' and (id != 's1' or step == 0)")
+    more = pd.concat([steps, steps.query("id == 's0'").assign(id="s6")])  # as many as 16 of each
+    more.assign(level=more["id"].str[1:]).to_csv(path, index=False)
+    found = signals.find_signals(*tables)
+    assert found is not None
+    shapes = [one.shape for one in found[2]]
+    assert shapes == [(3, 20), (3, 1), (3, 20), (3, 20), (3, 20), (3, 16)]
+    assert [one[2, 0] for one in found[2]] == [0, 1, 2, 3, 4, 0], "a level of each id is no counter"
+    assert "1 ids have no steps, as s5" in capsys.readouterr().out
+
+
+def test_a_first_file_that_is_missing_costs_only_itself(tmp_path: Path, prepared: Prepare):
+    prepared("labels", TASK="time-series-classification")
+    tables = in_files(tmp_path / "data")
+    (tmp_path / "data" / "train" / "s0.csv").unlink()
+    found = signals.find_signals(*tables)
+    assert found is not None
+    assert np.stack(signals.read_signals(found[2])[1:]) == pytest.approx(WIDE[1:], abs=1e-5)
+
+
 def test_a_table_without_signals_has_none(tmp_path: Path, prepared: Prepare):
     prepared("labels", TASK="time-series-classification")
     assert signals.find_signals(ROWS[:4], ROWS[4:].drop(columns="label")) is None

@@ -150,7 +150,7 @@ def note_teller(database: Database, run_id: str) -> None:
     known, teller = begun(database, [run_id]).get(run_id), ASKER.get()
     if known is None or not known.reporter or teller in (None, known.reporter):
         return
-    if not CORRECTS.get():
+    if known.reporter and not CORRECTS.get():  # "": begun without a key
         raise Forbidden("Another key began this run: tell of it with that key, or with one of scope edit")
     with database.write_untracked() as transaction:
         run = runs.find(transaction.session, run_id, to_change=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from memory_service.domain.prediction.trust import SEVERAL
 from memory_service.errors import Forbidden, InvalidInput, NotFound
 from memory_service.schemas.choose import ChooseRequest
 from memory_service.schemas.validation_errors import checked
@@ -24,7 +25,7 @@ from memory_service.services.runs.run_log import take_log
 from memory_service.services.runs.runs import begin_run, finish_run, mark_run, run_page
 from memory_service.services.runs.scored_runs import accuracy
 from memory_service.services.tables.table_rows import get_row
-from memory_service.store.queries import history, outcomes
+from memory_service.store.queries import history, outcomes, runs
 from tests.telling import CASE, at, case, epochs, take_events, told
 
 QUESTION = {name: CASE[name] for name in ("gpu", "model", "batch_size", "precision")}
@@ -319,6 +320,17 @@ def test_only_a_key_that_may_correct_tells_of_another_s_run_which_is_then_nobody
         finish_run(shared, begun["run_id"], {"status": "completed", "at": at(600)}, who="liar")
     assert seen(shared, "a10g", "other") == before
     assert seen(shared, "a10g") == before, "not even of the one that began it"
+
+
+def test_a_run_begun_without_a_key_is_told_of_with_any_and_is_then_nobody_s_report(shared: Database) -> None:
+    begun, _ = begin_run(shared, case(gpu="a10g"))
+    with asking("one", corrects=False):
+        take_events(shared, begun["run_id"], {"events": epochs(0.1)})
+        finish_run(shared, begun["run_id"], {"status": "completed", "at": at(600)}, who="one")
+    with shared.read() as transaction:
+        run = runs.find(transaction.session, begun["run_id"])
+        assert run is not None
+        assert (run.told_by, run.status) == (SEVERAL, "completed")
 
 
 def test_a_person_confirms_a_run_by_restoring_it(shared: Database) -> None:
