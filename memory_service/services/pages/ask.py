@@ -167,7 +167,8 @@ def _known(knowledge: Knowledge) -> dict[str, int]:
 
 
 _SHOWN = (
-    "task", "n_train", "n_test", "n_classes", "n_features", "gpu", "cpu_count", "minutes", "metric",
+    "task", "n_train", "n_test", "n_classes", "n_features", "model", "image_size", "gpu", "cpu_count",
+    "minutes", "metric", "weights",
 )  # fmt: skip
 
 
@@ -178,7 +179,8 @@ def _facts(case: PlanningProblem, memory: RequestText) -> list[dict[str, Any]]:
     facts = {fact.name: fact for fact in case.facts}
     slug = case.question.competition or memory.described
     out: list[dict[str, Any]] = []
-    for fact in (facts[name] for name in _SHOWN if name in facts):
+    pinned = case.question.pinned
+    for fact in (facts[name] for name in _SHOWN if name in facts and (name not in PINS or name in pinned)):
         why = next(iter(fact.notes), None)
         record = f"{slug}, which the text is of" if memory.described else slug
         value = int(fact.value) if fact.name == "minutes" and fact.value == int(fact.value) else fact.value
