@@ -31,6 +31,11 @@ def found(site: Site, text: str) -> dict[str, list[dict[str, str]]]:
         ("efficentnet_b4", "Models", "/browse/models/efficientnet_b4.ra2_in1k"),
         ("casava", "Competitions", "/browse/competitions/cassava-leaf-disease-classification"),
         ("b4 a10 a100 380", "Go to", "/browse/sizing?q=efficientnet+b4&gpu=a10%2Ca100&image_size=380"),
+        ("B4 at 380, A100 against A10", "Go to",
+         "/browse/sizing?q=efficientnet+b4&gpu=a100%2Ca10&image_size=380"),
+        ("effnet b4 380 a100 vs a10", "Go to",
+         "/browse/sizing?q=efficientnet+b4&gpu=a100%2Ca10&image_size=380"),
+        ("efficientnet b4 on 2xt4", "Go to", "/browse/sizing?q=efficientnet+b4&gpu=t4"),
         ("what batch for b4 on a100", "Go to", "/browse/sizing?q=b4&gpu=a100"),
         ("mixup", "Techniques", "/browse/solutions?technique=mixup"),
         ("backup", "Pages", "/browse/operate#backups"),
@@ -39,7 +44,7 @@ def found(site: Site, text: str) -> dict[str, list[dict[str, str]]]:
         ("max_body", "Settings", "/browse/settings?name=max_body_bytes"),
         ("aptos2019 1", "Winning solutions", "/browse/solutions/aptos2019-blindness-detection%231"),
     ],
-)
+)  # fmt: skip
 def test_what_is_named_is_found_first(seeded: Site, text: str, kind: str, href: str):
     assert found(seeded, text)[kind][0]["href"] == href
     assert httpx2.get(seeded.url + href).status_code == 200

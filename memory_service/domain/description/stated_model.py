@@ -42,8 +42,8 @@ _OFFLINE = re.compile(
 
 
 class StatedModel(NamedTuple):
-    """name: of the catalogue, None where it has no such model; words: of the text; size: of its input, 0 where
-    none stands beside it, with its words."""
+    """name: of the catalogue, None where it has no such model; words: of the text; size: of its input,
+    0 where none stands beside it, with its words."""
 
     name: str | None
     words: str

@@ -52,13 +52,14 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     points   `{"front", "models", "picks", "objective", "budget_minutes", "steps"}`: minutes and quality of
              plans; steps: what would be planned for less and more minutes
     techniques   those that the script can do or leave: `[{"name", "how", "done"}]`
+    fitting  family -> the best model of it that fits in the minutes
     script   whether there is a training script for the plan (`ask_script`)
     """
     requested = plain_numbers(requested)
     page: dict[str, Any] = {"asked": requested, "read": {}, "choices": _choices(knowledge)}
     page |= {"known": _known(knowledge), "errors": {}, "refused": None, "facts": [], "plan": None}
     page |= {"sources": {}, "others": [], "main": None, "points": None, "closest": [], "script": False}
-    page |= {"techniques": []}
+    page |= {"techniques": [], "fitting": {}}
     only_a_card = requested.keys() == {"gpu"} and requested["gpu"] in knowledge.cards.all
     no_card = requested.keys() == {"competition"} and requested["competition"] in knowledge.competitions
     if not requested or only_a_card or no_card:
@@ -79,6 +80,7 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     page |= {"others": others, "main": mains[-1] if mains else None, "plan": linked(answer, known)}
     page |= {"sources": _sources(answer.get("recipe"), known), "facts": _facts(case, memory)}
     page |= {"techniques": optional_techniques(answer)}
+    page |= {"fitting": candidate_sets.best_of_families(case.question.minutes)}
     return page | {"points": points, "closest": _closest(answer, requested), "script": has_script(answer)}
 
 

@@ -8,7 +8,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.ask import ask_page
 from memory_service.services.planning.plan_script import plan_script
-from memory_service.services.planning.recommend import recommend
+from memory_service.services.planning.recommend import question_of, recommend
 from tests.answers import warnings_of
 
 LEAVES = "on 12,000 leaf images into 12 classes, accuracy, two T4s, 9 hours."
@@ -17,7 +17,8 @@ LEAVES = "on 12,000 leaf images into 12 classes, accuracy, two T4s, 9 hours."
 def test_a_model_and_its_size_of_the_text_are_planned_with_their_words(seeded_sqlite: Database) -> None:
     text = f"Train efficientnet-b4 at 380 {LEAVES} Internet access disabled."
     answer = recommend(seeded_sqlite, {"description": text})
-    assert answer["model"]["name"].startswith("efficientnet_b4") and answer["model"]["image_size"] == 380
+    assert answer["model"]["name"].startswith("efficientnet_b4")
+    assert answer["model"]["image_size"] == 380
     facts = {fact["name"]: (fact["from"], fact.get("words")) for fact in answer["facts"]}
     assert facts["model"] == ("text", "efficientnet-b4")
     assert facts["image_size"] == ("text", "at 380")
@@ -32,7 +33,8 @@ def test_what_was_asked_goes_before_the_text(seeded_sqlite: Database) -> None:
     text = f"Train efficientnet-b4 at 380 {LEAVES}"
     asked = {"description": text, "model": "resnet50", "image_size": 224, "weights": "hub"}
     answer = recommend(seeded_sqlite, asked)
-    assert answer["model"]["name"].startswith("resnet50") and answer["model"]["image_size"] == 224
+    assert answer["model"]["name"].startswith("resnet50")
+    assert answer["model"]["image_size"] == 224
 
 
 @pytest.mark.parametrize(
@@ -61,3 +63,17 @@ def test_a_model_without_a_task_asks_for_what_it_serves(seeded_sqlite: Database)
     answer = recommend(seeded_sqlite, {"description": "efficientnet-b4 on two gpus"})
     assert answer["why"] == "task-not-told"
     assert answer["questions"][0]["options"][0]["value"] == "image-classification"
+
+
+def test_the_plan_of_a_gpu_that_only_the_text_names_can_be_asked_for_again(seeded_sqlite: Database) -> None:
+    answer = recommend(seeded_sqlite, {"description": f"Train efficientnet-b4 {LEAVES}"})
+    question = question_of(seeded_sqlite, answer["plan_id"])
+    assert question is not None
+    assert recommend(seeded_sqlite, question)["plan_id"] == answer["plan_id"]
+
+
+def test_a_family_that_fits_is_not_said_to_fit_nowhere(seeded_sqlite: Database) -> None:
+    asked = {"description": f"Classify {LEAVES}"}
+    page = ask_page(seeded_sqlite, knowledge_of(seeded_sqlite), asked)
+    fitting = page["fitting"]["efficientnet"]
+    assert recommend(seeded_sqlite, {**asked, "model": fitting})["feasible"]
