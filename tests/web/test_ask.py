@@ -426,3 +426,19 @@ def test_a_question_is_read_and_priced_once_for_its_page(seeded: Site, monkeypat
     assert calls["read"] == 1
     assert calls["priced"] <= 1 + MOST_PLANS, "the plan, and what another answer to a question would change"
     assert page["plan"]["plan_id"] == answered(seeded, "/recommend" + asked)["plan_id"]
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "chip"),
+    [
+        ("efficientnet-b4 on two gpus", "Which task is it: what goes in, and what comes out?",
+         "image-classification"),
+        ("Classify 9,000 photos into 12 classes, accuracy.", "Which hardware is there?", "a100"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_asked_for_and_not_called_a_misfit(seeded: Site, text: str, title: str, chip: str):
+    page = httpx2.get(seeded.url, params={"description": text}).text
+    assert f"<h1>{title}</h1>" in page
+    assert f">{chip}</a>" in page
+    assert "No plan fits" not in page
+    assert "POST /" not in page

@@ -35,9 +35,8 @@ def test_a_running_run_is_compared_with_what_it_has_reached(seeded_sqlite: Datab
     shown = compare_page(seeded_sqlite, knowledge_of(seeded_sqlite), [key], now)
     told = {line["name"]: line["values"][0] for line in shown["results"]}
     watch = run_page(seeded_sqlite, key)["watch"]
-    assert (
-        round(told["took_minutes"], 1) == round(listed["took_minutes"], 1) == round(watch["used_minutes"], 1)
-    )
+    assert abs(told["took_minutes"] - listed["took_minutes"]) < 0.01
+    assert told["took_minutes"] == watch["used_minutes"]
     assert told["best_metric"] == listed["best_so_far"] == 0.9
-    assert told["samples_per_second"] == watch["samples_per_second"]
+    assert told.get("samples_per_second") == watch["samples_per_second"]
     assert told["epoch_seconds"] == 290.0
