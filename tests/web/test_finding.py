@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import urllib.parse
 from typing import Any
 
@@ -156,3 +157,13 @@ def test_what_is_understood_needs_no_gpu(seeded: Site):
     page = httpx2.post(seeded.url + "/browse/understand", data={"description": text}).text
     assert "18,632" in page
     assert "batch" not in page
+
+
+def test_a_run_without_an_epoch_is_compared_without_a_chart_of_nothing(lived: Site):
+    facts = {"task": "image-classification", "gpu": "t4", "model": "resnet50", "minutes": 60}
+    began = httpx2.post(f"{lived.url}/runs", json=facts).json()["run_id"]
+    other = data_of(lived, "/runs?limit=5&status=completed")["items"][0]["id"]
+    page = httpx2.get(f"{lived.url}/browse/compare?run={other}&run={began}")
+    assert page.status_code == 200
+    assert "data-chart" in page.text
+    assert not re.search(r"<script[^>]{0,200}application/json[^>]{0,200}>\s{0,9}null", page.text)

@@ -219,9 +219,9 @@ def _questions(knowledge: Knowledge, q: str, words: list[str]) -> list[Entry]:
     cards, entries = knowledge.cards, []
     if _PLAN_ID.fullmatch(q.lower()):
         entries.append(_entry(f"Plan {q.lower()}", f"/browse/plans/{q.lower()}"))
-    said = [(word, _UNCOUNTED.sub("", word)) for word in _NAME.findall(q.lower())]
-    gpus = [(word, gpu) for word, gpu in said if normal_gpu_name(gpu) in cards.models or gpu in cards.devices]
-    told, gpus = {word for word, _ in gpus}, [*dict.fromkeys(gpu for _, gpu in gpus)]
+    said = {word: _UNCOUNTED.sub("", word) for word in _NAME.findall(q.lower())}
+    told = {w: gpu for w, gpu in said.items() if normal_gpu_name(gpu) in cards.models or gpu in cards.devices}
+    gpus = list(dict.fromkeys(told.values()))
     named = (_SHORT.get(word, word) for word in words if word not in told)
     rest = [word for word in named if word not in _FILLING]
     models = list(knowledge.models.values()) if gpus and rest else []
