@@ -4,7 +4,7 @@ Pages name many models: one is wanted only behind a verb that opens a clause, or
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from memory_service.domain.description.phrases import readable, sentences_of
@@ -13,7 +13,7 @@ _MOST_WORDS = 3
 _WORD = re.compile(r"[A-Za-z0-9][\w./-]{0,80}")
 _VERB = re.compile(
     r"(?:(?:^|[,;:(]\s?|\b(?:to|i|we|please|and|then|will|by)\s)(?:fine-?|re)?(?:train|tun)(?:e|ing)?"
-    r"|^(?:use|run|fit))\s(?:an? |the |my |our |one )?(?:pre-?trained )?$",
+    r"|^(?:use|run|fit))\s(?:an? |the |my |our |one )?(?:pre-?trained )?",
     re.IGNORECASE,
 )
 _NOT = re.compile(r"(?:\bnot|\bnever|n't|n’t|\bwithout|\bavoid)\b[^,;]{0,20}$", re.IGNORECASE)
@@ -22,7 +22,7 @@ _OPENS = re.compile(r"\s?(?:,|$|(?:on|at|with|for)\b)")
 _SIZED = re.compile(r"[\d_/]|^(?:lightgbm|xgboost|catboost)$")
 """Names of one network; others are of a family."""
 _LIKE_A_MODEL = re.compile(r"[A-Za-z]{3,20}[A-Za-z_-]{0,20}\d[\w-]{0,20}")
-_ANOTHER = re.compile(r"\s?(?:,|and|or|\+|/|vs\.?|against|plus)\s?(?:an? )?$", re.IGNORECASE)
+_ANOTHER = re.compile(r"\s?(?:,|and|or|\+|/|vs\.?|against|plus)\s?(?:an? )?", re.IGNORECASE)
 _SIDE = re.compile(
     r"(?:[^.;]{0,60}?(?:\s|^)(?=at|@)(?P<at>(?:at|@)(?: size)?\s?(?P<side>\d{2,4})"
     r"(?:\s?[x×]\s?\d{2,4})?(?:\s?(?:px|pixels?)\b)?)"
@@ -58,25 +58,31 @@ def models_in(text: str, listed: Callable[[str], str | None]) -> list[StatedMode
     """
     found: dict[str, StatedModel] = {}
     for place, sentence in enumerate(sentences_of(readable(text))):
-        end = 0  # of the model before: "efficientnet-b4 and convnext_base"
-        for match in _WORD.finditer(sentence):
-            start = match.start()
-            wanted = bool(_VERB.search(sentence[max(0, start - 40) : start])) or (place == start == 0)
-            joined = end and _ANOTHER.fullmatch(sentence[end:start])
-            if start < end or not (wanted or joined) or _NOT.search(sentence[max(0, start - 40) : start]):
-                continue
-            name, words = _spelled(sentence, start, listed)
-            if name is None and (start == 0 or joined or not _LIKE_A_MODEL.fullmatch(words)):
-                continue
-            if start == 0 and not _OPENS.match(sentence[len(words) :]):
-                continue
-            end = start + len(words)
-            side = _SIDE.match(sentence[end : end + 100])
-            size = int(side["side"] or side["pixels"]) if side else 0
-            fits = _LEAST_SIDE <= size <= _MOST_SIDE
-            beside = (size, side["at"] or side["px"]) if side and fits else (0, "")
-            found.setdefault(name or words, StatedModel(name, words, *beside))
+        starts = [match.end() for match in _VERB.finditer(sentence)]
+        for start in starts if place else [0, *starts]:
+            for model in _listed_from(sentence, start, listed):
+                found.setdefault(model.name or model.words, model)
     return list(found.values())
+
+
+def _listed_from(sentence: str, start: int, listed: Callable[[str], str | None]) -> Iterator[StatedModel]:
+    """The model that begins there, and those that are joined to it: "efficientnet-b4 and convnext_base"."""
+    first, joined = start, False
+    while not _NOT.search(sentence[max(0, start - 40) : start]) and _WORD.match(sentence, start):
+        name, words = _spelled(sentence, start, listed)
+        end = start + len(words)
+        if name is None and (start == 0 or joined or not _LIKE_A_MODEL.fullmatch(words)):
+            return
+        if first == start == 0 and not _OPENS.match(sentence[end:]):
+            return
+        side = _SIDE.match(sentence[end : end + 100])
+        size = int(side["side"] or side["pixels"]) if side else 0
+        fits = _LEAST_SIDE <= size <= _MOST_SIDE
+        yield StatedModel(name, words, *((size, side["at"] or side["px"]) if side and fits else (0, "")))
+        another = _ANOTHER.match(sentence, end)
+        if another is None:
+            return
+        start, joined = another.end(), True
 
 
 def _spelled(sentence: str, start: int, listed: Callable[[str], str | None]) -> tuple[str | None, str]:
