@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import httpx2
 import pytest
 
 from memory_service.domain.common.units import minutes as minutes_shown
@@ -426,3 +427,19 @@ def test_a_question_is_read_and_priced_once_for_its_page(seeded: Site, monkeypat
     assert calls["read"] == 1
     assert calls["priced"] <= 1 + MOST_PLANS, "the plan, and what another answer to a question would change"
     assert page["plan"]["plan_id"] == answered(seeded, "/recommend" + asked)["plan_id"]
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "chip"),
+    [
+        ("efficientnet-b4 on two gpus", "Which task is it: what goes in, and what comes out?",
+         "image-classification"),
+        ("Classify 9,000 photos into 12 classes, accuracy.", "Which hardware is there?", "2xt4"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_asked_for_and_not_called_a_misfit(seeded: Site, text: str, title: str, chip: str):
+    page = httpx2.get(seeded.url, params={"description": text}).text
+    assert f"<h1>{title}</h1>" in page
+    assert f">{chip}</a>" in page
+    assert "No plan fits" not in page
+    assert "POST /" not in page.partition('id="tab-answer"')[2].partition("</section>")[0]

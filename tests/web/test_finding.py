@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import urllib.parse
 from typing import Any
 
@@ -31,6 +32,11 @@ def found(site: Site, text: str) -> dict[str, list[dict[str, str]]]:
         ("efficentnet_b4", "Models", "/browse/models/efficientnet_b4.ra2_in1k"),
         ("casava", "Competitions", "/browse/competitions/cassava-leaf-disease-classification"),
         ("b4 a10 a100 380", "Go to", "/browse/sizing?q=efficientnet+b4&gpu=a10%2Ca100&image_size=380"),
+        ("B4 at 380, A100 against A10", "Go to",
+         "/browse/sizing?q=efficientnet+b4&gpu=a100%2Ca10&image_size=380"),
+        ("effnet b4 380 a100 vs a10", "Go to",
+         "/browse/sizing?q=efficientnet+b4&gpu=a100%2Ca10&image_size=380"),
+        ("efficientnet b4 on 2xt4", "Go to", "/browse/sizing?q=efficientnet+b4&gpu=t4"),
         ("what batch for b4 on a100", "Go to", "/browse/sizing?q=b4&gpu=a100"),
         ("mixup", "Techniques", "/browse/solutions?technique=mixup"),
         ("backup", "Pages", "/browse/operate#backups"),
@@ -39,7 +45,7 @@ def found(site: Site, text: str) -> dict[str, list[dict[str, str]]]:
         ("max_body", "Settings", "/browse/settings?name=max_body_bytes"),
         ("aptos2019 1", "Winning solutions", "/browse/solutions/aptos2019-blindness-detection%231"),
     ],
-)
+)  # fmt: skip
 def test_what_is_named_is_found_first(seeded: Site, text: str, kind: str, href: str):
     assert found(seeded, text)[kind][0]["href"] == href
     assert httpx2.get(seeded.url + href).status_code == 200
@@ -151,3 +157,13 @@ def test_what_is_understood_needs_no_gpu(seeded: Site):
     page = httpx2.post(seeded.url + "/browse/understand", data={"description": text}).text
     assert "18,632" in page
     assert "batch" not in page
+
+
+def test_a_run_without_an_epoch_is_compared_without_a_chart_of_nothing(lived: Site):
+    facts = {"task": "image-classification", "gpu": "t4", "model": "resnet50", "minutes": 60}
+    began = httpx2.post(f"{lived.url}/runs", json=facts).json()["run_id"]
+    other = data_of(lived, "/runs?limit=5&status=completed")["items"][0]["id"]
+    page = httpx2.get(f"{lived.url}/browse/compare?run={other}&run={began}")
+    assert page.status_code == 200
+    assert "data-chart" in page.text
+    assert not re.search(r"<script[^>]{0,200}application/json[^>]{0,200}>\s{0,9}null", page.text)

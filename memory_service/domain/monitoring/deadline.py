@@ -53,8 +53,8 @@ def time_answer(view: RunView, projection: Projection | None) -> Answer | None:
     if used > STOP_FROM_SHARE and (projection is None or late or projection.end.high > deadline):
         if projection is None:
             return _stop(view, "R15", sentence("not-done", percent=100 * used))
-        end = projection.end.value / 60
-        return _stop(view, "R15", sentence("not-done-until", percent=100 * used, end=end))
+        until = {"end": projection.end.value / 60, "deadline": deadline / 60}
+        return _stop(view, "R15", sentence("not-done-until", percent=100 * used, **until))
     if projection is None or not late:
         return None
     return _milder(view, projection, deadline)

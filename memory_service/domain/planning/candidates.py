@@ -1,7 +1,7 @@
 """Every plan that a problem allows, priced, within the memory of the host: networks on the cards, boosted
 trees on the processor."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -253,16 +253,30 @@ class CandidateSets:
         said, minutes = self.problem.preferences, candidate.minutes + 1e-9
         own = families_of(candidate.option.model.name, candidate.option.model.family)
         best: Rival | None = None
+        for names, option, params_m, index in self._best_of_groups(minutes):
+            quality = index - said.winner_points(names, params_m)
+            if set(names).isdisjoint(own) and quality > (best[2] if best else 0.0):
+                best = names, option, quality
+        return best
+
+    def best_of_families(self, minutes: float) -> dict[str, str]:
+        """Family -> the model of it whose plan in these minutes is expected to be best."""
+        best: dict[str, tuple[float, str]] = {}
+        for names, option, _, index in self._best_of_groups(minutes):
+            for name in names if index > -inf else ():
+                best[name] = max(best.get(name, (-inf, "")), (index, option.model.name))
+        return {name: model for name, (_, model) in best.items()}
+
+    def _best_of_groups(self, minutes: float) -> Iterator[tuple[tuple[str, ...], Option, float, float]]:
+        """(families, option, millions of parameters, quality index or -inf) of the best of each group of
+        families in each set."""
         for candidates in self.sets:
             grid, columns = candidates.grid, candidates.table.columns
             index = np.where(grid.minutes <= minutes, grid.quality, -inf).max(axis=(1, 2), initial=-inf)
             for code, names in enumerate(columns.families):
                 rows = np.flatnonzero(columns.family == code)
                 row = int(rows[np.argmax(index[rows])])
-                quality = float(index[row]) - said.winner_points(names, float(columns.params_m[row]))
-                if set(names).isdisjoint(own) and quality > (best[2] if best else 0.0):
-                    best = names, candidates.table.options[row], quality
-        return best
+                yield names, candidates.table.options[row], float(columns.params_m[row]), float(index[row])
 
 
 def precision_for(cards: Sequence[Gpu]) -> str:

@@ -67,6 +67,8 @@ def _special(candidate: Candidate) -> dict[str, Any]:
         said |= {"sharding": "fsdp"} if option.sharded else {}
     if candidate.problem.question.weights == "none" and not option.model.pretrained:
         said |= {"weights": "none"}
+    if candidate.problem.question.weights == "local" and option.model.pretrained:
+        said |= {"weights": "local"}
     if candidate.problem.question.techniques is not None:
         said |= {"techniques": candidate.problem.question.techniques}
     if option.is_trees and not fitted_at_once(option):

@@ -81,7 +81,9 @@ class TrainingSettings(Answer):
     sample_rows: int | None = left_out(
         "Rows that are learned from, where there are too many for the minutes."
     )
-    weights: Literal["none"] | None = left_out("Where a model that has weights is trained from random ones.")
+    weights: Literal["local", "none"] | None = left_out(
+        "Where pretrained weights lie on the disk; `none`: a model that has some is trained from random ones."
+    )
     techniques: str | None = left_out("Those that the script does, where somebody chose them; by comma.")
     folds: int
     epochs: int = Field(description="Of a fold; of boosted trees the most rounds, which early stopping ends.")

@@ -52,13 +52,14 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     points   `{"front", "models", "picks", "objective", "budget_minutes", "steps"}`: minutes and quality of
              plans; steps: what would be planned for less and more minutes
     techniques   those that the script can do or leave: `[{"name", "how", "done"}]`
+    fitting  family -> the best model of it that fits in the minutes
     script   whether there is a training script for the plan (`ask_script`)
     """
     requested = plain_numbers(requested)
     page: dict[str, Any] = {"asked": requested, "read": {}, "choices": _choices(knowledge)}
     page |= {"known": _known(knowledge), "errors": {}, "refused": None, "facts": [], "plan": None}
     page |= {"sources": {}, "others": [], "main": None, "points": None, "closest": [], "script": False}
-    page |= {"techniques": []}
+    page |= {"techniques": [], "fitting": {}}
     only_a_card = requested.keys() == {"gpu"} and requested["gpu"] in knowledge.cards.all
     no_card = requested.keys() == {"competition"} and requested["competition"] in knowledge.competitions
     if not requested or only_a_card or no_card:
@@ -79,6 +80,7 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     page |= {"others": others, "main": mains[-1] if mains else None, "plan": linked(answer, known)}
     page |= {"sources": _sources(answer.get("recipe"), known), "facts": _facts(case, memory)}
     page |= {"techniques": optional_techniques(answer)}
+    page |= {"fitting": candidate_sets.best_of_families(case.question.minutes)}
     return page | {"points": points, "closest": _closest(answer, requested), "script": has_script(answer)}
 
 
@@ -167,7 +169,8 @@ def _known(knowledge: Knowledge) -> dict[str, int]:
 
 
 _SHOWN = (
-    "task", "n_train", "n_test", "n_classes", "n_features", "gpu", "cpu_count", "minutes", "metric",
+    "task", "n_train", "n_test", "n_classes", "n_features", "model", "image_size", "gpu", "cpu_count",
+    "minutes", "metric", "weights",
 )  # fmt: skip
 
 
@@ -178,7 +181,8 @@ def _facts(case: PlanningProblem, memory: RequestText) -> list[dict[str, Any]]:
     facts = {fact.name: fact for fact in case.facts}
     slug = case.question.competition or memory.described
     out: list[dict[str, Any]] = []
-    for fact in (facts[name] for name in _SHOWN if name in facts):
+    pinned = case.question.pinned
+    for fact in (facts[name] for name in _SHOWN if name in facts and (name not in PINS or name in pinned)):
         why = next(iter(fact.notes), None)
         record = f"{slug}, which the text is of" if memory.described else slug
         value = int(fact.value) if fact.name == "minutes" and fact.value == int(fact.value) else fact.value

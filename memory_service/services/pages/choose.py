@@ -16,7 +16,7 @@ from memory_service.services.choice.choose import choose_offer
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.pages.ask import plain_numbers
-from memory_service.services.pages.run_list import took_minutes
+from memory_service.services.pages.run_list import best_of_epochs, took_so_far
 from memory_service.services.pages.runs import one_run_page
 from memory_service.services.tables.table_rows import list_rows
 from memory_service.store.queries.runs import competition_metrics
@@ -75,7 +75,8 @@ def compare_page(
     with database.read() as transaction:
         metrics = competition_metrics(transaction.session, places - {None})
     runs = [
-        {**run, "took_minutes": took_minutes(run, now)}
+        {**run, "took_minutes": took_so_far(run, (run["watch"] or {}).get("used_minutes"), now)}
+        | _so_far(run, metrics.get(run["competition"], {}).get("metric_direction"))
         | {"metric": metrics.get(run["competition"], {}).get("metric")}
         for run in found
     ]
@@ -91,6 +92,19 @@ def compare_page(
         "comparable": comparable,
         "metric": metric.get("metric"),
         "metric_direction": metric.get("metric_direction"),
+    }
+
+
+def _so_far(run: Mapping[str, Any], direction: str | None) -> dict[str, Any]:
+    """What a running run reached and measured until now, as its end will write it; nothing of others."""
+    if run["status"] != "running":
+        return {}
+    outcome = run["outcome"] or {}
+    return {
+        "best_metric": best_of_epochs(outcome.get("epochs", ()), direction),
+        "epoch_seconds": outcome.get("epoch_seconds"),
+        "peak_gib": (outcome.get("peak_memory_gib") or {}).get("driver_gib"),
+        "samples_per_second": (run["watch"] or {}).get("samples_per_second"),
     }
 
 

@@ -219,8 +219,11 @@ def _questions(knowledge: Knowledge, q: str, words: list[str]) -> list[Entry]:
     cards, entries = knowledge.cards, []
     if _PLAN_ID.fullmatch(q.lower()):
         entries.append(_entry(f"Plan {q.lower()}", f"/browse/plans/{q.lower()}"))
-    gpus = [w for w in q.lower().split() if normal_gpu_name(w) in cards.models or w in cards.devices]
-    rest = [word for word in words if word not in gpus and word not in _FILLING]
+    said = {word: _UNCOUNTED.sub("", word) for word in _NAME.findall(q.lower())}
+    told = {w: gpu for w, gpu in said.items() if normal_gpu_name(gpu) in cards.models or gpu in cards.devices}
+    gpus = list(dict.fromkeys(told.values()))
+    named = (_SHORT.get(word, word) for word in words if word not in told)
+    rest = [word for word in named if word not in _FILLING]
     models = list(knowledge.models.values()) if gpus and rest else []
     sizes = [word for word in rest if word.isdigit() and 32 <= int(word) <= 2048][-1:]
     alike = _matching(models, [word for word in rest if word not in sizes])
@@ -248,10 +251,15 @@ def _matching(models: Iterable[CatalogueModel], words: Sequence[str]) -> list[Ca
 
 _PLAN_ID = re.compile(r"plan-[0-9a-f]{8,}")
 
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,60}(?<![.-])")
+_UNCOUNTED = re.compile(r"^\d{1,2}x(?=[a-z])|(?<=\d)x\d{1,2}$")
+_SHORT = {"effnet": "efficientnet", "efficientnets": "efficientnet"}
+"""What people call families whose names neither begin so nor are mistyped so."""
+
 _FILLING = frozenset({
-    "a", "an", "and", "at", "batch", "best", "biggest", "can", "do", "does", "fit", "fits", "for", "how", "i",
-    "in", "is", "largest", "many", "of", "on", "or", "px", "samples", "size", "speed", "the", "use", "vs",
-    "what", "which", "with",
+    "a", "against", "an", "and", "at", "batch", "best", "biggest", "can", "compare", "do", "does", "fit",
+    "fits", "for", "how", "i", "in", "is", "largest", "many", "of", "on", "or", "px", "samples", "size",
+    "speed", "the", "use", "versus", "vs", "what", "which", "with",
 })  # fmt: skip
 
 

@@ -81,7 +81,7 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
         {
             **row,
             **extras[row["id"]],
-            "took_minutes": _took(row, extras[row["id"]], now),
+            "took_minutes": took_so_far(row, extras[row["id"]]["used_minutes"], now),
             "silent_minutes": silent_minutes(row, last.get(row["id"]), now),
             **metrics.get(row["competition"], {"metric": None, "metric_direction": None}),
         }
@@ -157,9 +157,8 @@ def _extra(transaction: ReadTransaction, run: Run, given: Sequence[RunAdvice]) -
     return {"advice": advice, "curve": _curve(epochs), "reached": _reached(epochs), "used_minutes": used}
 
 
-def _took(row: Mapping[str, Any], extra: Extra, now: dt.datetime) -> float:
+def took_so_far(row: Mapping[str, Any], used: float | None, now: dt.datetime) -> float:
     """As the run's page says, in the run's own time; of one that ended at least from its begin to its end."""
-    used = extra["used_minutes"]
     if row["finished_at"] is None and used is not None:
         return float(used)
     return max(took_minutes(row, now), used or 0.0)
@@ -174,6 +173,11 @@ def bests_so_far(
         for run in runs.several(transaction.session, run_ids)
     }
     return {key: _best_so_far(_reached(_epochs_so_far(one)), direction) for key, one in found.items()}
+
+
+def best_of_epochs(epochs: Sequence[Mapping[str, Any]], direction: str | None) -> float | None:
+    """The best metric of the epochs; None where nobody says which way is better."""
+    return _best_so_far(_reached(epochs), direction)
 
 
 def _epochs_so_far(summary: Summary) -> list[dict[str, Any]]:

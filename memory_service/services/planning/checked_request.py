@@ -8,8 +8,10 @@ from memory_service.domain.common.sentences import sentence
 from memory_service.domain.description.known_facts import Fact
 from memory_service.domain.description.phrases import READ_CHARACTERS
 from memory_service.domain.description.resources import cards_in, resources_in
+from memory_service.domain.description.stated_model import StatedModel, models_in, offline_words
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_spec import counted, normal_gpu_name
+from memory_service.domain.planning import model_catalogue as catalogue
 from memory_service.domain.planning.request import MOST_MINUTES, Question
 from memory_service.domain.recipe.recipe import Recipe
 from memory_service.errors import FieldError, InvalidInput, wrong_value
@@ -75,6 +77,59 @@ def _minutes(question: Question, read: Mapping[str, Any]) -> Fact:
         return Fact("minutes", minutes, "usual", notes=(note,))
     minutes = min(said, MOST_MINUTES)
     return Fact("minutes", minutes, "text", notes=(sentence("minutes-read", minutes=minutes),))
+
+
+def models_wanted(knowledge: Knowledge, text: str | None) -> list[StatedModel]:
+    """The models that the description wants trained."""
+
+    def listed(words: str) -> str | None:
+        return knowledge.model_names.get(catalogue.normal_model_name(words))
+
+    return models_in(text or "", listed)
+
+
+def with_stated(knowledge: Knowledge, question: Question, task: str) -> tuple[Question, list[Fact]]:
+    """The question with the model, its size and whether weights can be fetched as the description says them,
+    where nobody asked otherwise; those as facts. A warning of each that cannot be used."""
+    facts: list[Fact] = []
+    if question.weights is None and (words := offline_words(question.description or "")):
+        question = replace(question, weights="local")
+        facts.append(Fact("weights", "local", "text", words, (sentence("weights-read"),)))
+    wanted = models_wanted(knowledge, question.description)
+    if question.model is not None:
+        asked = knowledge.model_names.get(catalogue.normal_model_name(question.model))
+        wanted = [each for each in wanted if each.name is not None and each.name == asked]
+    if not wanted:
+        return question, facts
+    model = knowledge.models.get(wanted[0].name or "")
+    said = wanted[0]
+    why = ""
+    if len(wanted) > 1:
+        why = "one is fixed at a time: name it as the model"
+    elif model is None:
+        why = "the catalogue has no such model"
+    elif not catalogue.can_answer(model, task):
+        why = f"it does not serve {task}"
+    if why or model is None:
+        words = ", ".join(each.words for each in wanted)
+        return question, [*facts, _not_used("model", words, why)]
+    shown = ""
+    if said.size and question.image_size is None:
+        if model.input_kind == "image_size" and catalogue.can_take(model, said.size, model.input_sizes):
+            question = replace(question, image_size=said.size)
+            facts.append(Fact("image_size", said.size, "text", said.size_words))
+            shown = f" at {said.size} px"
+        else:
+            facts.append(_not_used("image_size", said.size_words, f"{model.name} does not take that size"))
+    if question.model is None:
+        question = replace(question, model=model.name)
+        note = sentence("model-read", model=model.name, size=shown)
+        facts.append(Fact("model", model.name, "text", said.words, (note,)))
+    return question, facts
+
+
+def _not_used(name: str, words: str, why: str) -> Fact:
+    return Fact(name, None, "text", words, warnings=(sentence("model-not-used", words=words, why=why),))
 
 
 def _names(knowledge: Knowledge, given: Iterable[str], read: str) -> bool:

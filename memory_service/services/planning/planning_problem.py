@@ -35,6 +35,7 @@ from memory_service.services.planning.checked_request import (
     check_folds,
     said_otherwise,
     with_resources,
+    with_stated,
 )
 from memory_service.services.planning.memory import remembered
 from memory_service.services.planning.request_text import NOTHING_READ, RequestText, task_asked
@@ -63,9 +64,11 @@ def case_of(
     facts = _resolved(_Reading(question, text, sources, devices["cards"], fewer))
     task, n_train = facts["task"].value, facts["n_train"].value
     check_counts(question, task, n_train)
+    question, stated = with_stated(knowledge, question, task)
+    facts |= {fact.name: fact for fact in stated if fact.value is not None}
     question, pin_warnings = _checked_pins(knowledge, question, devices["cards"], task, n_train)
     recalled, memory_warnings = _recalled(knowledge, question, text, task, n_train)
-    everything = (*resources, *facts.values())
+    everything = (*resources, *facts.values(), *(fact for fact in stated if fact.value is None))
     warned = sorted(everything, key=lambda fact: not fact.serious)
     return PlanningProblem(
         question=question,

@@ -27,7 +27,7 @@ from memory_service.errors import InvalidInput
 from memory_service.schemas.recommend import RecommendRequest
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.planning.checked_request import with_resources
+from memory_service.services.planning.checked_request import models_wanted, with_resources
 from memory_service.services.planning.planning_problem import (
     MOST_TEST,
     TEST_SHARE,
@@ -70,7 +70,7 @@ def unplanned(knowledge: Knowledge, question: Question, text: RequestText) -> Va
     if read is None or named or task_asked(question, read) is not None or read.tells_task:
         return None
     why = "out-of-scope" if read.outside else "task-not-told"
-    asked = _of_task(text)
+    asked = _of_task(text, _tasks_of_model(knowledge, question))
     kind = (
         f"The description asks for {OUTSIDE[read.outside]}: no plan is made for that. "
         if read.outside
@@ -138,13 +138,21 @@ def _open_answer(question: Question, why: str, about: str, asked: Asked | None) 
     }
 
 
-def _of_task(text: RequestText) -> Asked | None:
+def _tasks_of_model(knowledge: Knowledge, question: Question) -> tuple[str, ...]:
+    """What the model serves that the description wants trained, the most natural first."""
+    wanted = models_wanted(knowledge, question.description)
+    return knowledge.models[wanted[0].name].tasks if len(wanted) == 1 and wanted[0].name else ()
+
+
+def _of_task(text: RequestText, served: tuple[str, ...] = ()) -> Asked | None:
     likely = sorted(text.tasks.items(), key=lambda each: -each[1])[:_OPTIONS]
-    shown = tuple(
+    by_words = tuple(
         option(task, "likeliest by the words of the description" if place == 0 else "also possible", p)
         for place, (task, p) in enumerate(likely)
         if p >= _LIKELY or place == 0
     )
+    of_model = (option(task, "what the model that is named serves", text.tasks.get(task)) for task in served)
+    shown = tuple(of_model)[:_OPTIONS] or by_words
     return Asked("task", "Which task is it: what goes in, and what comes out?", shown) if shown else None
 
 

@@ -246,7 +246,7 @@ def question_of(database: Database, plan_id: str) -> Question | None:
 def question_from(canonical: Mapping[str, Any]) -> Question:
     """The question that `Question.canonical` gave this of."""
     fields = dict(canonical)
-    fields |= {name: tuple(fields[name]) for name in ("gpus", "plan_for") if name in fields}
+    fields |= {name: tuple(fields.get(name, ())) for name in ("gpus", "plan_for")}
     fields["done"] = tuple(Done(**each) for each in fields.get("done", ()))
     return Question(**fields)
 

@@ -54,7 +54,7 @@
         const picture = drawn.get(box).getDataURL({ pixelRatio: 2, backgroundColor: colour("var(--back)") });
         Object.assign(document.createElement("a"), { href: picture, download: `${title}.png` }).click();
       }),
-      button("Enlarge", `${title}, full screen`, () => document.fullscreenElement ? document.exitFullscreen() : figure.requestFullscreen()),
+      button("Enlarge", `Enlarge ${title}`, () => document.fullscreenElement ? document.exitFullscreen() : figure.requestFullscreen()),
     );
     caption.append(" ", tools);
   };
