@@ -141,14 +141,14 @@ def begun(database: Database, run_ids: Collection[str]) -> dict[str, Begun]:
 def told_by_another(database: Database, run_id: str) -> bool:
     """Whether the caller's key is not known to be the one that began the run; it asks no database."""
     known, teller = database.caches.of(_Memory).begun.get(run_id), ASKER.get()
-    return teller is not None and (known is None or known.reporter not in (None, "", teller))
+    return teller is not None and (known is None or known.reporter not in (None, teller))
 
 
 def note_teller(database: Database, run_id: str) -> None:
     """Forbidden where another key began the run, unless the asker's may correct others' rows: then the run is
     nobody's report from now on."""
     known, teller = begun(database, [run_id]).get(run_id), ASKER.get()
-    if known is None or not known.reporter or teller in (None, known.reporter):
+    if known is None or known.reporter is None or teller in (None, known.reporter):
         return
     if known.reporter and not CORRECTS.get():  # "": begun without a key
         raise Forbidden("Another key began this run: tell of it with that key, or with one of scope edit")
