@@ -41,6 +41,7 @@ OWN_FILES = ("submission.csv", "oof.csv", "test_predictions.csv")  # of a run: O
 SPLITS = {"split", "set", "subset", "part", "partition", "is_test", "istest", "is_train", "istrain"}
 
 PEEK_BYTES, PEEK_ROWS = 1 << 16, 40
+LONGEST_LINE, MOST_UNPACKED, MOST_TIMES = 8 << 20, 1 << 30, 100  # packed by others
 MOST_PARTS = 60  # tables of a folder: more are of a sample each
 MOST_SPREAD = 500  # numbers of an array that become columns
 NUMBER = re.compile(r"[-+]?(?:\d{1,20}(?:[.,]\d{0,20})?|[.,]\d{1,20})(?:[eE][-+]?\d{1,3})?")
@@ -107,6 +108,9 @@ def ending_of(path: Path) -> str:
 def read_bytes(path: Path, most: int = -1) -> bytes:
     if path.suffix.lower() == ".zip":
         with ZipFile(path) as packed, packed.open(packed.namelist()[0]) as file:
+            size = packed.infolist()[0]
+            if size.file_size > MOST_UNPACKED and size.file_size > MOST_TIMES * size.compress_size:
+                raise ValueError(f"{path.name} would unpack to {size.file_size >> 20} MiB")
             return file.read(most)
     with OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
         return bytes(file.read(most))
@@ -165,6 +169,8 @@ def form_of(path: Path) -> dict[str, Any]:
     """How a file of lines is written, as pandas takes it: encoding, what stands between values (of commas,
     else semicolons, tabs, bars, blanks), decimal commas, and names of columns where it has none."""
     raw = read_bytes(path, PEEK_BYTES)
+    if len(raw) == PEEK_BYTES and b"\n" not in raw and b"\n" not in read_bytes(path, LONGEST_LINE):
+        raise ValueError(f"{path.name} begins with a line of over {LONGEST_LINE >> 20} MiB")
     form: dict[str, Any] = {"encoding": encoding_of(raw), "encoding_errors": "replace"}
     text = raw.decode(form["encoding"], "replace")
     lines = [line for line in text.splitlines() if line.strip()]

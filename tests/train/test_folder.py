@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ import pytest
 from PIL import Image
 
 from memory_service.train.budget import plan
-from memory_service.train.folder import encoding_of, find_roles, written_amounts
+from memory_service.train.folder import LONGEST_LINE, encoding_of, find_roles, written_amounts
 from memory_service.train.look import describe
 from memory_service.train.reading import read_table, three_tables
 
@@ -255,4 +256,12 @@ def test_a_folder_that_is_not_understood_is_told_in_one_sentence(tmp_path: Path)
     (tmp_path / "notes.pdf").write_bytes(b"%PDF")
     (tmp_path / "trees.xlsx").write_bytes(b"PK")
     with pytest.raises(FileNotFoundError, match=r"notes\.pdf, trees\.xlsx.*call the tables train\.csv"):
+        describe(tmp_path)
+
+
+def test_a_small_packed_file_cannot_fill_memory(tmp_path: Path) -> None:
+    TRAIN.to_csv(tmp_path / "test.csv", index=False)
+    with ZipFile(tmp_path / "train.csv.zip", "w", ZIP_DEFLATED) as packed:
+        packed.writestr("train.csv", b"a," * (LONGEST_LINE // 2 + 1) + b"b\n1\n")
+    with pytest.raises(FileNotFoundError, match="begins with a line of over 8 MiB"):
         describe(tmp_path)
