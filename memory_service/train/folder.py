@@ -41,7 +41,7 @@ OWN_FILES = ("submission.csv", "oof.csv", "test_predictions.csv")  # of a run: O
 SPLITS = {"split", "set", "subset", "part", "partition", "is_test", "istest", "is_train", "istrain"}
 
 PEEK_BYTES, PEEK_ROWS = 1 << 16, 40
-LONGEST_LINE, MOST_UNPACKED, MOST_TIMES = 8 << 20, 1 << 30, 100  # packed by others
+LONGEST_LINE, MOST_UNPACKED, MOST_TIMES = 8 << 20, 1 << 30, 500  # packed by others
 MOST_PARTS = 60  # tables of a folder: more are of a sample each
 MOST_SPREAD = 500  # numbers of an array that become columns
 NUMBER = re.compile(r"[-+]?(?:\d{1,20}(?:[.,]\d{0,20})?|[.,]\d{1,20})(?:[eE][-+]?\d{1,3})?")
@@ -169,7 +169,10 @@ def form_of(path: Path) -> dict[str, Any]:
     """How a file of lines is written, as pandas takes it: encoding, what stands between values (of commas,
     else semicolons, tabs, bars, blanks), decimal commas, and names of columns where it has none."""
     raw = read_bytes(path, PEEK_BYTES)
-    if len(raw) == PEEK_BYTES and b"\n" not in raw and b"\n" not in read_bytes(path, LONGEST_LINE):
+    more = (
+        read_bytes(path, LONGEST_LINE) if len(raw) == PEEK_BYTES and not re.search(rb"[\r\n]", raw) else b""
+    )
+    if len(more) == LONGEST_LINE and not re.search(rb"[\r\n]", more):
         raise ValueError(f"{path.name} begins with a line of over {LONGEST_LINE >> 20} MiB")
     form: dict[str, Any] = {"encoding": encoding_of(raw), "encoding_errors": "replace"}
     text = raw.decode(form["encoding"], "replace")

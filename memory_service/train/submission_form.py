@@ -246,10 +246,14 @@ def parsed(texts: list[str], values: Mapping[str, list[str]], used: tuple[str, .
     """These texts as columns' values and what stands between, the same of all; empty where they are not."""
     if not any(texts):
         return []
+    tried: list[list[str]] = []
     for name, column in values.items():
         pairs = list(zip(texts, column, strict=True))
         if name in used or not all(value and text.startswith(value) for text, value in pairs):
             continue
+        if column in tried:  # another column of the same values leads no further
+            continue
+        tried.append(column)
         rest = [text[len(value) :] for text, value in pairs]
         found = parsed(rest, values, (*used, name))
         if found or not any(rest):

@@ -12,10 +12,12 @@ from memory_service.domain.description.phrases import readable, sentences_of
 _MOST_WORDS = 3
 _WORD = re.compile(r"[A-Za-z0-9][\w./-]{0,80}")
 _VERB = re.compile(
-    r"(?:(?:^|[,;:(]\s?|\b(?:to|i|we|please|and|then|will|by)\s)(?:fine-?|re)?(?:train|tun)(?:e|ing)?"
+    r"(?:(?:^|[,;:(]\s?|\b(?:to|i|we|(?:i|we) will|please|and|then|by)\s)(?:fine-?|re)?"
+    r"(?:train|tun)(?:e|ing)?"
     r"|^(?:use|run|fit))\s(?:an? |the |my |our |one )?(?:pre-?trained )?",
     re.IGNORECASE,
 )
+_TRAINS = re.compile(r"(?:train|tun)(?:e|ing)?\s(?:\w+ |pre-?trained ){0,3}$", re.IGNORECASE)
 _NOT = re.compile(r"(?:\bnot|\bnever|n't|n’t|\bwithout|\bavoid)\b[^,;]{0,20}$", re.IGNORECASE)
 _OPENS = re.compile(r"\s?(?:,|$|(?:on|at|with|for)\b)")
 """Behind a model that a text opens with."""
@@ -27,18 +29,26 @@ _SIDE = re.compile(
     r"(?:[^.;]{0,60}?(?:\s|^)(?=at|@)(?P<at>(?:at|@)(?: size)?\s?(?P<side>\d{2,4})"
     r"(?:\s?[x×]\s?\d{2,4})?(?:\s?(?:px|pixels?)\b)?)"
     r"|,?\s?\(?(?P<px>(?P<pixels>\d{2,4})\s?(?:(?:px|pixels?)\b|[x×]\s?\d{2,4})))"
-    r"(?=\s?(?:$|[,.;)]|(?:on|with|for|in|and|to|images?|resolution|input)\b))",
+    r"(?=\s?(?:$|[,.;)]|(?:on|with|for|in|and|to|images?(?! (?:per|an?)\b)|resolution|input)\b))",
     re.IGNORECASE,
 )
 _LEAST_SIDE, _MOST_SIDE = 32, 2048
 
 _OFFLINE = re.compile(
-    r"\binternet(?: access| connection)?(?: \w{2,4}){0,2}(?: |: ?)"
+    r"\binternet(?: access| connection)?(?: (?!not\b)\w{2,4}){0,2}(?: |: ?)"
     r"(?:disabled|off|turned off|switched off|not (?:allowed|available|enabled|permitted))\b"
-    r"|\b(?:no|without(?: an| any)?) internet(?: access| connection)?(?=\s?(?:$|[,.;:)]|(?:and|on|in)\b))"
     r"|\bdisabled internet\b|\b(?:disable|turn off) (?:the )?internet\b",
     re.IGNORECASE,
 )
+
+
+_WITHOUT = re.compile(r"\b(?:no|without(?: an| any)?) internet(?: access| connection)?\b", re.IGNORECASE)
+_MACHINE = re.compile(
+    r"\b(?:notebooks?|submissions?|kernels?|clusters?|servers?|nodes?|box|machine|train\w*|runs?|running|runtime|"
+    r"gpus?|environment|sandbox|code)\b",
+    re.IGNORECASE,
+)
+"""What has no internet: households may lack it, too."""
 
 
 class StatedModel(NamedTuple):
@@ -62,7 +72,8 @@ def models_in(text: str, listed: Callable[[str], str | None]) -> list[StatedMode
         for start in starts if place else [0, *starts]:
             for model in _listed_from(sentence, start, listed):
                 found.setdefault(model.name or model.words, model)
-    return list(found.values())
+    known = [model for model in found.values() if model.name is not None]
+    return known or list(found.values())
 
 
 def _listed_from(sentence: str, start: int, listed: Callable[[str], str | None]) -> Iterator[StatedModel]:
@@ -71,7 +82,8 @@ def _listed_from(sentence: str, start: int, listed: Callable[[str], str | None])
     while not _NOT.search(sentence[max(0, start - 40) : start]) and _WORD.match(sentence, start):
         name, words = _spelled(sentence, start, listed)
         end = start + len(words)
-        if name is None and (start == 0 or joined or not _LIKE_A_MODEL.fullmatch(words)):
+        named = _LIKE_A_MODEL.fullmatch(words) and _TRAINS.search(sentence[max(0, first - 40) : first])
+        if name is None and (start == 0 or joined or not named):
             return
         if first == start == 0 and not _OPENS.match(sentence[end:]):
             return
@@ -96,5 +108,8 @@ def _spelled(sentence: str, start: int, listed: Callable[[str], str | None]) -> 
 
 def offline_words(text: str) -> str | None:
     """The words that say that nothing can be fetched while it trains."""
-    found = _OFFLINE.search(readable(text))
-    return found[0] if found else None
+    for sentence in sentences_of(readable(text)):
+        found = _OFFLINE.search(sentence) or (_MACHINE.search(sentence) and _WITHOUT.search(sentence))
+        if found:
+            return found[0]
+    return None

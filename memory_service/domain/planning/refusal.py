@@ -86,9 +86,11 @@ def closest_changes(
         return price_candidates(_changed(all_sets.problem, changes, costs), costs).least_minutes()
 
     singles = _changes(all_sets, costs, planned_batch)
+    # A model that the text names is named again when the text is read again.
+    of_text = {"model"} & {fact.name for fact in all_sets.problem.facts if fact.source == "text"}
     for changes, why in chain(singles, _with_minutes(all_sets.problem, costs, least, out)):
         kind = frozenset(changes)
-        if kind in offered or (same_cards and kind & {"gpu", "plan_for"}):
+        if kind in offered or kind & of_text or (same_cards and kind & {"gpu", "plan_for"}):
             continue
         fitting = answer(changes)
         if fitting is not None:

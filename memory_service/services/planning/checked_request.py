@@ -12,10 +12,14 @@ from memory_service.domain.description.stated_model import StatedModel, models_i
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_spec import counted, normal_gpu_name
 from memory_service.domain.planning import model_catalogue as catalogue
-from memory_service.domain.planning.request import MOST_MINUTES, Question
+from memory_service.domain.planning.model_catalogue import CatalogueModel
+from memory_service.domain.planning.request import MOST_MINUTES, PINS, Question
 from memory_service.domain.recipe.recipe import Recipe
 from memory_service.errors import FieldError, InvalidInput, wrong_value
 from memory_service.services.knowledge.snapshot import Knowledge
+
+OPTIONS = (*PINS, "lora_rank", "interconnect", "sharding", "packing", "text_tokens", "weights")
+"""Fields of a question that mean something for some models only."""
 
 SMALLER = 0.8
 """Of a card's memory: a text that states less speaks of another card of that name, a laptop's."""
@@ -110,6 +114,8 @@ def with_stated(knowledge: Knowledge, question: Question, task: str) -> tuple[Qu
         why = "the catalogue has no such model"
     elif not catalogue.can_answer(model, task):
         why = f"it does not serve {task}"
+    elif question.model is None:
+        why = _contradicted(question, model)
     if why or model is None:
         words = ", ".join(each.words for each in wanted)
         return question, [*facts, _not_used("model", words, why)]
@@ -126,6 +132,16 @@ def with_stated(knowledge: Knowledge, question: Question, task: str) -> tuple[Qu
         note = sentence("model-read", model=model.name, size=shown)
         facts.append(Fact("model", model.name, "text", said.words, (note,)))
     return question, facts
+
+
+def _contradicted(question: Question, model: CatalogueModel) -> str:
+    """Why what was asked otherwise means nothing for the model; "" where it does."""
+    given = {name: getattr(question, name) for name in OPTIONS}
+    try:
+        catalogue.check_options(given, model, model.name)
+    except InvalidInput as error:
+        return error.detail
+    return ""
 
 
 def _not_used(name: str, words: str, why: str) -> Fact:

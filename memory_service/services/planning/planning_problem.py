@@ -23,7 +23,7 @@ from memory_service.domain.description.stated_facts import training_sizes
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning import model_catalogue as catalogue
 from memory_service.domain.planning.problem import PlanningProblem
-from memory_service.domain.planning.request import PINS, Question
+from memory_service.domain.planning.request import Question
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.recipe.validation import unit_named
 from memory_service.errors import wrong_value
@@ -31,6 +31,7 @@ from memory_service.services.competitions.neighbours import Hit
 from memory_service.services.knowledge.outcomes import happened_there
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.checked_request import (
+    OPTIONS,
     check_counts,
     check_folds,
     said_otherwise,
@@ -160,8 +161,7 @@ def _checked_pins(
     model = knowledge.model(question.model) if question.model else None
     if question.batch_size == n_train and model is not None and catalogue.kind_of_model(model) == "estimator":
         question = replace(question, batch_size=None)  # what a plan of it says: all rows
-    options = (*PINS, "lora_rank", "interconnect", "sharding", "packing", "text_tokens", "weights")
-    given = {name: getattr(question, name) for name in options}
+    given = {name: getattr(question, name) for name in OPTIONS}
     if model is None:
         serving = (row for row in knowledge.models.values() if task in row.tasks)
         catalogue.check_options_of_task(given, task, serving)

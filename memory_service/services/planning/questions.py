@@ -195,7 +195,8 @@ def open_questions(
         shown = (option(None, "no column is named: rows are split without regard to groups"),
                  *(option(name, "a column of the description") for name in columns))  # fmt: skip
         yield Asked("group_by", "Which column says which rows belong together?", shown[:_OPTIONS])
-    left_open = said.split_open if said is not None and not (question.split or question.group_by) else None
+    groups_told = question.split or question.group_by or question.n_groups
+    left_open = said.split_open if said is not None and not groups_told else None
     if left_open is not None and (split is None or split.split not in ("group", "time")):
         likely = left_open.probability
         words = f'the text says "{left_open.clause[:120]}"'

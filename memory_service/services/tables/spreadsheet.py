@@ -50,7 +50,8 @@ _PARTS = {
 }
 _AT_ONCE = 2**16
 _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
-_ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
+_ESCAPED = re.compile("_x((?!0000|[dD][89A-Fa-f])[0-9A-Fa-f]{4})_")
+_LONGEST_TOKEN = 1 << 18
 
 
 def written(rows: Iterable[Sequence[Sequence[Any]]], sink: Any) -> Iterator[None]:
@@ -128,15 +129,17 @@ def _each(file: zipfile.ZipFile, name: str, tag: str) -> Iterator[ET.Element]:
     text = raw.decode("utf-16" if wide else "utf-8-sig")
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise ValueError(f"{name} defines entities")
-    parser: Any = ET.XMLPullParser(("end",))
+    if any(len(each) > _LONGEST_TOKEN for each in text.split(">")):
+        raise ValueError(f"{name} has a name, a comment or a text of over {_LONGEST_TOKEN} characters")
+    parser: Any = ET.XMLPullParser(("start", "end"))
     n = 0
     for start in range(0, len(text), _AT_ONCE):
         parser.feed(text[start : start + _AT_ONCE])  # text, not bytes: no encoding that it names counts
-        for _, node in parser.read_events():
-            n += 1
+        for event, node in parser.read_events():
+            n += event == "start"
             if n > MOST_NODES:
                 raise ValueError("it has too many cells")
-            if node.tag.rpartition("}")[2] == tag:
+            if event == "end" and node.tag.rpartition("}")[2] == tag:
                 yield node
                 node.clear()
     parser.close()
