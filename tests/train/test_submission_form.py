@@ -48,7 +48,7 @@ def submitted(folder: Path) -> pd.DataFrame:
 
 
 def joined_by(mark: str, *columns: str) -> list[str]:
-    return STORES[list(columns)].astype(str).agg(mark.join, axis=1).tolist()
+    return list(STORES[list(columns)].astype(str).agg(mark.join, axis=1))
 
 
 JOINED = {
@@ -210,7 +210,7 @@ def test_a_column_for_each_day_is_read_as_rows(form: str, folder: Any) -> None:
     found = describe(place)
     assert (found["task"], found["n_train"], found["n_test"]) == ("time-series-regression", 180, 18)
     _, test, _ = reading.read_tables("test.csv")
-    asked = test.set_index("row")[["page", test.columns[2]]]  # type: ignore[union-attr, index]
+    asked = test.set_index("row")[["page", test.columns[2]]]  # type: ignore[union-attr]
     written = in_cells(pd.DataFrame({"row": asked.index, name_of_answers(): range(18)}))
     told = dict(zip(asked.itertuples(index=False, name=None), range(18), strict=True))
     if form == "numbered":
@@ -245,7 +245,7 @@ def test_texts_of_numbers_are_columns(folder: Any) -> None:
         (["a b", "b", "c a", "a", "b c", "c", "a b c"] * 3, "a", {"answer": "labels", "n_classes": 3}),
     ],
 )
-def test_the_sample_tells_lists_of_classes_from_values(cells: list, shown: str, answer: dict) -> None:
+def test_the_sample_tells_lists_of_classes_from_values(cells: list[Any], shown: str, answer: dict[str, Any]) -> None:
     sample = pd.DataFrame({"id": ["1", "2"], "kind": shown})
     assert target_facts(pd.DataFrame({"kind": cells}), ["kind"], sample) == answer
 
