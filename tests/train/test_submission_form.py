@@ -245,7 +245,9 @@ def test_texts_of_numbers_are_columns(folder: Any) -> None:
         (["a b", "b", "c a", "a", "b c", "c", "a b c"] * 3, "a", {"answer": "labels", "n_classes": 3}),
     ],
 )
-def test_the_sample_tells_lists_of_classes_from_values(cells: list[Any], shown: str, answer: dict[str, Any]) -> None:
+def test_the_sample_tells_lists_of_classes_from_values(
+    cells: list[Any], shown: str, answer: dict[str, Any]
+) -> None:
     sample = pd.DataFrame({"id": ["1", "2"], "kind": shown})
     assert target_facts(pd.DataFrame({"kind": cells}), ["kind"], sample) == answer
 
