@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
-from cachetools import LRUCache
-
 from memory_service.errors import Unavailable
 
 IDLE_SECONDS = 300.0
@@ -58,7 +56,7 @@ class Workers:
         self._idle: list[_Child | None] = [None] * processes
         self._working: list[str] = []
         self._waiting: list[_Call] = []
-        self._turns: LRUCache[str | None, int] = LRUCache(1_000)
+        self._turns: dict[str, int] = {}
         self._turn = itertools.count(1)
 
     def run(self, function: Callable[..., Result], *args: Any, **named: Any) -> Result:
@@ -93,7 +91,10 @@ class Workers:
                     self._waiting.remove(call)
             if call.caller is not None:
                 self._working.append(call.caller)
+                self._turns.pop(call.caller, None)
                 self._turns[call.caller] = next(self._turn)
+                if len(self._turns) > _MOST_CALLERS:
+                    del self._turns[next(iter(self._turns))]
             return self._idle.pop()
 
     def _may_begin(self, call: "_Call") -> bool:
@@ -101,7 +102,7 @@ class Workers:
         if not self._idle or call.caller in self._working:
             return False
         ready = [each for each in self._waiting if each.caller not in self._working]
-        return not ready or min(ready, key=lambda each: self._turns.get(each.caller, 0)) is call
+        return not ready or min(ready, key=lambda each: self._turns.get(each.caller or "", 0)) is call
 
     def _check_places(self, call: "_Call") -> None:
         own = sum(each.caller == call.caller is not None for each in self._waiting)

@@ -120,7 +120,7 @@ BOUNDS = {
     "finish": (42, 0),
     "plan after a run ended": (0, 0),
     "page of runs": (13, 0),
-    "page of models": (3, 0),
+    "page of models": (4, 0),
 }
 """Request -> (SQL statements, texts encoded). A glance at the revision is not counted: every request makes
 one. Events with an epoch of 5 s and more get a verdict anew, and the list of runs that of each running run

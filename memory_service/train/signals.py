@@ -112,7 +112,7 @@ def numbered_columns(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, list[
     beginnings have, and enough for a signal."""
     found: dict[str, list[tuple[int, str]]] = {}
     for name in train.columns[1:]:
-        match = re.fullmatch(r"(\D{0,200}(?:\d{1,4}\D{1,200})?)(\d{1,9})", str(name))
+        match = re.fullmatch(r"([^\d]{0,40}(?:\d{1,4}[^\d]{1,40})?)(\d{1,9})", str(name)[:99])
         if match and name in test.columns and pd.api.types.is_numeric_dtype(train[name]):
             found.setdefault(match[1], []).append((int(match[2]), name))
     long = {begin: [name for _, name in sorted(names)] for begin, names in found.items()}

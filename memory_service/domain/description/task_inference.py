@@ -87,7 +87,7 @@ class InferredFacts:
     split_open: Separation | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name != "split_open"}
+        return asdict(self)
 
     @property
     def tells_task(self) -> bool:

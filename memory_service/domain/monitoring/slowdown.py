@@ -92,7 +92,8 @@ def loader_answer(view: RunView, *, in_time: bool, left_seconds: float | None) -
             how += f" (or train at {int(state.facts.image_size * 0.75) // 32 * 32} px)"
         rule = "R26"
     found = {"finding": sentence("loader-waits", percent=wait), "how": how}
-    if in_time and (is_late(view) or not pays_to_restart(view, left_seconds, 1.0 / (1.0 - wait / 100.0))):
+    faster = 100.0 / max(100.0 - wait, 1.0)
+    if in_time and (is_late(view) or not pays_to_restart(view, left_seconds, faster)):
         return keep_going(sentence("feed-faster-next-time", **found), rule, changes)
     if is_late(view) and view.position.epochs_done:
         return keep_going(sentence("feed-faster-too-late", **found), rule, changes)

@@ -142,7 +142,7 @@ def _numbers(value: Any) -> set[str]:
 def computed_beside(knowledge: Knowledge, row: Mapping[str, Any]) -> dict[str, Any] | None:
     """What is computed now for the figure that a row states: a Number with `model` and `verdict` ("agrees",
     of a batch "fits" or "may fit", "differs"); None where it states none that can be computed."""
-    key, value = row["key"] or {}, row["value"] or {}
+    key, value = (row[name] if isinstance(row[name], Mapping) else {} for name in ("key", "value"))
     facts = {**key, **value}
     model = facts.get("model") or _REFERENCES.get(str(key.get("input_kind")))
     stated: dict[str, Any] = {"gpu": facts.get("gpu"), "model": model, "image_size": key.get("image_size")}

@@ -50,7 +50,7 @@ PAGING_FIELDS = ("sort", "limit", "cursor")
 BOOKKEEPING_SHOWN = ("version", "origin", "corrected", "created_at", "updated_at")
 """What a row says about itself beside its values."""
 
-_HIDDEN = ("seed_digest",)
+_HIDDEN = ("seed_digest", "told_by")
 _ONLY_ALONE = {
     "profiles": ("profile",),
     "calibrations": ("fingerprint", "environment", "sections", "missing", "self_check", "runner"),
