@@ -37,7 +37,9 @@ LABELS = {"label", "labels", "target", "targets", "y", "solution", "answers", "t
 LABELS |= {"meta", "metadata"}
 PLAIN = TRAIN | TEST | {"set", "data", "dataset", "features", "values", "x", "csv", "df"}  # of a main table
 NEVER = {"oof", "baseline", "predictions", "names", "description", "dictionary", "readme"}
-OWN_FILES = ("submission.csv", "oof.csv", "test_predictions.csv")  # of a run: OUT_DIR may be this folder
+OWN_FILES = re.compile(  # of a run: OUT_DIR may be this folder
+    r"(?:submission|oof|test_predictions)\.csv|run\.json|(?:fold|answers)_.{1,80}\.(?:npz|json)"
+)
 SPLITS = {"split", "set", "subset", "part", "partition", "is_test", "istest", "is_train", "istrain"}
 
 PEEK_BYTES, PEEK_ROWS = 1 << 16, 40
@@ -289,8 +291,8 @@ def tables_in(folder: Path, deep: bool = False) -> list[Source]:
     places = [path for depth in ("*", "*/*") for path in sorted(folder.glob(depth))] if deep else [folder]
     found: list[Source] = []
     for place in (path for path in places if path.is_dir()):
-        files = [path for path in sorted(place.iterdir()) if path.name not in OWN_FILES and ending_of(path)]
-        files = [path for path in files if not path.name.startswith(".") and path.is_file()]
+        files = [path for path in sorted(place.iterdir()) if not OWN_FILES.fullmatch(path.name)]
+        files = [each for each in files if ending_of(each) and each.name[0] != "." and each.is_file()]
         samples = len(files) > MOST_PARTS or any(path.suffix in (".txt", ".npy") for path in files)
         found += [Source(path, part) for path in files for part in parts_of(path) if not (deep and samples)]
     return found

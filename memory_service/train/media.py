@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,7 @@ def frames_of(path: Path) -> list[Any]:
             with Image.open(path) as film:
                 there = [frame.convert("RGB").copy() for frame in ImageSequence.Iterator(film)]
         elif path.exists():
-            import cv2  # type: ignore[import-not-found]
+            cv2 = import_module("cv2")
 
             video = cv2.VideoCapture(str(path))
             for place in evenly(int(video.get(cv2.CAP_PROP_FRAME_COUNT))):

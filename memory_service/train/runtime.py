@@ -41,7 +41,7 @@ def arguments_of(module) -> argparse.Namespace:
 def own_settings() -> dict[str, Any]:
     """What a folder's run must have in common with this one to be gone on with: settings, text, tables."""
     code = zlib.crc32(Path(plan.__file__).read_bytes()) if plan.__file__ else 0
-    read = [one.path for one in tables_in(plan.DATA_DIR) if not one.path.stem.startswith(("fold_", "run_"))]
+    read = [one.path for one in tables_in(plan.DATA_DIR)]
     tables = {path.name: digest_of(path) for path in read}
     facts = {"the script's text": code, "the tables": tables, **plan.SETTINGS}
     return json.loads(json.dumps(facts, default=str))

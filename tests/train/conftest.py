@@ -16,13 +16,10 @@ Prepare = Callable[..., Any]
 
 
 @pytest.fixture
-def prepared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Prepare]:
+def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prepare]:
     """Begins a run as a script with these settings would. The data are to lie in `tmp_path / "data"`."""
     plan, state, known = budget.plan, budget.state, dict(vars(budget.plan))
-    if "recommend" not in request.module.__name__:
-        monkeypatch.setattr(plan, "baseline_table", None)  # set as recommend.py is imported
+    of_items = known.pop("baseline_table", None)  # set as recommend.py is imported
     (tmp_path / "data").mkdir()
 
     def prepare(answer: str = "values", **settings: Any) -> Any:
@@ -33,13 +30,14 @@ def prepared(
             "SETTINGS": {}, "DATA_DIR": tmp_path / "data", "OUT_DIR": tmp_path / "out",
         }  # fmt: skip
         answers.use_usual(answer)
+        plan.baseline_table = of_items if answer == "items" else None
         budget.begin(SimpleNamespace(**(usual | settings)))
         state.out_dir.mkdir(exist_ok=True)
         return plan
 
     def anew() -> None:
         vars(plan).clear()
-        vars(plan).update(known)
+        vars(plan).update(known | {"baseline_table": of_items})
         vars(state).clear()
         vars(state).update(vars(type(state)()))
         reading.WARNED.clear()
