@@ -43,7 +43,7 @@ TRAIN = ("memory_service.train",)
 
 OPTIONAL = {
     "bitsandbytes", "chronos", "holidays", "huggingface_hub", "keras", "lightning", "peft",
-    "pytorch_lightning", "segmentation_models_pytorch", "soundfile", "tabicl", "tabpfn", "timm", "torch",
+    "cv2", "pytorch_lightning", "segmentation_models_pytorch", "soundfile", "tabicl", "tabpfn", "timm", "torch",
     "torchvision", "transformers", "ultralytics", "xgboost",
 }  # fmt: skip
 """What the script has already where `ASKED_BY` is loaded at all, or does without."""
