@@ -42,8 +42,8 @@ TRAIN = ("memory_service.train",)
 """What training scripts import. All other modules are a planner's."""
 
 OPTIONAL = {
-    "bitsandbytes", "chronos", "holidays", "huggingface_hub", "keras", "lightning", "peft",
-    "cv2", "pytorch_lightning", "segmentation_models_pytorch", "soundfile", "tabicl", "tabpfn", "timm", "torch",
+    "bitsandbytes", "chronos", "cv2", "holidays", "huggingface_hub", "keras", "lightning", "peft",
+    "pytorch_lightning", "segmentation_models_pytorch", "soundfile", "tabicl", "tabpfn", "timm", "torch",
     "torchvision", "transformers", "ultralytics", "xgboost",
 }  # fmt: skip
 """What the script has already where `ASKED_BY` is loaded at all, or does without."""

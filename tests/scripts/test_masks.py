@@ -83,7 +83,12 @@ def test_the_time_that_full_size_masks_take_is_measured(opened: Open, tmp_path: 
     script = opened("image-segmentation", lambda folder: None)
     Image.new("RGB", (64, 32)).save(tmp_path / "wide.png")
     sizes: list[tuple[int, ...]] = []
-    script.module.run_lengths = lambda mask: sizes.append(mask.shape) or ""
+
+    def noted(mask: np.ndarray) -> str:
+        sizes.append(mask.shape)
+        return ""
+
+    script.module.run_lengths = noted
     assert script.seconds_to_encode(tmp_path / "wide.png") > 0
     assert sizes == [(32, 64)] * 3
     assert script.seconds_to_encode(tmp_path / "none.png") == 0
