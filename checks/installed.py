@@ -305,9 +305,12 @@ def serving(python: Path, home: Path, *words: str) -> Iterator[str]:
 
 
 def look_at_demo(python: Path, home: Path) -> None:
-    """The demo shows runs, and leaves the home alone."""
+    """The demo shows runs, which appear behind its first page, and leaves the home alone."""
     with serving(python, home, "demo") as url:
-        assert json.loads(_get(f"{url}/runs?limit=2"))["items"]
+        until = time.monotonic() + _READY_SECONDS
+        while not json.loads(_get(f"{url}/runs?limit=2"))["items"]:
+            assert time.monotonic() < until, "no run appears"
+            time.sleep(0.5)
         assert b"<!doctype html" in _get(f"{url}/")
     assert not (home / "data").exists()
 
