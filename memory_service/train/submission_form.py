@@ -63,10 +63,10 @@ def with_ids(train: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:
     if name in train.columns or not (first in test.columns or train[first].duplicated().any()):
         return train
     print(f"NOTE: train.csv has no ids; its first column {first} is learned from", flush=True)
-    return with_first(train, str(name), [str(row) for row in range(len(train))])
+    return with_ids_first(train, str(name), [str(row) for row in range(len(train))])
 
 
-def with_first(table: pd.DataFrame, name: str, ids: Any) -> pd.DataFrame:
+def with_ids_first(table: pd.DataFrame, name: str, ids: Any) -> pd.DataFrame:
     """The table with ids as its first column; that which was the first was read as text."""
     table = table.rename(columns={name: f"{name} "})
     with suppress(ValueError, TypeError):
@@ -183,7 +183,9 @@ def with_joint_ids(train, test, sample) -> tuple[Any, Any, Any]:
         joint = [table[[name, *more]].astype(str).agg("|".join, axis=1) for table in (train, test, sample)]
         targets = [each for each in sample.columns[1:] if each not in more]
         fill(sample, {each: (joint[2], each) for each in targets})
-        made = [with_first(table, "row", joint[n]) for n, table in enumerate((train, test, sample[targets]))]
+        made = [
+            with_ids_first(table, "row", joint[n]) for n, table in enumerate((train, test, sample[targets]))
+        ]
         return made[0], made[1], made[2].astype(dict.fromkeys(targets, float), errors="ignore")
     if known_ids(ids, test.iloc[:, 0]):
         return train, test, sample
@@ -191,16 +193,16 @@ def with_joint_ids(train, test, sample) -> tuple[Any, Any, Any]:
     for column in test.columns[:MOST_KEY_COLUMNS]:
         made = test[column].map(plainly).map(spelled)
         if made.notna().mean() > 0.99 and made.nunique() == len(test):
-            return train, led_by(test.assign(**{column: made}), column), sample
+            return train, with_column_first(test.assign(**{column: made}), column), sample
     if template := template_of(ids, test):
         print(f"NOTE: {name} is {''.join(part for part, _ in template)} of test.csv", flush=True)
         there = {part for part, named in template if named} <= {*train.columns}
         own: Any = made_by(template, train) if there else range(len(train))
-        return with_first(train, name, own), with_first(test, name, made_by(template, test)), sample
+        return with_ids_first(train, name, own), with_ids_first(test, name, made_by(template, test)), sample
     return train, test, sample
 
 
-def led_by(table: pd.DataFrame, column: str) -> pd.DataFrame:
+def with_column_first(table: pd.DataFrame, column: str) -> pd.DataFrame:
     return table[[column, *(each for each in table.columns if each != column)]].astype({column: str})
 
 
@@ -285,7 +287,7 @@ def with_cells(train, test, sample, further) -> tuple[Any, Any, Any]:
     if len(test) == len(sample):
         told = "the sample's ids are in no column of test.csv: taken in its order"
         print(f"{'NOTE' if running else 'WARNING'}: {told}", flush=True)
-        return train, with_first(test, name, ids), sample
+        return train, with_ids_first(test, name, ids), sample
     return train, test, sample
 
 
@@ -339,7 +341,11 @@ def by_name(train, test, sample, column, keys, rest):
         row = train.index.astype(str) + "_" + train[value]  # of one row all stay together
         train = train.assign(**{train.columns[0]: row.to_numpy()}).reset_index(drop=True)
         plan.SPLIT = "group" if plan.SPLIT == "random" else plan.SPLIT
-    return train, led_by(test, column), pd.DataFrame({column: keys.unique(), **dict.fromkeys(names, 0.5)})
+    return (
+        train,
+        with_column_first(test, column),
+        pd.DataFrame({column: keys.unique(), **dict.fromkeys(names, 0.5)}),
+    )
 
 
 def by_moment(train, test, sample, column, keys, rest):
@@ -363,7 +369,7 @@ def by_moment(train, test, sample, column, keys, rest):
     def asked_from(base: pd.DataFrame, of: pd.Series, when: pd.Series, ids: Any) -> pd.DataFrame:
         rows = base.set_index(base[column].astype(str)).loc[of.astype(str)].reset_index(drop=True)
         rows = rows.rename(columns=changing).assign(**{moments[0]: when.to_numpy()})
-        return with_first(rows, str(sample.columns[0]), ids)
+        return with_ids_first(rows, str(sample.columns[0]), ids)
 
     ids = later[column].astype(str) + "_" + later[moments[0]].astype(str)
     known = asked_from(train[~earlier], later[column], later[moments[0]], ids)
@@ -398,7 +404,7 @@ def by_place(train, test, sample, column, keys, rest):
                 found[f"{name} {step - 3:+d}"] = [
                     letters[row][place + step].strip() or "none" for row, place in at
                 ]
-        return with_first(pd.DataFrame(found), str(sample.columns[0]), ids)
+        return with_ids_first(pd.DataFrame(found), str(sample.columns[0]), ids)
 
     rows, places = np.repeat(np.arange(len(train)), long), np.tile(np.arange(long), len(train))
     known = at_places(
@@ -453,7 +459,7 @@ def long_series(
     rows = rows.drop_duplicates().merge(train[fixed].astype({key: str}), on=key, how="left")
     print(f"NOTE: {len(periods)} columns of periods are read as rows of a {key} and a {column}", flush=True)
     long, rows = (
-        with_first(t.reset_index(drop=True), "row", row_ids(t[key], t[column])).astype({column: str})
+        with_ids_first(t.reset_index(drop=True), "row", row_ids(t[key], t[column])).astype({column: str})
         for t in (long, rows)
     )
     return long[[*rows.columns, value]], rows, rows[["row"]].assign(**{value: 0.0})
