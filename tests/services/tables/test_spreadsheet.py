@@ -29,8 +29,15 @@ def cells(raw: bytes) -> list[list[str]]:
     return list(csv.reader(io.StringIO(as_csv(raw), newline="")))
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=30), min_size=1, max_size=6))
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30),
+        min_size=1,
+        max_size=6,
+    )
+)
 def test_texts_come_back_as_they_were(texts: list[str]):
+    """Without NUL, which no row holds: PostgreSQL refuses it, and so does the reader of rows."""
     raw = book(*({"text": "x" + text + "x"} for text in texts))
     assert is_spreadsheet(raw)
     assert [row[0] for row in cells(raw)[1:]] == ["x" + text + "x" for text in texts]
