@@ -151,7 +151,7 @@ def count(planner: Planner, solutions: list[dict[str, Any]]) -> tuple[dict[str, 
         for name in own:
             families[name].add(name, planner.family(name))
         for text in (text for entry in solution["models"] for text in mentions(entry)):
-            found = planner.named(text)
+            found = planner.named(text) or planner.named(text.partition("/")[0])  # "B3/B5/B7": the first
             row = planner.models.get(found or "")
             if row:
                 named[families_of(row.name, row.family)[0]].add(row.name, planner.plans(row.name))

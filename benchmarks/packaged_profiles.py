@@ -4,8 +4,9 @@
 
 A catalogue row says in `config.traced_with` which package; here is how its module is made. The loss of a
 detector is dense over all logits and boxes, auxiliary ones included: matching, mosaic and denoising queries
-(RT-DETR, D-FINE, DINO: 100 to 200 beside 300 to 900) are left out. Rows of ultralytics, monai, effdet and
-neuralforecast want these packages beside the environment.
+(RT-DETR, D-FINE, DINO: 100 to 200 beside 300 to 900) are left out. Of a matcher of points the
+networks are traced without the choice of points, which reads values. Rows of ultralytics, monai, effdet,
+neuralforecast, pytorchvideo and kornia want these packages beside the environment.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from memory_service.measure.language import _register_unmasked_attention
 from memory_service.measure.nets.series import FusedRecurrence
 from memory_service.measure.segmentation import mask_loss
 from memory_service.measure.trace import trace_profile
-from memory_service.measure.traceable_model import BuiltModel, on_meta, zeros
+from memory_service.measure.traceable_model import BuiltModel, classification_loss, on_meta, zeros
 from memory_service.resources import path as resource
 from memory_service.services.knowledge.profiling import (
     SOURCE,
@@ -368,6 +369,120 @@ class _Windows(nn.Module):
         return torch.cat(_tensors(list(out)), dim=-1) if isinstance(out, tuple) else out
 
 
+_VIDEO = {"x3d_s": 13, "x3d_m": 16, "x3d_l": 16, "csn_r101": 32, "i3d_r50": 8, "slow_r50": 8, "slowfast_r50": 32,
+          "slowfast_r101": 32}  # fmt: skip
+"""Frames of a clip, as trained (pytorchvideo's model zoo)."""
+
+
+class _Pathways(nn.Module):
+    """SlowFast of a clip: each fourth frame for the slow path."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: Tensor) -> Any:
+        return self.module([x[:, :, ::4], x])
+
+
+def _video(name: str) -> nn.Module:
+    from pytorchvideo.models import hub
+
+    module = getattr(hub, name)(pretrained=False)
+    if name.startswith("slowfast"):
+        return _Pathways(module.train())
+    return module.train()  # type: ignore[no-any-return]
+
+
+POINTS = 1024
+"""Of each picture of a pair."""
+
+
+class _SuperPoint(nn.Module):
+    """Scores and descriptors of each cell of 8 pixels."""
+
+    def __init__(self) -> None:
+        import transformers
+
+        super().__init__()
+        self.module = transformers.SuperPointForKeypointDetection(transformers.SuperPointConfig()).train()
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        module = self.module
+        encoded = module.encoder(x[:, :1])[0]
+        points, descriptors = module.keypoint_decoder, module.descriptor_decoder
+        return {
+            "logits": points.conv_score_b(points.relu(points.conv_score_a(encoded))),
+            "boxes": descriptors.conv_descriptor_b(
+                descriptors.relu(descriptors.conv_descriptor_a(encoded))
+            ),
+        }
+
+
+class _LightGlue(nn.Module):
+    """SuperPoint on both pictures, nine layers over the points of both, a score of each pair of points."""
+
+    def __init__(self) -> None:
+        import transformers
+        from transformers.models.lightglue import modeling_lightglue
+
+        super().__init__()
+        config = transformers.LightGlueConfig(attn_implementation="sdpa")
+        self.points = _SuperPoint()
+        self.position = modeling_lightglue.LightGluePositionalEncoder(config)
+        self.layers = nn.ModuleList(
+            modeling_lightglue.LightGlueTransformerLayer(config, i) for i in range(config.num_hidden_layers)
+        )
+        self.match = nn.Linear(config.descriptor_dim, config.descriptor_dim)
+
+    def forward(self, x: Tensor) -> dict[str, Any]:
+        found = self.points(x.flatten(0, 1))
+        dense = found["boxes"].flatten(2).transpose(1, 2)
+        chosen = dense[:, :POINTS]
+        position = self.position(chosen[..., :2])
+        position = position[0] if isinstance(position[0], tuple) else position
+        for layer in self.layers:
+            chosen = layer(chosen, position, attention_mask=None)[0]
+        one, other = self.match(chosen).unflatten(0, (-1, 2)).unbind(1)
+        return {"logits": [one @ other.transpose(1, 2)], "boxes": [found["logits"]]}
+
+
+class _Loftr(nn.Module):
+    """LoFTR's features and coarse attention over both pictures, and the scores of all pairs of cells."""
+
+    def __init__(self) -> None:
+        import kornia.feature
+
+        super().__init__()
+        self.module = kornia.feature.LoFTR(pretrained=None).train()
+
+    def forward(self, x: Tensor) -> dict[str, Any]:
+        coarse, fine = self.module.backbone(x[:, :, :1].flatten(0, 1))
+        cells = self.module.pos_encoding(coarse).flatten(2).transpose(1, 2).unflatten(0, (-1, 2))
+        one, other = self.module.loftr_coarse(cells[:, 0].contiguous(), cells[:, 1].contiguous())
+        return {"logits": [one @ other.transpose(1, 2)], "boxes": [fine]}
+
+
+def _matcher(name: str) -> nn.Module:
+    if name == "superpoint":
+        return _SuperPoint()
+    if name == "lightglue":
+        return _LightGlue()
+    if name == "loftr":
+        return _Loftr()
+    import kornia.feature
+
+    if name == "disk":
+        return Boxes(kornia.feature.DISK().unet.train(), lambda out: {"logits": [out], "boxes": []})
+    aliked = kornia.feature.ALIKED(model_name="aliked-n16").train()
+    aliked.forward = aliked.extract_dense_map
+    return Boxes(aliked, lambda out: {"logits": _tensors(list(out)), "boxes": []})
+
+
+MATCHERS = {"superpoint": 1, "disk": 1, "aliked": 1, "lightglue": 2, "loftr": 2}
+"""Pictures of a sample."""
+
+
 def _absolute_error(outputs: Any, _inputs: Any) -> Tensor:
     return outputs.abs().mean()  # type: ignore[no-any-return]
 
@@ -377,6 +492,11 @@ def build(name: str, pixels: int) -> tuple[nn.Module, tuple[int, ...], Any]:
     picture, volume = (3, pixels, pixels), (1, pixels, pixels, pixels)
     if name in FORECASTERS:
         return _Windows(FORECASTERS[name], pixels), (pixels, 1), _absolute_error
+    if name in _VIDEO:
+        return _video(name), (3, _VIDEO[name], pixels, pixels), classification_loss
+    if name in MATCHERS:
+        pair = (2, *picture) if MATCHERS[name] == 2 else picture
+        return _matcher(name), pair, dense_detection_loss
     if name.startswith("yolo"):
         return _ultralytics(name), picture, dense_detection_loss
     for prefix, maker in (("rtdetr-", _rtdetr), ("d-fine-", _dfine)):
