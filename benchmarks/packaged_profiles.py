@@ -369,8 +369,10 @@ class _Windows(nn.Module):
         return torch.cat(_tensors(list(out)), dim=-1) if isinstance(out, tuple) else out
 
 
-_VIDEO = {"x3d_s": 13, "x3d_m": 16, "x3d_l": 16, "csn_r101": 32, "i3d_r50": 8, "slow_r50": 8, "slowfast_r50": 32,
-          "slowfast_r101": 32}  # fmt: skip
+_VIDEO = {
+    "x3d_s": 13, "x3d_m": 16, "x3d_l": 16, "csn_r101": 32, "i3d_r50": 8, "slow_r50": 8,
+    "slowfast_r50": 32, "slowfast_r101": 32,
+}  # fmt: skip
 """Frames of a clip, as trained (pytorchvideo's model zoo)."""
 
 
@@ -413,9 +415,7 @@ class _SuperPoint(nn.Module):
         points, descriptors = module.keypoint_decoder, module.descriptor_decoder
         return {
             "logits": points.conv_score_b(points.relu(points.conv_score_a(encoded))),
-            "boxes": descriptors.conv_descriptor_b(
-                descriptors.relu(descriptors.conv_descriptor_a(encoded))
-            ),
+            "boxes": descriptors.conv_descriptor_b(descriptors.relu(descriptors.conv_descriptor_a(encoded))),
         }
 
 
