@@ -61,6 +61,11 @@ class Caches:
             found[key] = made
         return made
 
+    def known(self, name: Hashable, key: Hashable) -> Any:
+        """What is `stored` of the key; None where nothing is."""
+        with self._lock:
+            return self._stored.get(name, {}).get(key)
+
     def of_rows(
         self,
         name: Hashable,
