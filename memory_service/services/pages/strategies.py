@@ -32,6 +32,8 @@ EXAMPLES = tuple(
 )  # fmt: skip
 """Questions whose plans show what an edit changes."""
 
+Examples = list[tuple[dict[str, Any], frozenset[str]]]
+
 
 def rows(database: Database, asked: Mapping[str, str]) -> list[dict[str, Any]]:
     """Those that plans are made with first; each with `steers_plans`, `use`, `read_by` and `now`
@@ -46,12 +48,13 @@ def rows(database: Database, asked: Mapping[str, str]) -> list[dict[str, Any]]:
     knowledge = knowledge_of(database)
     with database.read() as transaction:
         every = with_steering(transaction, every_row(transaction, "strategies"))
-    plans = examples(database, knowledge, wait=wait) if every else []
+    plans = examples(database, knowledge) if every and wait else None
+    plans = plans or database.caches.known(examples, _state(knowledge))
     told = [{**_used(plans, row), "now": computed_beside(knowledge, row)} for row in every]
     return sorted(told, key=lambda row: (not row["followed"], not row["steers_plans"], row["id"]))
 
 
-def _used(plans: Sequence[tuple[Any, frozenset[str]]] | None, row: Mapping[str, Any]) -> dict[str, Any]:
+def _used(plans: Examples | None, row: Mapping[str, Any]) -> dict[str, Any]:
     if plans is None and row["steers_plans"] and row["followed"]:
         return {**row, "use": "steers", "read_by": None}
     read_by = sum(row["id"] in read for _, read in plans or ()) if row["steers_plans"] else 0
@@ -185,22 +188,20 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-Examples = list[tuple[dict[str, Any], frozenset[str]]]
-
-
-def examples(database: Database, knowledge: Knowledge, *, wait: bool = True) -> Examples | None:
-    """Of each example question the plan's figures, and the rows that it is made with. Seconds in a new
-    process; None instead, where they are not made yet, for who does not wait."""
-    policy = knowledge.policy
-    numbers = repr(replace(policy, steering=frozenset(), changed=frozenset()))
-    state = (knowledge.revision, numbers, *sorted(policy.steering))
+def examples(database: Database, knowledge: Knowledge) -> Examples:
+    """Of each example question the plan's figures, and the rows that it is made with: seconds in a new
+    process."""
 
     def make() -> Examples:
         return [_planned(database, knowledge, example) for example in EXAMPLES]
 
-    if not wait:
-        return database.caches.known(examples, state)
-    return database.caches.stored(examples, state, make, 4)
+    return database.caches.stored(examples, _state(knowledge), make, 4)
+
+
+def _state(knowledge: Knowledge) -> tuple[Any, ...]:
+    policy = knowledge.policy
+    numbers = repr(replace(policy, steering=frozenset(), changed=frozenset()))
+    return (knowledge.revision, numbers, *sorted(policy.steering))
 
 
 def effect_on_plans(
