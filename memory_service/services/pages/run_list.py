@@ -51,8 +51,8 @@ _MOST_OF_CURVE = 24
 
 
 def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime) -> dict[str, Any]:
-    """`{"items", "next", "week", "live", "facets", "names", "groups", "heads"}`: rows with `advice` (the gravest that was not followed,
-    else the last; None before the first), `curve` (metric by epoch, a list for each fold), `best_so_far` (of
+    """`{"items", "next", "week", "live", "facets", "names", "groups", "heads"}`: rows with
+    `advice` (the gravest that was not followed, else the last; None before the first), `curve` (metric by epoch, a list for each fold), `best_so_far` (of
     the epochs; None where nobody says which way is better), `took_minutes`, `silent_minutes` (of a running
     one without a signal, else None), `metric` and `metric_direction` (of its competition). InvalidInput for
     a status that no run can have.
@@ -119,9 +119,7 @@ def _is_indexed(fields: Mapping[str, str]) -> bool:
     return sort in sort_names("runs") and not fields.keys() & {"q", "group"}
 
 
-def _grid(
-    transaction: ReadTransaction, fields: Mapping[str, str], most: int | None = None
-) -> dict[str, Any]:
+def _grid(transaction: ReadTransaction, fields: Mapping[str, str], most: int | None = None) -> dict[str, Any]:
     if _is_indexed(fields):
         page = list_requested(transaction, "runs", {"sort": "-started_at", **fields})
         found: dict[str, Any] = {"items": page.items, "next": page.next, "groups": {}, "heads": []}
