@@ -207,3 +207,27 @@ def test_a_claim_from_outside_is_shown_as_text(visit: Visitor, own_site: Site):
         assert page.locator("main i, main b", has_text="a.txt").count() == 0
         assert "9,000,000,000" in _text(page)
     assert "<script>document.title" in _text(visit(own_site, "/browse/conflicts/X1"))
+
+
+@pytest.mark.parametrize("show", ["speed", "epoch"])
+def test_the_batch_of_a_speed_stands_beside_it(seeded: Site, show: str):
+    where = f"{seeded.url}/browse/sizing"
+    asked = {"q": "resnet50", "gpu": "t4,a100", "show": show}
+    cells = [c for item in httpx2.get(f"{where}.json", params=asked).json()["items"] for c in item["cells"]]
+    text = httpx2.get(where, params=asked).text
+    batches = [f"{c['batch_size']:,}" for c in cells if "batch_size" in c]
+    assert re.findall(r'<small class="quiet">batch ([\d,]+)</small>', text) == batches != []
+
+
+def test_why_a_competition_was_found_is_whole_and_a_phone_shows_fifteen_rows(visit: Visitor, seeded: Site):
+    page = visit(seeded, "/browse/competitions?q=leaf+disease+photos", width=1440)
+    why = page.locator("#rows td:nth-child(2)").evaluate_all(
+        "cells => cells.filter(cell => cell.scrollWidth > cell.clientWidth).length"
+    )
+    assert why == 0
+    assert page.locator("#rows-box").evaluate("box => box.scrollWidth - box.clientWidth") == 0
+    phone = visit(seeded, "/browse/models", width=390)
+    shown = phone.locator("#rows tbody tr:visible")
+    assert shown.count() == 15
+    phone.get_by_label("Show all 50 rows").check()
+    assert shown.count() == 50

@@ -52,10 +52,10 @@ _MOST_OF_CURVE = 24
 
 def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime) -> dict[str, Any]:
     """`{"items", "next", "week", "live", "facets", "names", "groups", "heads"}`: rows with
-    `advice` (the gravest that was not followed, else the last; None before the first), `curve` (metric by epoch, a list for each fold), `best_so_far` (of
-    the epochs; None where nobody says which way is better), `took_minutes`, `silent_minutes` (of a running
-    one without a signal, else None), `metric` and `metric_direction` (of its competition). InvalidInput for
-    a status that no run can have.
+    `advice` (the gravest that was not followed, else the last; None before the first), `curve` (metric by
+    epoch, a list for each fold), `best_so_far` (of the epochs; None where nobody says which way is
+    better), `took_minutes`, `silent_minutes` (of a running one without a signal, else None), `metric` and
+    `metric_direction` (of its competition). InvalidInput for a status that no run can have.
 
     week     of the latest runs begun since midnight (UTC) seven days ago that ended: `{"since", "filters",
              "runs", "minutes", "useful", "waiting", "lost", "by", "groups"}`; filters: what the query asks

@@ -101,14 +101,8 @@ def editing_of(request: Request, table: str | None, asked: Mapping[str, str]) ->
     told, meanwhile = corrections.rebased(database, table, page, told)
     version = told.pop("version")
     view: dict[str, Any] = dict.fromkeys(("looked", "effect", "refused")) | {"status": 200}
-    view |= {
-        "table": table,
-        "key": key,
-        "version": version,
-        "inputs": inputs,
-        "csrf": reader.csrf,
-        "parts": parts,
-    }
+    view |= {"table": table, "key": key, "version": version, "inputs": inputs, "parts": parts}
+    view["csrf"] = reader.csrf
     view["form"] = {name.removeprefix("to."): text for name, text in told.items()}
     if meanwhile:
         changed = ", ".join(dict.fromkeys(title_of(each["field"]) for each in meanwhile))
