@@ -64,7 +64,8 @@ class Caches:
     def known(self, name: Hashable, key: Hashable) -> Any:
         """What is `stored` of the key; None where nothing is."""
         with self._lock:
-            return self._stored.get(name, {}).get(key)
+            found = self._stored.get(name)
+            return None if found is None else found.get(key)
 
     def of_rows(
         self,
