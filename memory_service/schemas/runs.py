@@ -51,7 +51,8 @@ class RunStart(Request):
         "A catalogue, timm or transformers name; `custom/NAME` for a network of one's own: it is "
         "watched, without predictions."
     )
-    batch_size: f.BatchSize | None = f.optional("Samples a step.")
+    n_gpus: f.NGpus | None = f.optional("Cards that train it together; `gpu=2xt4` says the same.")
+    batch_size: f.BatchSize | None = f.optional("Samples a step, of each card.")
     image_size: f.ImageSize | None = f.optional("Pixels a side.")
     seq_len: f.SeqLen | None = f.optional("Tokens a text; of sounds frames of 10 ms.")
     n_features: f.NFeatures | None = f.optional("Columns of a table.")

@@ -43,7 +43,7 @@ MOST_PLAIN = 2_000
 _PACKED = "packed"
 _PAGING = ("cursor", "limit", "total", "still", "by", "group", *PRESENTED)
 _MOST_PARTS = 1_000
-_ONCE = ("cursor", "edit", "saved")
+_ONCE = ("cursor", "edit", "saved", "counted")
 _SEVERAL = (b"columns", b"slug")
 """Fields that an address may give several times: one, with commas."""
 

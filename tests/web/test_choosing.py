@@ -92,3 +92,18 @@ def test_names_and_data_sheets_are_not_called_claims(seeded: Site, path: str, sa
     facts = httpx2.get(seeded.url + path, timeout=90).text.split("<dt>Grade</dt>")[1].split("</div>")[0]
     assert said in facts
     assert "claimed" not in facts
+
+
+def test_prices_of_hardware_have_a_currency_and_offers_of_ones_own_none(seeded: Site):
+    asked = {"task": "image", "n_train": "2000", "model": "resnet18", "minutes": "60"}
+    own = '[{"name": "mine", "gpu": "t4", "price_per_hour": 2.5}]'
+    usual, mine = (
+        httpx2.get(f"{seeded.url}/browse/choose", params=asked | offers, timeout=90).text
+        for offers in ({}, {"offers": own})
+    )
+    for head in ("Budget", "An hour", "Cost", "Cost at most"):
+        assert f">{head}, USD<" in usual
+    assert "free of charge" in usual
+    assert "2.5" in mine
+    assert "USD" not in mine
+    assert "Budget, in your currency" in mine

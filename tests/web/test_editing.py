@@ -257,13 +257,20 @@ def test_a_row_that_differs_is_found_and_put_right_in_its_place(
     visit: Visitor, desk: Site, axe: Callable[..., None], scripts: bool
 ):
     before = row_of(desk, "/strategies/R03-a100-image-384")
+    page = visit(desk, "/browse/strategies?q=R03-a100-image-384", java_script_enabled=scripts)
+    follow(page.get_by_role("cell", name="batch_size: 128").get_by_role("link", name="Edit"))
+    cells = page.locator("tr.edited .prose label")
+    assert cells.first.inner_text().startswith("Batch size"), "values are edited in their column"
+    assert page.locator("#edit").input_value() == "128"
     page = visit(desk, "/browse/strategies?table=batch_defaults", java_script_enabled=scripts)
     page.get_by_role("button", name="More: Computed now").click()
     follow(page.get_by_role("listitem").get_by_role("link", name="differs"))
     assert page.locator("#rows tbody tr").count() == 2
     page.get_by_role("row").filter(has_text="R03-a100-image-384").hover()
     follow(page.get_by_role("link", name="Edit R03-a100-image-384"))
-    page.get_by_role("textbox", name="Batch size", exact=True).fill("many")
+    cell = page.get_by_role("textbox", name="Batch size", exact=True)
+    assert cell.evaluate("cell => cell === document.activeElement"), "what the pencil stands beside"
+    cell.fill("many")
     follow(page.get_by_role("button", name="Show what it changes"))
     cell = page.get_by_role("textbox", name="Batch size", exact=True)
     assert cell.input_value() == "many"

@@ -144,5 +144,5 @@ def test_keys_are_shown_on_a_question_mark_and_without_scripts(visit: Visitor, k
     page.keyboard.type("?")
     assert page.locator("#find").input_value() == "?"
     plain = visit(keys, "/browse/models", java_script_enabled=False)
-    plain.get_by_role("button", name="Keys").click()
+    plain.get_by_role("button", name="Keyboard").click()
     assert plain.locator("#keys-help").is_visible()

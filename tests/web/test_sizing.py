@@ -85,8 +85,12 @@ def test_what_was_claimed_for_efficientnet_b4_on_an_a100_and_why_is_it_not_follo
 
 def test_the_back_button_and_a_shared_link_restore_what_was_asked(visit: Visitor, seeded: Site):
     page = visit(seeded, "/browse/sizing")
-    page.get_by_label("Task").select_option("text-classification")
-    page.wait_for_url("**task=text-classification**")
+    page.get_by_role("button", name="More: Task").click()
+    chip = page.get_by_role("listitem").filter(has_text="text-classification")
+    counted = chip.inner_text().split()[-1]
+    follow(chip.get_by_role("link"))
+    assert "task=text-classification" in page.url
+    assert f"{counted} of " in page.locator("#results p").first.inner_text()
     page.get_by_role("link", name="Minutes per epoch").click()
     page.wait_for_url("**show=epoch**")
     rows = page.locator("#rows tbody th").all_inner_texts()
@@ -96,7 +100,7 @@ def test_the_back_button_and_a_shared_link_restore_what_was_asked(visit: Visitor
     page.go_back()
     page.wait_for_url(shared)
     assert page.locator("#rows tbody th").all_inner_texts() == rows
-    assert page.get_by_label("Task").input_value() == "text-classification"
+    assert page.locator(".chip[aria-current]").inner_text().startswith("text-classification")
     again = visit(seeded, shared.removeprefix(seeded.url))
     assert again.locator("#rows tbody th").all_inner_texts() == rows
     assert again.locator("[aria-current=page]", has_text="Minutes per epoch").count() == 1
@@ -207,3 +211,27 @@ def test_a_claim_from_outside_is_shown_as_text(visit: Visitor, own_site: Site):
         assert page.locator("main i, main b", has_text="a.txt").count() == 0
         assert "9,000,000,000" in _text(page)
     assert "<script>document.title" in _text(visit(own_site, "/browse/conflicts/X1"))
+
+
+@pytest.mark.parametrize("show", ["speed", "epoch"])
+def test_the_batch_of_a_speed_stands_beside_it(seeded: Site, show: str):
+    where = f"{seeded.url}/browse/sizing"
+    asked = {"q": "resnet50", "gpu": "t4,a100", "show": show}
+    cells = [c for item in httpx2.get(f"{where}.json", params=asked).json()["items"] for c in item["cells"]]
+    text = httpx2.get(where, params=asked).text
+    batches = [f"{c['batch_size']:,}" for c in cells if "batch_size" in c]
+    assert re.findall(r'<small class="quiet">batch ([\d,]+)</small>', text) == batches != []
+
+
+def test_why_a_competition_was_found_is_whole_and_a_phone_shows_fifteen_rows(visit: Visitor, seeded: Site):
+    page = visit(seeded, "/browse/competitions?q=leaf+disease+photos", width=1440)
+    why = page.locator("#rows td:nth-child(2)").evaluate_all(
+        "cells => cells.filter(cell => cell.scrollWidth > cell.clientWidth).length"
+    )
+    assert why == 0
+    assert page.locator("#rows-box").evaluate("box => box.scrollWidth - box.clientWidth") == 0
+    phone = visit(seeded, "/browse/models", width=390)
+    shown = phone.locator("#rows tbody tr:visible")
+    assert shown.count() == 15
+    phone.get_by_label("Show all 50 rows").check()
+    assert shown.count() == 50

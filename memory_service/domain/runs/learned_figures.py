@@ -14,7 +14,9 @@ FAR = 0.35
 NO_ROWS = "no n_train was said"
 """Why nothing was predicted for trees: nothing would be learned of them with it either."""
 
-_NOT_LEARNED = "trees that grow on a card, and masks of more than two classes, are not learned from"
+_NOT_LEARNED = (
+    "trees that grow on a card, masks of more than two classes, and several cards are not learned from"
+)
 
 _WHY_NOT = {
     "contended": "other work had the card or the cores in over a tenth of the time",

@@ -300,7 +300,8 @@ def _said(box: Box, pick: Pick) -> Values:
     """Offer, quality, usual minutes and their cost, for a sentence."""
     minutes = wall_minutes(box.candidate(pick.plan), box.priced.start_up).value
     cost = box.priced.offer.cost(minutes)
-    money = "" if cost is None else f", for {cost:.2f}"
+    unit = "" if box.priced.offer.price_source == "as asked" else " US dollars"
+    money = "" if cost is None else f", for {cost:.2f}{unit}" if cost else ", free of charge"
     said = {"offer": box.priced.offer.name, "quality": pick.quality}
     return {**said, "minutes": minutes, "cost": money}
 

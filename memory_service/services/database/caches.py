@@ -61,6 +61,12 @@ class Caches:
             found[key] = made
         return made
 
+    def known(self, name: Hashable, key: Hashable) -> Any:
+        """What is `stored` of the key; None where nothing is."""
+        with self._lock:
+            found = self._stored.get(name)
+            return None if found is None else found.get(key)
+
     def of_rows(
         self,
         name: Hashable,

@@ -44,8 +44,8 @@ def choose_page(database: Database, requested: Mapping[str, str], limit: Mode) -
 MOST_RUNS, USUAL_OTHERS = 6, 3
 
 SETTINGS = (
-    "model", "input_size", "batch_size", "precision", "optimizer", "learning_rate", "folds", "epochs",
-    "seeds", "num_workers", "grad_accumulation", "compiled", "checkpointing", "layout", "n_train",
+    "model", "n_gpus", "input_size", "batch_size", "precision", "optimizer", "learning_rate", "folds",
+    "epochs", "seeds", "num_workers", "grad_accumulation", "compiled", "checkpointing", "layout", "n_train",
     "competition", "minutes", "plan_id",
 )  # fmt: skip
 RESULTS = (

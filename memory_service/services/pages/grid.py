@@ -11,7 +11,7 @@ from memory_service.errors import unknown_name, wrong_value
 from memory_service.schemas.lists import DEFAULT_LIMIT
 from memory_service.services.tables.paging import page_behind, rows_of_page
 
-PRESENTED = ("columns", "view", "edit", "saved")
+PRESENTED = ("columns", "view", "edit", "saved", "counted")
 """Fields of an address that say how rows are shown, not which."""
 
 _OWN = ("sort", "limit", "cursor", "q", "group", *PRESENTED)

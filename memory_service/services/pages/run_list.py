@@ -4,7 +4,7 @@ import datetime as dt
 import threading
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -17,11 +17,13 @@ from memory_service.domain.runs.wasted_minutes import PARTS
 from memory_service.errors import unknown_name
 from memory_service.schemas.runs import STATUSES
 from memory_service.services.database.transactions import Database, ReadTransaction
-from memory_service.services.pages.grid import PRESENTED
+from memory_service.services.operations.export import table_export
+from memory_service.services.pages.grid import PRESENTED, gridded
 from memory_service.services.runs.summaries import read_summary
 from memory_service.services.runs.verdicts import gravest_advice, state_of
-from memory_service.services.tables.paging import sort_names
-from memory_service.services.tables.table_rows import list_requested
+from memory_service.services.tables.file_formats import TableExport
+from memory_service.services.tables.paging import parse_query, sort_names
+from memory_service.services.tables.table_rows import list_requested, listed_columns, one_page
 from memory_service.store.engine import read_object
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
@@ -38,7 +40,7 @@ MINUTES_BY = ("day", "cause", "gpu", "competition")
 WAITING = ("loader", "stalled", "idle")
 """Wasted minutes in which the GPU waited; the others were worked for nothing."""
 
-FACETS = ("status", "competition", "model", "gpu", "wasted_on")
+FACETS = ("status", "competition", "model", "gpu", "wasted_on", "task", "device")
 
 SILENT_MINUTES = 5.0
 """A running run without an event for so long has no signal: scripts report at least each minute."""
@@ -49,18 +51,19 @@ _MOST_OF_CURVE = 24
 
 
 def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime) -> dict[str, Any]:
-    """`{"items", "next", "week", "live", "facets",
-    "sorts"}`: rows with `advice` (the gravest that was not followed,
-    else the last; None before the first), `curve` (metric by epoch, a list for each fold), `best_so_far` (of
-    the epochs; None where nobody says which way is better), `took_minutes`, `silent_minutes` (of a running
-    one without a signal, else None), `metric` and `metric_direction` (of its competition). InvalidInput for
-    a status that no run can have.
+    """`{"items", "next", "week", "live", "facets", "names", "groups", "heads"}`: rows with
+    `advice` (the gravest that was not followed, else the last; None before the first), `curve` (metric by
+    epoch, a list for each fold), `best_so_far` (of the epochs; None where nobody says which way is
+    better), `took_minutes`, `silent_minutes` (of a running one without a signal, else None), `metric` and
+    `metric_direction` (of its competition). InvalidInput for a status that no run can have.
 
     week     of the latest runs begun since midnight (UTC) seven days ago that ended: `{"since", "filters",
              "runs", "minutes", "useful", "waiting", "lost", "by", "groups"}`; filters: what the query asks
              of their own fields; groups: `[{"name", "runs", "minutes", "useful", "waiting", "lost"}]` by
              day, cause, gpu or competition (`by=` of the query), the most minutes first
     live     whether one of the rows still runs
+    groups, heads   as of `gridded`. What is searched (`q`), grouped, or in an order that no index has, are
+             the latest `MOST_RECENT` runs; `matching`: how many of them
     facets   `{name: [[value, runs]]}` of the latest `MOST_RECENT` runs that the other filters let through
     """
     fields = {name: text for name, text in requested.items() if name not in PRESENTED}
@@ -70,11 +73,12 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
     since = (now - dt.timedelta(days=WEEK_DAYS - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
     with database.read() as transaction:
         session = transaction.session
-        page = list_requested(transaction, "runs", {"sort": "-started_at", **fields})
-        running = [row["id"] for row in page.items if row["status"] == "running"]
+        grid = _grid(transaction, fields)
+        page = grid["items"]
+        running = [row["id"] for row in page if row["status"] == "running"]
         last = runs.last_event_bodies(session, running)
-        extras = _extras(transaction, page.items, last)
-        metrics = runs.competition_metrics(session, {row["competition"] for row in page.items} - {None})
+        extras = _extras(transaction, page, last)
+        metrics = runs.competition_metrics(session, {row["competition"] for row in page} - {None})
         changed = runs.last_change(session)
         recent = transaction.caches.latest(runs.recent, changed, lambda: runs.recent(session, MOST_RECENT))
     items = [
@@ -85,7 +89,7 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
             "silent_minutes": silent_minutes(row, last.get(row["id"]), now),
             **metrics.get(row["competition"], {"metric": None, "metric_direction": None}),
         }
-        for row in page.items
+        for row in page
     ]
     for item in items:
         item.pop("used_minutes")
@@ -96,7 +100,38 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
         lambda: {"week": _week(recent, fields, since, by), "facets": _facets(recent, fields)},
         64,
     )
-    return {"items": items, "next": page.next, "live": bool(running), "sorts": sort_names("runs"), **panel}
+    return {**grid, "items": items, "live": bool(running), **panel}
+
+
+def runs_table(database: Database, requested: Mapping[str, str]) -> TableExport:
+    """All rows of the list, for a file."""
+    filters = dict(requested)
+    if _is_indexed(filters):
+        sort = filters.pop("sort", None)
+        return table_export(database, "runs", filters, sort)
+    with database.read() as transaction:
+        found = _grid(transaction, filters, most=MOST_RECENT)["items"]
+    return table_export(database, "runs", keys=[row["id"] for row in found])
+
+
+def _is_indexed(fields: Mapping[str, str]) -> bool:
+    sort = fields.get("sort", "-started_at").removeprefix("-")
+    return sort in sort_names("runs") and not fields.keys() & {"q", "group"}
+
+
+def _grid(transaction: ReadTransaction, fields: Mapping[str, str], most: int | None = None) -> dict[str, Any]:
+    if _is_indexed(fields):
+        page = list_requested(transaction, "runs", {"sort": "-started_at", **fields})
+        found: dict[str, Any] = {"items": page.items, "next": page.next, "groups": {}, "heads": []}
+    else:
+        asked = {name: text for name, text in fields.items() if name in _IN_MEMORY}
+        others = {name: text for name, text in fields.items() if name not in _IN_MEMORY}
+        query = replace(parse_query("runs", others, "-started_at"), limit=MOST_RECENT)
+        found = gridded(one_page(transaction, query).items, asked, "id", {}, most)
+    return found | {"names": list(listed_columns("runs"))}
+
+
+_IN_MEMORY = ("q", "group", "sort", "limit", "cursor")
 
 
 def _week(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.domain.common.vocabulary import PRECISIONS, TASKS
+from memory_service.domain.common.vocabulary import PRECISIONS
 from memory_service.domain.planning.model_catalogue import CatalogueModel, without_idle
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import InvalidInput, unknown_name, wrong_value
@@ -18,6 +18,7 @@ from memory_service.schemas.predict import SIZE_FIELDS
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.pages.grid import gridded
 from memory_service.services.prediction.predict import predict_known
 from memory_service.services.tables.file_formats import TableExport
 from memory_service.services.tables.paging import page_behind
@@ -74,20 +75,6 @@ def usual_cards(knowledge: Knowledge, most: int = len(USUAL_CARDS)) -> list[Targ
     return [*list(knowledge.cards.devices.values())[: most // 2], *usual][:most]
 
 
-def choices(knowledge: Knowledge) -> dict[str, list[str]]:
-    """What the filters may be set to."""
-    models = knowledge.models.values()
-    served = {task for model in models for task in model.tasks}
-    return {
-        "task": [task for task in TASKS if task in served],
-        "family": sorted({model.family for model in models}),
-        "library": sorted({model.library for model in models}),
-        "gpu": [*sorted(knowledge.cards.devices), *knowledge.cards.sheets],
-        "precision": list(PRECISIONS),
-        "mode": ["train", "infer"],
-    }
-
-
 def _cards(knowledge: Knowledge, query: SizingQuery) -> tuple[TargetDevice, ...]:
     names = [name for name in (query.gpu or "").split(",") if name.strip()]
     cards = [knowledge.gpu(name) for name in names] or usual_cards(knowledge)
@@ -130,7 +117,24 @@ def sizing_page(database: Database, requested: Mapping[str, str]) -> dict[str, A
     shown: dict[str, Any] = {"items": items, "next": behind, "matching": len(rows)}
     shown |= {"of": len(knowledge.models), "cards": [card_facts(card) for card in wanted.cards]}
     shown |= {"query": wanted.as_query(), "heat": SHOWN[query.show], "nearest": nearest}
-    return shown | {"choices": choices(knowledge)}
+    gpus = [*sorted(knowledge.cards.devices), *knowledge.cards.sheets]
+    shown["choices"] = {"gpu": gpus, "precision": list(PRECISIONS)}
+    return shown | {"facets": _facets(knowledge, query)}
+
+
+_FACETS = ("task", "family", "library")
+
+
+def _facets(knowledge: Knowledge, query: SizingQuery) -> dict[str, Any]:
+    """Each facet's values and how many models that the other filters let through have them."""
+    others = query.model_copy(update=dict.fromkeys(_FACETS))
+    rows = [
+        {"name": row.name, "task": row.tasks, "family": row.family, "library": row.library}
+        for row in _matching(knowledge, others)
+    ]
+    asked = {name: str(given) for name in _FACETS if (given := getattr(query, name)) is not None}
+    found: dict[str, Any] = gridded(rows, asked, "name", {name: name for name in _FACETS})["facets"]
+    return found
 
 
 def sizing_table(database: Database, requested: Mapping[str, str]) -> TableExport:

@@ -32,30 +32,38 @@ EXAMPLES = tuple(
 )  # fmt: skip
 """Questions whose plans show what an edit changes."""
 
+Examples = list[tuple[dict[str, Any], frozenset[str]]]
 
-def rows(database: Database, _: Mapping[str, str]) -> list[dict[str, Any]]:
+
+def rows(database: Database, asked: Mapping[str, str]) -> list[dict[str, Any]]:
     """Those that plans are made with first; each with `steers_plans`, `use`, `read_by` and `now`
     (`computed_beside`).
 
-    use      "drives plans"; "fallback only": read where no example plan is; "informs"; "rejected"
-    read_by  example plans that are made with it
+    use      "drives plans"; "fallback only": read where no example plan is; "informs"; "rejected"; "steers":
+             one of the first two, where example plans are not made yet and `counted=no` waits for none
+    read_by  example plans that are made with it; None where they are not made yet
     """
+    wanted = {*asked, asked.get("group"), asked.get("sort", "").removeprefix("-")}
+    wait = asked.get("counted") != "no" or not wanted.isdisjoint(("use", "read_by", "read_by_min"))
     knowledge = knowledge_of(database)
     with database.read() as transaction:
         every = with_steering(transaction, every_row(transaction, "strategies"))
-    plans = examples(database, knowledge) if every else []
+    plans = examples(database, knowledge) if every and wait else None
+    plans = plans or database.caches.known(examples, _state(knowledge))
     told = [{**_used(plans, row), "now": computed_beside(knowledge, row)} for row in every]
     return sorted(told, key=lambda row: (not row["followed"], not row["steers_plans"], row["id"]))
 
 
-def _used(plans: Sequence[tuple[Any, frozenset[str]]], row: Mapping[str, Any]) -> dict[str, Any]:
-    read_by = sum(row["id"] in read for _, read in plans) if row["steers_plans"] else 0
+def _used(plans: Examples | None, row: Mapping[str, Any]) -> dict[str, Any]:
+    if plans is None and row["steers_plans"] and row["followed"]:
+        return {**row, "use": "steers", "read_by": None}
+    read_by = sum(row["id"] in read for _, read in plans or ()) if row["steers_plans"] else 0
     drives = "drives plans" if read_by else "fallback only" if row["steers_plans"] else "informs"
     return {**row, "use": drives if row["followed"] else "rejected", "read_by": read_by}
 
 
 def more(_: Database, asked: Mapping[str, str], grid: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"own", "matrix", "example_plans"}`.
+    """`{"own", "matrix", "example_plans", "counted"}`; counted: the example plans are made.
 
     own      of one table (`table=`): fields of keys and values that several of its rows have
     matrix   of one table whose rows name several cards: the rows by card (`_by_card`); else None
@@ -67,7 +75,8 @@ def more(_: Database, asked: Mapping[str, str], grid: Mapping[str, Any]) -> dict
     least = max(2, len(items) // 10)
     own = [field for field, n in fields.items() if n >= least] if "table" in asked else []
     cards = _by_card(items) if "table" in asked and grid["next"] is None else None
-    return {"own": own, "matrix": cards, "example_plans": len(EXAMPLES)}
+    counted = all(row["read_by"] is not None for row in items)
+    return {"own": own, "matrix": cards, "example_plans": len(EXAMPLES), "counted": counted}
 
 
 def _by_card(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -179,16 +188,20 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def examples(database: Database, knowledge: Knowledge) -> list[tuple[dict[str, Any], frozenset[str]]]:
-    """Of each example question the plan's figures, and the rows that it is made with."""
-    policy = knowledge.policy
-    numbers = repr(replace(policy, steering=frozenset(), changed=frozenset()))
-    state = (knowledge.revision, numbers, *sorted(policy.steering))
+def examples(database: Database, knowledge: Knowledge) -> Examples:
+    """Of each example question the plan's figures, and the rows that it is made with: seconds in a new
+    process."""
 
-    def make() -> list[tuple[dict[str, Any], frozenset[str]]]:
+    def make() -> Examples:
         return [_planned(database, knowledge, example) for example in EXAMPLES]
 
-    return database.caches.stored(examples, state, make, 4)
+    return database.caches.stored(examples, _state(knowledge), make, 4)
+
+
+def _state(knowledge: Knowledge) -> tuple[Any, ...]:
+    policy = knowledge.policy
+    numbers = repr(replace(policy, steering=frozenset(), changed=frozenset()))
+    return (knowledge.revision, numbers, *sorted(policy.steering))
 
 
 def effect_on_plans(

@@ -10,6 +10,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.multi_gpu import profile_on, step_on
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.throughput_knee import BATCH_LADDER, throughput_knee
 from memory_service.domain.description.metrics import direction_of_name
@@ -158,19 +159,20 @@ def _predicted(prediction: Mapping[str, Any]) -> dict[str, Any]:
 def _sized(knowledge: Knowledge, case: RunCase, profile: Profile) -> dict[str, Any]:
     """The curve over the batch as the loader allows it, its knee, and the limits of the batch."""
     gpu = case.gpu
-    step = prepare(profile, gpu, case.config)
+    step = step_on(prepare(profile, gpu, case.config), profile, case.cards)
+    profile = profile_on(profile, case.cards)
     most = largest_batch(profile, gpu, case.config)
     loader = case.loader_rate(profile.input_size)
     rungs = [b for b in BATCH_LADDER if b <= min(most, LARGEST_SHOWN)]
     out: dict[str, Any] = {"largest_batch": most or None}
     if rungs:
-        rates = [b / s for b, s in zip(rungs, step.seconds_many(rungs), strict=True)]
+        rates = [case.cards.n * b / s for b, s in zip(rungs, step.seconds_many(rungs), strict=True)]
         curve = zip(rungs, rates, strict=True)
         out["curve"] = [[b, float(f"{min(rate, loader.value):.4g}")] for b, rate in curve]
         out["knee_batch_size"] = throughput_knee(step.seconds_many, most)
     batch = case.reported.get("batch_size")
     if batch:
-        device = step.samples_per_second(batch)
+        device = step.step_seconds(batch).reciprocal(batch * case.cards.n)
         out["samples_per_second"] = asdict(_slower(device, loader))
         out["bound"] = "loader" if loader.value < device.value else "gpu"
     out["refused_batch"] = observed_bounds(profile, gpu, case.config).refused

@@ -12,6 +12,7 @@ import numpy as np
 from memory_service import __version__
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.memory import GIB, allocated_bytes
+from memory_service.domain.cost.multi_gpu import profile_on, step_on
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.planning.boosting_plan import over_rounds
@@ -74,9 +75,10 @@ def _same_case(one: Observation, of: Observation) -> bool:
 
 def _network(case: RunCase, profile: Profile, batch: int, *, by_time: bool) -> dict[str, Any]:
     infer = case.mode == "infer"
-    step = prepare(profile, case.gpu, case.config).step_seconds(batch)
-    peak = peak_memory(profile, batch, case.gpu, case.config)
-    most = largest_batch(profile, case.gpu, case.config, ladder=None, confidence="p50")
+    step = step_on(prepare(profile, case.gpu, case.config), profile, case.cards).step_seconds(batch)
+    held = profile_on(profile, case.cards)
+    peak = peak_memory(held, batch, case.gpu, case.config)
+    most = largest_batch(held, case.gpu, case.config, ladder=None, confidence="p50")
     run = None if infer else _run(case, profile, batch, step, by_time=by_time)
     return {
         "batch_size": batch,
@@ -85,7 +87,7 @@ def _network(case: RunCase, profile: Profile, batch: int, *, by_time: bool) -> d
         "peak_reserved_gib": peak.reserved_gib.as_dict(),
         "peak_allocated_gib": peak.allocated_gib.as_dict(),
         "step_seconds": step.as_dict(),
-        "samples_per_second": step.reciprocal(batch).as_dict(),
+        "samples_per_second": step.reciprocal(batch * case.cards.n).as_dict(),
         "epoch_seconds": None
         if run is None
         else _number(_own_time(run.epoch), _epoch_basis(case, profile, batch, step)),
@@ -106,7 +108,7 @@ def _own_time(epoch: Seconds) -> Seconds:
 def _epoch_basis(case: RunCase, profile: Profile, batch: int, step: Estimate) -> Estimate:
     """What an epoch stands on: its steps, or the input pipeline that they wait for."""
     loader = case.loader_rate(profile.input_size)
-    if loader.value >= batch / step.value:
+    if loader.value >= batch * case.cards.n / step.value:
         return step
     return replace(
         loader, basis=f"steps wait for the input pipeline ({loader.value:.3g} samples/s): {loader.basis}"
@@ -119,7 +121,8 @@ def _run(case: RunCase, profile: Profile, batch: int, step: Estimate, *, by_time
     if not reported.get("n_train") or not reported.get("folds"):
         return None
     evaluation = replace(case.config, optimizer="none", mode="infer")
-    forward = prepare(profile, case.gpu, evaluation).step_seconds(batch).scaled(1.0 / batch)
+    together = batch * case.cards.n
+    forward = prepare(profile, case.gpu, evaluation).step_seconds(batch).scaled(1.0 / together)
     rate = case.loader_rate(profile.input_size)
     loader = Seconds(1.0 / rate.high, 1.0 / rate.value, 1.0 / rate.low)
     params_m = profile.params / 1e6
@@ -131,8 +134,8 @@ def _run(case: RunCase, profile: Profile, batch: int, step: Estimate, *, by_time
             pretrained=float(case.row.pretrained if case.row is not None else False),
             files=case.reads_files,
         ),
-        Seconds.of(step).at_least(loader.times(batch)),
-        batch,
+        Seconds.of(step).at_least(loader.times(together)),
+        together,
         Seconds.of(forward).at_least(loader),
         n_train=reported["n_train"],
         n_test=reported.get("n_test", 0),

@@ -11,9 +11,11 @@ from memory_service.domain.common.vocabulary import reads_files
 from memory_service.domain.cost.boosted_trees import cost_kind
 from memory_service.domain.cost.data_loader import loader_settings
 from memory_service.domain.cost.mask_classes import with_mask_classes
+from memory_service.domain.cost.multi_gpu import Cards, cards_of
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.step_config import StepConfig, StepMode, layout_of, precision_class
+from memory_service.domain.hardware.device_names import counted
 from memory_service.domain.learning.observation import Observation, observation_of, prediction_key
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.planning.model_catalogue import CatalogueModel, check_options
@@ -71,6 +73,12 @@ class RunCase:
         return StepConfig(self.precision, self.layout, self.optimizer, self.mode, compiled)
 
     @property
+    def cards(self) -> Cards:
+        """How many of the card train it together, each its own batch."""
+        n = self.reported.get("n_gpus") or 1
+        return cards_of(self.gpu, 1 if self.gpu.kind == "cpu" or self.mode == "infer" else n)
+
+    @property
     def is_trees(self) -> bool:
         return self.row is not None and not self.row.can_be_profiled
 
@@ -106,13 +114,13 @@ class RunCase:
 
     def observation(self) -> Observation | None:
         """What an observation of this run would be of, without figures; None where it could teach nothing: of
-        masks of many classes no baseline is predicted again."""
+        masks of many classes no baseline is predicted again, and several cards are not one."""
         if self.row is not None and self.is_trees and (law := cost_kind(*_names(self.row))) is not None:
             return Observation(
                 self.gpu.slug, self.row.name, law, self.columns, "fp32", 0, self.gpu.device, "fit",
                 self.cpu_count, int(self.reported.get("n_classes") or 1), LEAVES, self.input_kind,
             )  # fmt: skip
-        if self.profile is None or self.unseen or "classes" in self.profile.extra:
+        if self.profile is None or self.unseen or "classes" in self.profile.extra or self.cards.n > 1:
             return None
         key = prediction_key(self.profile, self.gpu, self.config)
         batch_size = int(self.reported.get("batch_size") or 0)
@@ -127,6 +135,8 @@ def run_case(knowledge: Knowledge, reported: Mapping[str, Any]) -> RunCase:
     """InvalidInput for an unknown card, model or competition (nearest names with it), and for an input size
     of another kind than the model takes. A model that cannot be priced is no refusal: `why_not` says so."""
     own_card = OWN.fullmatch(reported["gpu"]) is not None
+    if not own_card and reported["gpu"] not in knowledge.gpus and (stated := counted(reported["gpu"]))[0] > 1:
+        reported = {**reported, "gpu": stated[1], "n_gpus": stated[0]}
     gpu = _own_card(reported) if own_card else with_cores(knowledge.gpu(reported["gpu"]), _cores(reported))
     _check_competition(knowledge, reported.get("competition"))
     own = OWN.fullmatch(reported["model"]) is not None

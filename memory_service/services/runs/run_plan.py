@@ -24,7 +24,7 @@ from memory_service.store.queries import outcomes
 NEEDED = ("task", "gpu", "model")
 """Without these nobody can say what a run runs."""
 
-_OF_THE_PLAN = ("task", "minutes", "folds", "epochs", "precision")
+_OF_THE_PLAN = ("task", "minutes", "folds", "epochs", "precision", "n_gpus")
 _OF_ITS_MODEL = ("batch_size", "grad_accumulation", "learning_rate", "optimizer")
 _OF_THE_DATA = ("n_train", "n_test", "n_classes")
 

@@ -29,7 +29,7 @@ from memory_service.web.charts.accuracy import coverage, scatter, sides
 from memory_service.web.charts.competitions import cost_by_size, plane, score_over_minutes
 from memory_service.web.charts.sizing import memory_curve, speed_curve
 from memory_service.web.pages.edit import editing_of
-from memory_service.web.site import Pages, answer, query_of
+from memory_service.web.site import Pages, answer, query_of, wants_json
 from memory_service.web.text import input_unit
 
 Data = dict[str, Any]
@@ -65,7 +65,8 @@ def _grid(table: str, title: str) -> None:
     def page(request: Request) -> Response:
         database, asked = database_of(request), query_of(request)
         editing = editing_of(request, GRIDS[table].stored, asked)
-        data = grid_page(database, table, asked)
+        quick = {} if wants_json(request) else {"counted": "no"}
+        data = grid_page(database, table, quick | asked)
         status = editing["status"] if editing else 200
         return answer(request, f"{table}/list.html", data, title=title, status=status, editing=editing)
 

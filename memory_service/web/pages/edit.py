@@ -73,8 +73,8 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
 def editing_of(request: Request, table: str | None, asked: Mapping[str, str]) -> dict[str, Any] | None:
     """The row that is edited in its place in a table (`edit=`, `to.field=`, and `to.version=` that they were
     filled from), for readers who may: `{"table", "key", "version", "inputs", "form", "looked", "effect",
-    "refused", "status", "csrf"}`; inputs: field, also `value.batch_size`, -> its value and options. A text
-    of several lines is none: an input would make it one."""
+    "refused", "status", "csrf", "parts"}`; inputs: field, also `value.batch_size`, -> its value and options.
+    A text of several lines is none: an input would make it one. parts: column -> its inputs."""
     reader = reader_of(request)
     if "edit" not in asked or table is None or not reader.may("edit"):
         return None
@@ -93,12 +93,16 @@ def editing_of(request: Request, table: str | None, asked: Mapping[str, str]) ->
                 for n, one in plain_ones.items()
             }
     inputs = {name: field for name, field in inputs.items() if "\n" not in field["value"]}
+    parts = {name: [name] for name in inputs}
+    for name in filter(lambda name: "." in name, inputs):
+        parts.setdefault(name.partition(".")[0], []).append(name)
     told = {name: text for name, text in asked.items() if name.startswith("to.")}
     told["version"] = told.pop("to.version", str(page["version"]))
     told, meanwhile = corrections.rebased(database, table, page, told)
     version = told.pop("version")
     view: dict[str, Any] = dict.fromkeys(("looked", "effect", "refused")) | {"status": 200}
-    view |= {"table": table, "key": key, "version": version, "inputs": inputs, "csrf": reader.csrf}
+    view |= {"table": table, "key": key, "version": version, "inputs": inputs, "parts": parts}
+    view["csrf"] = reader.csrf
     view["form"] = {name.removeprefix("to."): text for name, text in told.items()}
     if meanwhile:
         changed = ", ".join(dict.fromkeys(title_of(each["field"]) for each in meanwhile))

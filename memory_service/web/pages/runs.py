@@ -14,7 +14,7 @@ from memory_service.errors import NotFound
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.choose import compare_page
 from memory_service.services.pages.plans import plan_page, rest_of_run
-from memory_service.services.pages.run_list import runs_page
+from memory_service.services.pages.run_list import runs_page, runs_table
 from memory_service.services.pages.runs import epochs_table, one_run_page
 from memory_service.services.runs.runs import mark_run
 from memory_service.web.charts import runs as draw
@@ -24,7 +24,7 @@ STILL = "still"
 """In the query: the page is not to look again by itself."""
 
 router = Pages()
-router.files("/browse/runs", "runs")
+router.computed_files("/browse/runs", runs_table)
 router.files("/browse/runs/{run_id}/events", "run-events")
 router.computed_files("/browse/runs/{run_id}/epochs", epochs_table)
 

@@ -24,3 +24,22 @@ def test_plans_are_made_anew_once_more_is_known(
     assert strategies.examples(seeded_sqlite, knowledge) == first
     learned = replace(knowledge, revision=knowledge.revision + 1)
     assert strategies.examples(seeded_sqlite, learned) != first
+
+
+def test_the_list_waits_for_no_example_plan(seeded_sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    def planned(*_: object) -> tuple[dict[str, object], frozenset[str]]:
+        assert waited, "the first view makes no plan"
+        return {}, frozenset({"R14-reserve"})
+
+    monkeypatch.setattr(strategies, "_planned", planned)
+    monkeypatch.setattr(strategies, "_state", lambda _: "of no other test")
+    waited, quickly = False, {"counted": "no"}
+    told = {row["id"]: row for row in strategies.rows(seeded_sqlite, quickly)}
+    assert (told["R14-reserve"]["use"], told["R14-reserve"]["read_by"]) == ("steers", None)
+    assert {row["use"] for row in told.values()} == {"steers", "informs", "rejected"}
+    waited = True
+    of_use = strategies.rows(seeded_sqlite, quickly | {"use": "drives plans"})
+    assert of_use == strategies.rows(seeded_sqlite, {})
+    waited = False
+    assert strategies.rows(seeded_sqlite, quickly) == of_use, "what is known is said"
+    assert {row["use"] for row in of_use if row["read_by"]} == {"drives plans"}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from memory_service.services.database.transactions import Database
-from memory_service.services.pages.run_list import runs_page
+from memory_service.services.pages.run_list import runs_page, runs_table
 from memory_service.services.runs.runs import begin_run, finish_run, run_page
 from tests.telling import case, epochs, take_events, told
 
@@ -64,3 +64,19 @@ def test_epochs_that_are_told_at_once_have_taken_their_time_on_the_page_and_in_t
         (row,) = runs_page(seeded_database, {"gpu": "b200"}, now)["items"]
         assert row["took_minutes"] == pytest.approx(30, abs=0.5)
         assert run_page(seeded_database, run_id)["watch"]["used_minutes"] == pytest.approx(30, abs=0.5)
+
+
+def test_runs_are_searched_grouped_and_put_in_any_order(seeded_database: Database) -> None:
+    now = dt.datetime.now(dt.UTC)
+    for batch in (24, 8, 16):
+        begin_run(seeded_database, case(gpu="b200", batch_size=batch))
+    begin_run(seeded_database, case(gpu="h200"))
+    found = runs_page(seeded_database, {"q": "b200", "sort": "-batch_size", "limit": "2"}, now)
+    assert [row["batch_size"] for row in found["items"]] == [24, 16]
+    assert (found["matching"], found["of"]) == (3, 4)
+    rest = runs_page(seeded_database, {"q": "b200", "sort": "-batch_size", "cursor": found["next"]}, now)
+    assert [row["batch_size"] for row in rest["items"]] == [8]
+    by_card = runs_page(seeded_database, {"group": "gpu"}, now)
+    assert by_card["heads"] == ["b200"] * 3 + ["h200"]
+    (page,) = runs_table(seeded_database, {"q": "b200", "sort": "batch_size"}).pages()
+    assert [row["batch_size"] for row in page] == [8, 16, 24]

@@ -63,6 +63,22 @@ def test_what_a_run_leaves_out_is_its_plans(shared: Database, asked: dict[str, s
     assert [again[name] for name in same[1:]] == [page[name] for name in same[1:]]
 
 
+def test_a_run_of_two_cards_is_predicted_for_both(shared: Database):
+    plan = recommend(shared, {"task": "image", "size": "medium", "gpu": "2xt4", "minutes": "120"})
+    page = page_of(shared, {"plan_id": plan["plan_id"], "gpu": "Tesla T4"})
+    given, found = page["given"], page["prediction"]
+    assert given["n_gpus"] == 2
+    both, fed = (found[name]["value"] for name in ("samples_per_second", "loader_samples_per_second"))
+    alone = page_of(shared, {**given, "plan_id": plan["plan_id"], "n_gpus": 1})["prediction"]
+    assert 1.4 < both / alone["samples_per_second"]["value"] < 2.0
+    assert found["peak_memory_gib"]["value"] > alone["peak_memory_gib"]["value"]
+    promised = plan["expected"]["samples_per_second"]["value"]
+    assert min(both, fed) == pytest.approx(promised, rel=0.1)
+    assert found["case"] is None, "what two cards did is not learned of one"
+    named = page_of(shared, {**given, "gpu": "2xt4", "n_gpus": None, "plan_id": None})["prediction"]
+    assert named["samples_per_second"] == found["samples_per_second"]
+
+
 def test_a_run_is_watched_in_the_direction_of_its_plans_metric(shared: Database):
     asked = {"task": "image", "gpu": "t4", "competition": "aptos2019-blindness-detection"}
     for metric, way in (("log loss", "min"), ("my own score", "max")):
