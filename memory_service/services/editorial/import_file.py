@@ -30,7 +30,7 @@ from memory_service.services.editorial.curation import (
 )
 from memory_service.services.editorial.facts_format import TABLES, as_row, table_of
 from memory_service.services.tables.file_formats import exported_cell, undefused
-from memory_service.services.tables.spreadsheet import MOST_CHARACTERS, as_csv, is_spreadsheet
+from memory_service.services.tables.spreadsheet import MOST_CHARACTERS, as_csv
 from memory_service.services.tables.table_rows import CORRECTABLE, check_correction, check_new
 from memory_service.store.queries import history, rows
 
@@ -85,7 +85,7 @@ def import_file(
 
 def text_of(raw: bytes) -> str:
     """What a file says as text: of a spreadsheet its first sheet as CSV; InvalidInput."""
-    if is_spreadsheet(raw):
+    if raw.startswith(b"PK\x03\x04"):
         return as_csv(raw)
     try:
         return raw.decode("utf-8-sig")

@@ -24,7 +24,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.asker import still_wanted
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.prediction.fit_answer import fit_answer
-from memory_service.services.prediction.prepared import Kept, Prepared, in_room
+from memory_service.services.prediction.prepared import Prepared, in_room, prepare
 from memory_service.services.prediction.requested_profile import (
     MOST_TRACES,
     TraceBudget,
@@ -34,8 +34,6 @@ from memory_service.services.prediction.requested_profile import (
 )
 
 MOST_CACHED = 20_000
-MOST_KEPT = 2_000
-"""From revision to revision; one takes some 10 kB."""
 
 Asked = PredictRequest | Mapping[str, Any]
 
@@ -116,8 +114,7 @@ def _priced(
         whole = spread = requested_profile(knowledge, question, row, name, kind, budget)
         if question.sharding == "fsdp" and cards.n > 1:
             spread = requested_profile(knowledge, question, row, name, kind, budget, cards.n)
-        kept = knowledge.priced.caches.stored(Kept, key, Kept, MOST_KEPT)
-        return kept.prepared(gpu, whole, spread, question, precision, cards)
+        return prepare(gpu, whole, spread, question, precision, cards)
 
     prepared = knowledge.cards.caches.stored(Prepared, key, make, MOST_CACHED)
     return _at_batch(prepared, question, curve=curve)
@@ -126,7 +123,7 @@ def _priced(
 def _at_batch(prepared: Prepared, question: PredictRequest, *, curve: bool) -> dict[str, Any]:
     """The answer at the batch asked for; without one, at the knee within what fits safely."""
     batch = question.batch_size or prepared.begin
-    profile, gpu, config = prepared.basis.profile, prepared.gpu, prepared.basis.config
+    profile, gpu, config = prepared.profile, prepared.gpu, prepared.config
     if batch == prepared.begin:
         step, peak = prepared.first
     else:
@@ -136,7 +133,7 @@ def _at_batch(prepared: Prepared, question: PredictRequest, *, curve: bool) -> d
     )
     most = max(batch, prepared.most) if fits else prepared.most
     peak = in_room(peak, batch, prepared.safe, most, gpu)
-    together = batch * prepared.basis.together
+    together = batch * prepared.together
     answer = {
         **prepared.fixed,
         **({"curve": prepared.curve} if curve else {}),

@@ -1,8 +1,6 @@
-"""Everything of a prediction that does not depend on the batch asked for. After a run it is made anew only
-where what runs say of this very model on this very card is something else now."""
+"""Everything of a prediction that does not depend on the batch asked for."""
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate, Grade
@@ -10,18 +8,14 @@ from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.cost.decoders.packing import texts_per_row
 from memory_service.domain.cost.multi_gpu import Cards, profile_on, step_on
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.rates import Rates
-from memory_service.domain.cost.roofline import Floats
 from memory_service.domain.cost.step_config import StepConfig, layout_of
-from memory_service.domain.cost.step_time import StepModel, card_log_sd, step_model
+from memory_service.domain.cost.step_time import StepModel, step_model
 from memory_service.domain.cost.throughput_knee import BATCH_LADDER, throughput_knee
 from memory_service.domain.learning.batch_bounds import Bounds
-from memory_service.domain.learning.corrections import LearnedPeaks
-from memory_service.domain.learning.memory_residuals import READINGS
 from memory_service.domain.learning.observation import prediction_key
 from memory_service.domain.prediction import device_memory
 from memory_service.domain.prediction.device import TargetDevice, provenance_warnings
-from memory_service.domain.prediction.device_step_time import USUAL_BATCH, learned_step, rates_of
+from memory_service.domain.prediction.device_step_time import learned_step, rates_of
 from memory_service.domain.prediction.peak_memory_curve import driver_peaks
 from memory_service.schemas.predict import PredictRequest
 from memory_service.services.prediction.fit_answer import where
@@ -31,61 +25,18 @@ LARGEST_SHOWN = 4096
 
 
 @dataclass(frozen=True)
-class Basis:
-    """What no run changes.
+class Prepared:
+    """profile: of what one of the cards holds; together: samples of a step for each of a card's batch;
+    begin: the batch of who asks for none, with its step and its peak (`first`); drawn: the curve, once
+    somebody saw it."""
 
-    of      the card without what it learned, the profile of the model on one card, and that of what one of
-            the cards holds, the same object without sharding
-    timed   the profile whose step it is; profile: whose memory
-    texts   packed ones in a row, 1.0 where each has its own
-    """
-
-    of: tuple[TargetDevice, Profile, Profile]
-    timed: Profile
     profile: Profile
     config: StepConfig
-    rates: Rates
-    step: StepModel
-    cards: Cards
-    texts: float
-
-    @cached_property
-    def shares(self) -> Floats:
-        return self.step.of_one.shares(USUAL_BATCH)
-
-    @property
-    def together(self) -> float:
-        """Samples of a step for each of a card's batch."""
-        return self.cards.n * self.texts
-
-    def learned(self, gpu: TargetDevice) -> tuple[Any, ...]:
-        """All that runs say of it."""
-        if gpu.learned is None:
-            return None, LearnedPeaks(dict.fromkeys(READINGS), Bounds()), Bounds()
-        key = prediction_key(self.timed, gpu, self.config)
-        time = gpu.learned.time_of(key, self.shares, card_log_sd(self.rates))
-        if time is not None:
-            shifts = (*time.log_shift.tolist(), *time.parts[0].tolist(), *time.log_sd.tolist())
-        subject = prediction_key(self.profile, gpu, self.config)
-        return (
-            time and (shifts, time.n, time.basis, time.exact),
-            gpu.learned.peaks_of(subject, gpu.usable_gib),
-            device_memory.bounds_of(gpu, subject),
-        )
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """learned: all that runs say of it; begin: the batch of who asks for none, with its step and its peak
-    (`first`); drawn: the curve, once somebody saw it."""
-
-    basis: Basis
-    learned: tuple[Any, ...]
+    together: float
     gpu: TargetDevice
     step: StepModel
     most: int
     safe: int
-    knee: int
     fixed: dict[str, Any]
     smallest: str | None
     refused: int | None
@@ -103,13 +54,13 @@ class Prepared:
     def _curve(self) -> list[dict[str, Any]]:
         shown = [b for b in BATCH_LADDER if b <= min(self.most, LARGEST_SHOWN)]
         shown += [b for b in BATCH_LADDER if b > self.most][:1]
-        peaks = driver_peaks(self.basis.profile, shown, self.gpu, self.basis.config)
+        peaks = driver_peaks(self.profile, shown, self.gpu, self.config)
         return [
             {
                 "batch_size": batch,
                 "peak_memory_gib": in_room(peak, batch, self.safe, self.most, self.gpu).as_dict(),
                 "samples_per_second": self.step.step_seconds(batch)
-                .reciprocal(batch * self.basis.together)
+                .reciprocal(batch * self.together)
                 .as_dict(),
                 "fits": batch <= self.most,
             }
@@ -117,44 +68,17 @@ class Prepared:
         ]
 
 
-class Kept:
-    """The latest of one question, from revision to revision; without the card's corrections, which hold all
-    observations of their time."""
-
-    latest: Prepared | None = None
-
-    def prepared(
-        self,
-        gpu: TargetDevice,
-        whole: Profile,
-        spread: Profile,
-        question: PredictRequest,
-        precision: str,
-        cards: Cards,
-    ) -> Prepared:
-        """whole, spread: as in `Basis.of`."""
-        bare = _untaught(gpu)
-        known, of = self.latest, (bare, whole, spread)
-        basis = known.basis if known and known.basis.of == of else basis_of(of, question, precision, cards)
-        learned = basis.learned(gpu)
-        if known and known.basis is basis and known.learned == learned:
-            return replace(known, gpu=gpu, fixed=known.fixed | {"calibration": where(gpu)["calibration"]})
-        new = prepare(basis, gpu, learned)
-        self.latest = replace(new, gpu=bare)
-        return new
-
-
-def _untaught(gpu: TargetDevice) -> TargetDevice:
-    """The card without what runs change: what it learned, and how many of them there were."""
-    provenance = gpu.provenance and replace(gpu.provenance, observations=0)
-    return replace(gpu, learned=None, provenance=provenance)
-
-
-def basis_of(
-    of: tuple[TargetDevice, Profile, Profile], question: PredictRequest, precision: str, cards: Cards
-) -> Basis:
-    gpu, whole, profile = of
-    sharded, mode = profile is not whole, question.mode or "train"
+def prepare(
+    gpu: TargetDevice,
+    whole: Profile,
+    spread: Profile,
+    question: PredictRequest,
+    precision: str,
+    cards: Cards,
+) -> Prepared:
+    """whole: the profile of the model on one card; spread: of what one of the cards holds, the same object
+    without sharding."""
+    profile, sharded, mode = spread, spread is not whole, question.mode or "train"
     layout = question.layout or layout_of(profile, gpu)
     if mode == "train" and not sharded:
         profile = profile_on(profile, cards)
@@ -162,17 +86,13 @@ def basis_of(
     config = StepConfig(precision, layout, optimizer, mode)
     timed, rates = whole if sharded else profile, rates_of(gpu, config)
     texts = texts_per_row(profile.input_size, question.text_tokens, question.packing)
-    return Basis(of, timed, profile, config, rates, step_model(timed, rates, config), cards, texts)
-
-
-def prepare(basis: Basis, gpu: TargetDevice, learned: tuple[Any, ...]) -> Prepared:
-    profile, config, cards = basis.profile, basis.config, basis.cards
 
     def most(confidence: device_memory.Confidence) -> int:
         return device_memory.largest_batch(profile, gpu, config, confidence=confidence)
 
-    step = learned_step(basis.step, gpu.learned, basis.rates, prediction_key(basis.timed, gpu, config))
-    if config.mode == "train":
+    step = step_model(timed, rates, config)
+    step = learned_step(step, gpu.learned, rates, prediction_key(timed, gpu, config))
+    if mode == "train":
         step = step_on(step, profile, cards)
     value, safe, best = most("p50"), most("p90"), most("p10")
     knee = throughput_knee(step.seconds_many, value) if value else 0
@@ -184,15 +104,15 @@ def prepare(basis: Basis, gpu: TargetDevice, learned: tuple[Any, ...]) -> Prepar
         "warnings": [*provenance_warnings([gpu]), *_not_in_hardware(gpu, config.precision)],
         **{name: getattr(config, name) for name in ("precision", "layout", "optimizer", "mode")},
         **_settings(profile, cards),
-        **({"sharding": "fsdp"} if basis.of[1] is not basis.of[2] else {}),
-        **({"texts_per_row": round(basis.texts, 2)} if basis.texts > 1.0 else {}),
+        **({"sharding": "fsdp"} if sharded else {}),
+        **({"texts_per_row": round(texts, 2)} if texts > 1.0 else {}),
         "max_batch_size": _largest(value, safe, best, bounds),
         "safe_batch_size": safe,
         "knee_batch_size": knee or None,
     }
     begin = max(1, min(knee, safe))
     return Prepared(
-        basis, learned, gpu, step, value, safe, knee, fixed,
+        profile, config, cards.n * texts, gpu, step, value, safe, fixed,
         _what_would_fit(value, gpu, bounds), bounds.refused,
         begin, (step.step_seconds(begin), device_memory.peak_memory(profile, begin, gpu, config).driver_gib),
     )  # fmt: skip

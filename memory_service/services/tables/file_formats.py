@@ -68,13 +68,14 @@ def in_format(table: TableExport, format: str) -> Iterator[bytes]:  # noqa: A002
 
 
 def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Pieces of `PIECE_BYTES` or more, but for the last: on a busy server each waits for its turn."""
+    """Pieces of `PIECE_BYTES` or more, but for the last and at an empty one: on a busy server each waits for
+    its turn."""
     waiting: list[bytes] = []
     size = 0
     for piece in pieces:
         waiting.append(piece)
         size += len(piece)
-        if size >= PIECE_BYTES:
+        if size >= PIECE_BYTES or not piece:
             yield b"".join(waiting)
             waiting, size = [], 0
     if waiting:
@@ -131,9 +132,7 @@ def _xlsx(table: TableExport) -> Iterator[bytes]:
         for page in table.pages():
             yield [[_cell(row.get(name)) for name in table.columns] for row in page]
 
-    sink = _Sink()
-    for _ in spreadsheet.written(parts(), sink):
-        yield sink.taken()
+    return spreadsheet.written(parts())
 
 
 def _taken(out: io.StringIO) -> bytes:

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.prediction.device import TargetDevice
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.planning.recommend import recommend
-from memory_service.services.prediction import prepared
 from memory_service.services.prediction.predict import predict
 from tests.conftest import Servers
 from tests.registered import observe, register
@@ -73,29 +71,18 @@ def test_one_run_says_so_in_grade_n_and_basis(box: Database) -> None:
     assert plan["gpu"]["calibration"]["observations"] == 1
 
 
-def test_after_a_run_only_what_it_says_something_of_is_prepared_anew(
-    box: Database, opened: Callable[[str], Database], monkeypatch: pytest.MonkeyPatch
+def test_after_a_run_predictions_are_those_of_a_server_just_started(
+    box: Database, opened: Callable[[str], Database]
 ) -> None:
     cases = (("resnet50", DEVICE), ("vit_base_patch16_224", DEVICE), ("resnet50", "t4"))
     asked = [{**CASE, "model": model, "gpu": gpu} for model, gpu in cases]
     before, step = [predict(box, one) for one in asked], step_at(box)
-    anew: list[tuple[str, str]] = []
-    prepare = prepared.prepare
-
-    def counted(basis: prepared.Basis, gpu: TargetDevice, learned: tuple[Any, ...]) -> prepared.Prepared:
-        anew.append((basis.profile.model, gpu.key))
-        return prepare(basis, gpu, learned)
-
-    for model, moved in (("resnet50", 1), ("resnet101", 3)):  # one network alone says nothing of others
+    for model in ("resnet50", "resnet101"):
         observe(box, [replace(RAN, model=model, step_seconds=1.3 * step)])
-        anew.clear()
-        with monkeypatch.context() as patch:
-            patch.setattr(prepared, "prepare", counted)
-            now = [predict(box, one) for one in asked]
-        assert len(anew) == moved
+        now = [predict(box, one) for one in asked]
         assert now[0]["step_seconds"] != before[0]["step_seconds"]
-        unprepared = opened(box.engine.url.render_as_string(hide_password=False))
-        assert now == [predict(unprepared, one) for one in asked]
+        fresh = opened(box.engine.url.render_as_string(hide_password=False))
+        assert now == [predict(fresh, one) for one in asked]
 
 
 def pinned(batch: int | None = None) -> dict[str, Any]:

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from memory_service.errors import InvalidInput
 from memory_service.services.tables.file_formats import TableExport, in_format
-from memory_service.services.tables.spreadsheet import MOST_CHARACTERS, as_csv, is_spreadsheet
+from memory_service.services.tables.spreadsheet import MOST_CHARACTERS, MOST_NODES, MOST_ROWS, as_csv
 
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 
 
@@ -39,7 +41,6 @@ def cells(raw: bytes) -> list[list[str]]:
 def test_texts_come_back_as_they_were(texts: list[str]):
     """Without NUL, which no row holds: PostgreSQL refuses it, and so does the reader of rows."""
     raw = book(*({"text": "x" + text + "x"} for text in texts))
-    assert is_spreadsheet(raw)
     assert [row[0] for row in cells(raw)[1:]] == ["x" + text + "x" for text in texts]
 
 
@@ -57,10 +58,16 @@ def other(
     """A workbook as other programs write one: texts shared, places said, gaps left out."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", packed) as file:
+        kinds = {"workbook.xml": "sheet.main", name: "worksheet"}
+        kinds |= {"sharedStrings.xml": "sharedStrings"} if shared else {}
+        parts = "".join(f'<Override PartName="/xl/{part}" ContentType="{TYPE}.{kind}+xml"/>'
+                        for part, kind in kinds.items())  # fmt: skip
+        file.writestr("[Content_Types].xml", f'<Types xmlns="{PACKAGE}/content-types">{parts}</Types>')
         file.writestr("xl/workbook.xml", f'<workbook xmlns="{MAIN}" xmlns:r="{OFFICE}"><sheets>'
                       '<sheet name="A" sheetId="7" r:id="rId9"/></sheets></workbook>')  # fmt: skip
-        file.writestr("xl/_rels/workbook.xml.rels", '<Relationships xmlns="r"><Relationship Id="rId9" '
-                      f'Target="{name}"/></Relationships>')  # fmt: skip
+        file.writestr("xl/_rels/workbook.xml.rels", f'<Relationships xmlns="{PACKAGE}/relationships">'
+                      f'<Relationship Id="rId9" Type="{OFFICE}/worksheet" Target="{name}"/>'
+                      "</Relationships>")  # fmt: skip
         file.writestr(f"xl/{name}", f'<worksheet xmlns="{MAIN}"><sheetData>{sheet}</sheetData></worksheet>')
         if shared:
             file.writestr("xl/sharedStrings.xml", f'<sst xmlns="{MAIN}">{shared}</sst>')
@@ -68,12 +75,12 @@ def other(
 
 
 def test_what_other_programs_write_is_read():
-    shared = "<si><t>id</t></si><si><r><t>ba</t></r><r><t>tch</t></r><rPh><t>no</t></rPh></si>"
+    shared = "<si><t>id</t></si><si><r><t>ba</t></r><r><t>tch</t></r><rPh sb='0' eb='1'><t>no</t></rPh></si>"
     sheet = (
         '<row r="1"><c r="A1" t="s"><v>0</v></c><c r="C1" t="s"><v>1</v></c></row>'
         '<row r="2"><c r="A2" t="str"><f>1</f><v>R1</v></c><c r="C2"><v>9.6000000000000002E1</v></c>'
         '<c r="D2" t="b"><v>0</v></c></row>'
-        '<row r="3"><c r="A3" t="b"><v>true</v></c><c t="s"/><c r="XFD3" s="1"/></row>'
+        '<row r="3"><c r="A3" t="b"><v>1</v></c><c t="s"/><c r="XFD3" s="1"/></row>'
     )
     read = cells(other(sheet, shared))
     assert read == [["id", "", "batch"], ["R1", "", "96", "False"], ["True", "", ""]]
@@ -114,7 +121,9 @@ DEFLATED = other("<row><c><v>1</v></c></row>", packed=zipfile.ZIP_DEFLATED)
         marked(DEFLATED, 6, 8, 1),  # encrypted
         marked(DEFLATED, 8, 10, 99),  # of no known method
         other("<row><c><v>1</v></c></row>", packed=zipfile.ZIP_BZIP2),
-        other("<row/>" * 1_000_001),
+        other("<row/>" * (MOST_ROWS + 1)),
+        other("<row>" + "<c/>" * MOST_NODES + "</row>"),
+        other('<row r="1000000000"/>'),
     ],
 )
 def test_what_is_no_spreadsheet_is_refused(raw: bytes):
