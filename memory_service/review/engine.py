@@ -50,8 +50,7 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     label_encoding.code_rules, held_out.held_out_rules, eval_mode.eval_rules, timm.timm_rules,
     albumentations.albumentations_rules, parameters.parameter_rules, parameters.boosting_rules,
     schedules.watched_rules, schedules.logged_rules,
-    schedules.step_rules, loss.score_rules, loss.loss_rules,
-    loss.objective_rules, torch_loop.loop_rules, own_settings.own_rules,
+    loss.score_rules, loss.loss_rules, loss.objective_rules, torch_loop.loop_rules, own_settings.own_rules,
 )  # fmt: skip
 Known = TypeVar("Known")
 

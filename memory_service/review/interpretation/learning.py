@@ -137,17 +137,6 @@ def transform(walk: Walk, use: Use) -> Value | None:
     return out
 
 
-@library(*_SET.scaling)
-def scale(walk: Walk, use: Use) -> Value | None:
-    """`zscore(X)`, `scale(X)`."""
-    rows = flat(use.first).rows
-    if use.first is None or not rows or use.first.single:
-        return None
-    out = derived(use.first)
-    out.learned |= {learned_from(walk, use.node, use.name, "fit", frozenset(rows))}
-    return out
-
-
 @method("with_columns", "select", "with_column", "filter")
 def with_columns(walk: Walk, use: Use) -> Value | None:
     """Expressions about columns become columns of this table."""
@@ -162,14 +151,8 @@ def with_columns(walk: Walk, use: Use) -> Value | None:
             return picked
     if not flat(*use.given).rows:
         return derived(base) if use.name == "select" else None
-    if use.name == "filter":
-        index = next((a.index for a in use.args if a.index), None)
-        how = next((a.cut for a in use.args if a.cut), ())
-        if index is not None:
-            divide(walk, base, index[0], "positions")
-            return part_of(walk, base, *index)
-        if how:
-            return choose_by(walk, base, how, use.node)
+    if use.name == "filter" and (how := next((a.cut for a in use.args if a.cut), ())):
+        return choose_by(walk, base, how, use.node)
     made = [item for arg in use.args for item in ([arg] if arg.items is None else arg.items)]
     out = keep_rows(base, [operand for operand in made if not _alias_of(operand)])
     for operand in made:
@@ -346,18 +329,6 @@ def drop_names(walk: Walk, use: Use) -> Value | None:
         use.base.names = names
         return Value(const=None)
     return Value(use.base.rows, made="columns", names=names)
-
-
-@library("Subset")
-def subset(walk: Walk, use: Use) -> Value | None:
-    """`Subset(ds, rows)`."""
-    if len(use.args) < 2:
-        return None
-    index = use.args[1].index
-    if index is None:
-        return derived(use.args[0])
-    divide(walk, use.args[0], index[0], "positions")
-    return part_of(walk, use.args[0], *index)
 
 
 @library("DataLoader")

@@ -144,9 +144,6 @@ def invert(node: ast.UnaryOp, item: Value) -> Value:
     """`-x`, `~mask`."""
     if isinstance(node.op, ast.Not):
         return Value()
-    if item.made == "columns" and isinstance(node.op, ast.Invert):  # `~df.columns.isin(["id"])`
-        named = item.names.named if item.names is not None else None
-        return Value(item.rows, made="columns", names=None if named is None else ColumnNames(None, named))
     out = derived(item)
     out.columns, out.centred, out.reads = item.columns, item.centred, item.reads
     if isinstance(node.op, ast.Invert):
@@ -161,10 +158,7 @@ def compare_values(node: ast.Compare, item: list[Value]) -> Value:
     """A mask: by chance, by the column of folds, or by what it says."""
     out = derived(*item)
     out.reads = frozenset().union(*(value.reads for value in item))
-    left, unequal = item[0], isinstance(node.ops[0], ast.NotEq)
-    if left.made == "columns" and left.names is not None and unequal:  # `df.columns != "price"`
-        other = frozenset(value.const for value in item[1:] if isinstance(value.const, str))
-        return Value(left.rows, made="columns", names=left.names.without(other) if other else None)
+    left = item[0]
     if left.columns and any(_RE.fold_column.match(c) for c in left.columns):
         out.index = (node, type(node.ops[0]).__name__)
     elif left.made in _SET.random or (left.made in _SET.orders and left.order):

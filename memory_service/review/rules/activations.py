@@ -11,8 +11,6 @@ from memory_service.review.source.nodes import (
     is_call,
     is_of_self,
     last_name,
-    receiver,
-    without_methods,
 )
 from memory_service.review.source.script import Script
 from memory_service.review.tables import name_maps, name_sets
@@ -47,31 +45,6 @@ def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
     if name in SHAPES and isinstance(node.func, ast.Attribute):
         return activation_of(facts, node.func.value, deep + 1)
     return "none" if name in ("Linear", "Conv2d", "Conv1d") else _of_module(facts, node, deep)
-
-
-def units_of(facts: Facts, node: ast.AST | None, deep: int = 0) -> float | None:
-    """How many outputs a network has, by its last linear layer; None: unknown."""
-    made = facts.values.makers(node)
-    if len(made) != 1 or deep > DEEPEST:
-        return None
-    if is_call(made[0], "Linear"):
-        return facts.number(made[0], "out_features", 1)
-    if is_call(made[0], "Sequential") and made[0].args:
-        return units_of(facts, made[0].args[-1], deep + 1)
-    returned = _outputs(facts, facts.script.classes.get(last_name(made[0].func)))
-    plain = len(returned) == 1 and not is_laid_out(returned[0])
-    last = without_methods(returned[0], SHAPES) if plain else None
-    layer = last.func if isinstance(last, ast.Call) and is_of_self(last.func) else None
-    return units_of(facts, layer, deep + 1)
-
-
-def is_laid_out(node: ast.AST | None) -> bool:
-    """`logits.view(-1, n_choices)`: several outputs of one unit side by side."""
-    while is_call(node, *SHAPES):
-        if is_call(node, "view", "reshape", "unflatten"):
-            return True
-        node = receiver(node)
-    return False
 
 
 def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:

@@ -14,8 +14,6 @@ from memory_service.review.findings import Finding, finding
 from memory_service.review.rules.activations import (
     SHAPES,
     activation_of,
-    is_laid_out,
-    units_of,
 )
 from memory_service.review.source.nodes import (
     arguments_of,
@@ -62,22 +60,15 @@ def loss_rules(facts: Facts) -> Iterator[Finding]:
         if why is not None:
             shown.add(maker or call)
             yield finding("wrong-loss", maker or call, why[0], **why[1])
-    if facts.script.uses("segmentation_models_pytorch"):
-        yield from _segmentation(facts)
 
 
 def _wrong(facts: Facts, call: ast.Call, kind: str) -> Why | None:
     """Why a loss does not fit what it gets or what predictions are judged by."""
-    output = call.args[0]
-    wrong = _mismatch(kind, activation_of(facts, output))
+    wrong = _mismatch(kind, activation_of(facts, call.args[0]))
     if wrong is not None:
         return wrong
-    if kind == "ce" and _has_one_output(facts, output):
-        return "one-output", {}
     if kind == "ce" and _predicts_labels(facts):
         return "labels-by-sigmoid", {}
-    if kind in ("mse", "l1") and _judged_by_argmax(facts, call):
-        return "judged-by-argmax", {}
     return against_metric(facts, kind)
 
 
@@ -122,26 +113,6 @@ def _output_of(facts: Facts, node: ast.AST | None) -> ast.AST | None:
     return node
 
 
-def _has_one_output(facts: Facts, node: ast.AST) -> bool:
-    """The model behind an output has one: num_classes=1, or a last Linear(..., 1); not one for each of
-    several choices, which are laid side by side."""
-    source = _output_of(facts, node)
-    if not isinstance(source, ast.Call) or _lays_side_by_side(facts, node):
-        return False
-    networks = facts.values.makers(source.func)
-    return units_of(facts, source.func) == 1 or any(facts.number(one, "num_classes") == 1 for one in networks)
-
-
-def _lays_side_by_side(facts: Facts, node: ast.AST | None) -> bool:
-    """An output that is laid out as several choices somewhere on its way."""
-    for _ in range(4):
-        inner = without_methods(node, SHAPES)
-        if is_laid_out(node) or not isinstance(inner, ast.Name):
-            return is_laid_out(node)
-        node = next(iter(facts.values.last(inner)), None)
-    return False
-
-
 def _predicts_labels(facts: Facts) -> bool:
     """The model's outputs go through sigmoid at prediction, and never through softmax or argmax."""
     script = facts.script
@@ -169,24 +140,6 @@ def _compares_labels(facts: Facts) -> bool:
     )
 
 
-def _judged_by_argmax(facts: Facts, call: ast.Call) -> bool:
-    """The output that a loss of values gets is compared as classes, by argmax, and no other loss is there."""
-    script = facts.script
-    kinds = {kind for name, kind in _LOSSES.items() if script.called(name)}
-    if kinds - {"mse", "l1"} or re.search(r"one_hot|distil|teacher|reconstruct|q_value|kappa", script.text):
-        return False
-    fitted = _network_behind(facts, call.args[0])
-    picked = script.called("argmax")
-    bases = (c.args[0] if receiver_name(c) == "torch" and c.args else receiver(c) for c in picked)
-    return bool(fitted) and any(_network_behind(facts, base) == fitted for base in bases)
-
-
-def _network_behind(facts: Facts, node: ast.AST | None) -> str:
-    source = _output_of(facts, without_methods(node, ("softmax", "sigmoid")))
-    source = _output_of(facts, without_methods(source, ("softmax", "sigmoid")))
-    return last_name(source.func) if isinstance(source, ast.Call) else ""
-
-
 def against_metric(facts: Facts, kind: str) -> Why | None:
     """A loss of values for a metric or task of classes, and the other way round."""
     metric, task = metric_of(facts), facts.context.task or ""
@@ -201,25 +154,6 @@ def against_metric(facts: Facts, kind: str) -> Why | None:
     if of_values and task in _CLASSIFICATIONS and family not in ("kappa", "correlation"):
         return "classification", {}
     return None
-
-
-def _segmentation(facts: Facts) -> Iterator[Finding]:
-    """Losses of segmentation_models_pytorch: mode against classes, logits against an activation."""
-    script = facts.script
-    of_smp = (c for c in script.calls if script.qualified(c.func).startswith("segmentation_models_pytorch."))
-    stated = ("classes", "encoder_name", "encoder_weights")
-    models = [call for call in of_smp if any(keyword.arg in stated for keyword in call.keywords)]
-    classes = {facts.number(model, "classes") for model in models}
-    count = next(iter(classes)) if len(classes) == 1 else None
-    activated = any(isinstance(facts.value(model, "activation"), str) for model in models)
-    for call in script.called("DiceLoss", "JaccardLoss", "FocalLoss", "TverskyLoss", "LovaszLoss"):
-        mode = facts.text(call, "mode", 0)
-        if mode == "multiclass" and count == 1:
-            yield finding("wrong-loss", call, "multiclass-of-one")
-        if mode == "binary" and count is not None and count > 1:
-            yield finding("wrong-loss", call, "binary-of-many", count=count)
-        if activated and not is_call(call, "FocalLoss") and facts.argument(call, "from_logits") is None:
-            yield finding("wrong-loss", call, "smp-activation", name=last_name(call.func))
 
 
 _CONVERTING = words("array asarray concatenate hstack cat list int clip")
@@ -373,10 +307,6 @@ def _wrong_keras(
         return "keras-logits", {"activation": activation}
     if not logits and activation is None and name in (*_CATEGORICAL, "binary_crossentropy"):
         return "keras-no-activation", {"name": name}
-    if activation == "softmax" and units == 1:
-        return "keras-softmax-of-one", {}
-    if name == "binary_crossentropy" and activation == "softmax" and units is not None:
-        return "keras-binary-of-many", {"units": units}
     if name in _CATEGORICAL and activation == "sigmoid":
         return "keras-sigmoid", {"name": name}
     if name in _SQUARED and classes:

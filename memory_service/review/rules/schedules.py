@@ -12,14 +12,11 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.rules.libraries.parameters import largest_tuning_rate
 from memory_service.review.source.nodes import (
-    calls_in,
     entries_of,
-    is_call,
     last_name,
     receiver,
     receiver_name,
     words,
-    words_in,
 )
 from memory_service.review.tables import name_maps, name_sets, patterns
 from memory_service.review.training import KERAS, LIGHTNING
@@ -40,7 +37,6 @@ def watched_rules(facts: Facts) -> Iterator[Finding]:
             yield from _callback(facts, call, None)
     for call in script.called("EarlyStoppingCallback", "SaveModelCallback") if fastai else ():
         yield from _callback(facts, call, None)
-    yield from _plateaus(facts)
     for call in facts.training.arguments:
         yield from _arguments(facts, call)
 
@@ -69,32 +65,13 @@ def _callback(facts: Facts, call: ast.Call, default: str | None) -> Iterator[Fin
         yield wrong(call, "monitor-mode", name=name, monitor=monitor, mode=mode, what=what, right=right)
 
 
-def _plateaus(facts: Facts) -> Iterator[Finding]:
-    """ReduceLROnPlateau waits for what it is given to fall, unless mode is max."""
-    made = facts.script.called("ReduceLROnPlateau")
-    if len(made) != 1 or not facts.script.qualified(made[0].func).startswith("torch."):
-        return
-    given = facts.argument(made[0], "mode", 1)
-    mode = "min" if given is None else facts.values.text(given)
-    holders = {last_name(t) for t in getattr(facts.script.statement(made[0]), "targets", [])}
-    for call in facts.script.called("step"):
-        name = last_name(call.args[0]).lower() if len(call.args) == 1 else ""
-        right = _direction(name)
-        if receiver_name(call) in holders and right is not None and mode in ("min", "max") and mode != right:
-            yield wrong(made[0], "plateau-mode", mode=mode, name=name, right=right)
-
-
 def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     """What transformers' TrainingArguments contradict in themselves."""
-    open_ended = facts.values.open_ended(call)
-    if facts.value(call, "load_best_model_at_end") is True and not open_ended:
+    if facts.value(call, "load_best_model_at_end") is True and not facts.values.open_ended(call):
         yield from _strategies(facts, call)
     metric = facts.text(call, "metric_for_best_model") or ""
-    given, greatest = facts.argument(call, "greater_is_better"), facts.value(call, "greater_is_better")
+    greatest = facts.value(call, "greater_is_better")
     right = _direction(metric)
-    shrinks = _RE.shrinks.search(metric.lower()) and not metric.endswith("loss")
-    if given is None and shrinks and not open_ended:
-        yield wrong(call, "greatest-guessed", metric=metric)
     if right is not None and greatest is (right == "min"):
         yield wrong(call, "greatest-wrong", greatest=greatest, metric=metric, right=not greatest)
     place, rate = facts.argument(call, "learning_rate"), facts.number(call, "learning_rate")
@@ -109,67 +86,6 @@ def _strategies(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     saved = facts.text(call, "save_strategy") or "steps"
     if strategy is not None and saved not in (strategy, "best"):
         yield wrong(call, "strategies", strategy=strategy, saved=saved)
-
-
-def step_rules(facts: Facts) -> Iterator[Finding]:
-    """wrong-parameter: a schedule of batches that steps by epochs, or the other way round."""
-    for call in facts.script.called("step"):
-        makers = facts.values.makers(receiver(call))
-        if len(makers) != 1:
-            continue
-        maker, name = makers[0], last_name(makers[0].func)
-        if _RE.by_batch.match(name) and _counts_batches(facts, maker) and _once_an_epoch(facts, call):
-            yield wrong(call, "stepped-by-epoch", name=name)
-        elif name == "CosineAnnealingLR" and _every_batch(facts, call) and _counts_epochs(facts, maker):
-            yield wrong(call, "stepped-by-batch", name=name)
-
-
-def _counts_batches(facts: Facts, maker: ast.Call) -> bool:
-    """Whether the number of steps was computed from the length of a loader."""
-    if any(k.arg == "steps_per_epoch" and facts.values.one(k.value) != 1 for k in maker.keywords):
-        return True
-    over = (loop.iter for loop in facts.training.batches if isinstance(loop, ast.For))
-    supervised = {word for node in over for word in words_in(node)} - words("self enumerate tqdm range zip")
-    given: list[ast.AST] = [*maker.args[1:], *(k.value for k in maker.keywords)]
-    for _ in range(3):
-        lengths = (c for node in given for c in calls_in(node) if is_call(c, "len"))
-        if any(w in supervised or _RE.loader.search(w) for c in lengths for a in c.args for w in words_in(a)):
-            return True
-        names = [n for node in given for n in ast.walk(node) if isinstance(n, ast.Name)]
-        given = [source for name in names for source in facts.values.assigned(name.id, name)]
-    return False
-
-
-def _counts_epochs(facts: Facts, maker: ast.Call) -> bool:
-    given = facts.argument(maker, "T_max", 1)
-    named = given is not None and bool(re.search(r"epochs?$", last_name(given), re.IGNORECASE))
-    number, epochs = facts.values.number(given), map(facts.training.epochs, facts.training.epoch_loops)
-    return (named or (number is not None and number in set(epochs))) and not _counts_batches(facts, maker)
-
-
-def _has_inner(facts: Facts, loop: ast.For) -> bool:
-    """Another loop within it holds the backward pass: this one goes over epochs."""
-    inner = (node for node in facts.script.within(loop.body) if isinstance(node, ast.For))
-    return any(is_call(call, "backward") for node in inner for call in calls_in(node))
-
-
-def _nearest(facts: Facts, call: ast.Call) -> ast.For | None:
-    return next((up for up in facts.script.loops(call) if isinstance(up, ast.For)), None)
-
-
-def _every_batch(facts: Facts, call: ast.Call) -> bool:
-    loop = _nearest(facts, call)
-    if loop is None or loop in facts.training.epoch_loops or _has_inner(facts, loop):
-        return False
-    return any(is_call(node, "backward") for node in facts.script.within(loop.body))
-
-
-def _once_an_epoch(facts: Facts, call: ast.Call) -> bool:
-    loop = _nearest(facts, call)
-    if loop is None or _every_batch(facts, call):
-        return False
-    over_epochs = loop in {x.epoch for x in facts.training.loops} - facts.training.batches
-    return over_epochs or _has_inner(facts, loop)
 
 
 _ALWAYS_IN_KERAS = words("loss lr learning_rate")

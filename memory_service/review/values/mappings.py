@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from memory_service.review.source.nodes import (
     Function,
@@ -24,8 +24,10 @@ from memory_service.review.source.nodes import (
     receiver,
     words,
 )
-from memory_service.review.source.script import Script
 from memory_service.review.tables import name_sets, patterns
+
+if TYPE_CHECKING:
+    from memory_service.review.values.values import Values
 
 _RE = patterns("mappings")
 _SET = name_sets("mappings")
@@ -37,23 +39,6 @@ class Entries:
 
     known: dict[str, ast.AST] = field(default_factory=dict)
     open: bool = False
-
-
-class Values(Protocol):
-    """What mappings ask of `constants.values.Values`, which asks them."""
-
-    script: Script
-    attributes: dict[str, dict[str, list[ast.AST]]]
-    arguments: dict[str, list[ast.AST]]
-    spread: dict[ast.Call, list[ast.keyword]]
-
-    def text(self, node: ast.AST | None) -> str | None: ...
-    def entries(self, node: ast.AST | None, deep: int = 0) -> Entries: ...
-    def definitions(self, node: ast.AST, deep: int = 0) -> list[ast.AST | None]: ...
-    def sources(self, node: ast.AST) -> list[ast.AST]: ...
-    def binding(self, name: str, at: ast.AST) -> tuple[ast.AST, list[ast.AST | None]] | None: ...
-    def callers(self, function: Function) -> tuple[list[ast.Call], int]: ...
-    def passed(self, function: Function, name: str) -> list[ast.AST | None]: ...
 
 
 DEEPEST = 8

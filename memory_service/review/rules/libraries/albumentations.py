@@ -19,7 +19,6 @@ from memory_service.review.source.nodes import (
     names_in,
     receiver_name,
     texts_in,
-    without_methods,
     words,
 )
 from memory_service.review.tables import name_sets, patterns
@@ -37,7 +36,6 @@ def albumentations_rules(facts: Facts) -> Iterator[Finding]:
     if facts.script.uses("albumentations"):
         yield from _removed(facts)
         yield from _calls(facts)
-        yield from _normalization(facts)
     for compose in facts.script.called("Compose"):
         yield from _steps(facts, compose)
 
@@ -73,8 +71,6 @@ def _calls(facts: Facts) -> Iterator[Finding]:
             yield trap(call, "positional", name=name, right=right)
         if "image" not in given:
             continue
-        if _is_pil(facts, call):
-            yield trap(call, "pil", name=name)
         if given & {"mask", "masks", None} or not moves or function is None:
             continue
         if function not in mask_left:
@@ -93,13 +89,6 @@ def _is_transform(facts: Facts, call: ast.Call) -> bool:
     first = function.args.args[0].arg if function is not None and function.args.args else "self"
     own = isinstance(call.func, ast.Name) or receiver_name(call) in ("self", first)
     return own and bool(facts.script.called("Compose"))
-
-
-def _is_pil(facts: Facts, call: ast.Call) -> bool:
-    image = facts.argument(call, "image")
-    source = next(iter(facts.values.last(image)), None) if isinstance(image, ast.Name) else image
-    source = without_methods(source, ("convert", "resize", "crop"))
-    return isinstance(source, ast.Call) and facts.script.qualified(source.func) == "PIL.Image.open"
 
 
 def _has_mask(facts: Facts, function: Function) -> bool:
@@ -154,13 +143,3 @@ def _names_of(facts: Facts, call: ast.Call) -> list[str]:
     if isinstance(parent, ast.Dict):
         return [key for key, value in entries_of(parent) if value is call]
     return [last_name(t) for t in statement.targets] if isinstance(statement, ast.Assign) else []
-
-
-def _normalization(facts: Facts) -> Iterator[Finding]:
-    """Normalize divides by max_pixel_value = 255 itself: mean and std are shares of it."""
-    for call in facts.script.called("Normalize"):
-        mean, most = facts.value(call, "mean", 0), facts.argument(call, "max_pixel_value", 2)
-        largest = facts.values.number(most) if most is not None else 255.0
-        known = isinstance(mean, list) and mean and all(isinstance(m, int | float) for m in mean)
-        if _is_of_library(facts, call) and known and max(mean) > 1 and largest and largest > 1:
-            yield trap(call, "pixel-mean")
