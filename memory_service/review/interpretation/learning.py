@@ -331,6 +331,18 @@ def drop_names(walk: Walk, use: Use) -> Value | None:
     return Value(use.base.rows, made="columns", names=names)
 
 
+@library("Subset")
+def subset(walk: Walk, use: Use) -> Value | None:
+    """`Subset(ds, rows)`."""
+    if len(use.args) < 2:
+        return None
+    index = use.args[1].index
+    if index is None:
+        return derived(use.args[0])
+    divide(walk, use.args[0], index[0], "positions")
+    return part_of(walk, use.args[0], *index)
+
+
 @library("DataLoader")
 def load_batches(walk: Walk, use: Use) -> Value | None:
     """`DataLoader(ds)`: its batches are of these rows."""

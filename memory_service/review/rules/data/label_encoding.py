@@ -109,9 +109,7 @@ def _listed_unordered(facts: Facts) -> Iterator[Finding]:
             continue
         listed = over.args[0]
         sources = facts.values.sources(listed) or [listed]
-        if len(sources) == 1 and (
-            isinstance(sources[0], ast.Set) or _order_of(sources[0]) in ("set", "unique")
-        ):
+        if len(sources) == 1 and _order_of(sources[0]) in ("set", "unique"):
             yield recoded(comp, "unordered", maker=maker)
             return
 
