@@ -93,9 +93,9 @@ class Tiles(Dataset):
         s.files, s.aug = files, aug
     def __getitem__(s, i):
         x = cv2.imread(s.files[i])
-        t = cv2.imread(s.files[i].replace("/img/", "/mask/"), 0)
-        out = s.aug(image=x, mask=t)
-        return out["image"], t
+        mask = cv2.imread(s.files[i].replace("/img/", "/mask/"), 0)
+        out = s.aug(image=x, mask=mask)
+        return out["image"], mask
 """
 WRAPPED = """
 import torch
@@ -301,7 +301,7 @@ CASES = (
     ("loader-workers", SHORT, "pack(torch.zeros(9, 3, 64, 64), torch.zeros(9))", "Pictures()"),
     ("timm-trap", SHORT, "pretrained=True, ", ""),
     ("no-early-stopping", SHORT, "range(3)", "range(30)"),
-    ("albumentations-trap", TILES, ", mask=t", ""),
+    ("albumentations-trap", TILES, ", mask=mask", ""),
     ("wrong-loss", WRAPPED, "LogSoftmax", "Softmax"),
     ("timm-trap", HEAD, ", num_classes=0", ""),
     ("wrong-loss", RESNET, "nn.Linear(512, 3))", "nn.Linear(512, 3), nn.Softmax(dim=1))"),

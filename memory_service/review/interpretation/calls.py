@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from memory_service.review.interpretation.functions import call_value, collection_method, mapped
+from memory_service.review.interpretation.functions import call_value, collection_method
 from memory_service.review.interpretation.learning import aggregate, code, keep_rows, transform
 from memory_service.review.interpretation.rows import (
     OTHER_ROWS,
@@ -238,8 +238,6 @@ def map_rows(walk: Walk, use: Use) -> Value | None:
         if isinstance(use.node.args[0] if use.node.args else None, ast.Dict):
             out.reads = use.base.reads  # each row's own value under another name
         return out
-    if len(use.args) > 1 and not flat(use.base).rows and flat(*use.args[1:]).rows:
-        return mapped(walk, use)
     row = derived(use.base)
     row.single = True
     return keep_rows(use.base, [call_value(walk, first, [row, *use.args[1:]], {})])

@@ -210,10 +210,3 @@ def cloned(_walk: Walk, use: Use) -> Value | None:
     if first is None or not first.made:
         return first
     return Value(made=first.made, items=first.items, attrs=dict(first.attrs), call=first.call)
-
-
-@library("map")
-def mapped(walk: Walk, use: Use) -> Value | None:
-    if len(use.args) < 2 or use.args[0].function is None:
-        return None
-    return Value(element=call_value(walk, use.args[0], [element_of(walk, item) for item in use.args[1:]], {}))

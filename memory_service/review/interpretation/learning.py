@@ -154,10 +154,7 @@ def with_columns(walk: Walk, use: Use) -> Value | None:
     if use.name == "filter" and (how := next((a.cut for a in use.args if a.cut), ())):
         return choose_by(walk, base, how, use.node)
     made = [item for arg in use.args for item in ([arg] if arg.items is None else arg.items)]
-    out = keep_rows(base, [operand for operand in made if not _alias_of(operand)])
-    for operand in made:
-        if name := _alias_of(operand):
-            set_column(walk, out, name, operand, use.node)
+    out = keep_rows(base, made)
     for name, operand in use.named.items():
         set_column(walk, out, name, operand, use.node, walk.values.argument(use.node, name))
     out.whole = out.whole and use.name != "select"
@@ -189,12 +186,6 @@ def code(walk: Walk, node: ast.AST, what: str, item: Value, coder: Value | None 
     if columns is None and isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Name):
         columns = frozenset((f"[{given.slice.id}]",))  # of a loop over columns
     walk.codings.append(Coding(node, what, rows, not walk.unsure, coder, columns, walk.present > 0))
-
-
-def _alias_of(item: Value) -> str:
-    """polars: the column of its own that an expression goes into; "" for none."""
-    names = item.names.named if item.made == "col" and item.names is not None else None
-    return next(iter(names or ()), "")
 
 
 def classes_within(item: Value, deep: int = 0) -> list[str]:

@@ -260,7 +260,7 @@ def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     known: set[str] = set(_SET.always_in_trainer)
     heirs = [heir for name in _TRAINERS for heir in script.heirs.get(name, ())]
     made = [one.name for one in heirs if not _SET.evaluates & {getattr(s, "name", "") for s in one.body}]
-    users = [c for c in script.called(*_TRAINERS, *made)[:_MOST_TRAINERS] if _gets(facts, c, call)]
+    users = script.called(*_TRAINERS, *made)[:_MOST_TRAINERS]
     for trainer in users:
         computed = values.argument(trainer, "compute_metrics")
         rows = values.argument(trainer, "eval_dataset")
@@ -274,12 +274,6 @@ def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         best = next((name for name in sorted(plain) if metric in name or name in metric), "loss")
         known = plain - _SET.always_in_trainer | {"loss"}
         yield _nobody(given, metric, known, f'metric_for_best_model="{best}"')
-
-
-def _gets(facts: Facts, trainer: ast.Call, arguments: ast.Call) -> bool:
-    given = facts.values.argument(trainer, "args", 1)
-    made = facts.values.makers(given)
-    return given is not None and (arguments in made or len(facts.training.arguments) == 1)
 
 
 def _keys(facts: Facts, function: ast.AST) -> set[str] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import partial
 
@@ -18,7 +17,6 @@ from memory_service.review.source.nodes import (
     last_name,
     names_in,
     receiver_name,
-    texts_in,
     words,
 )
 from memory_service.review.tables import name_sets, patterns
@@ -97,13 +95,7 @@ def _has_mask(facts: Facts, function: Function) -> bool:
     if any(keyword_names(call) & {"mask", "masks"} for call in calls):
         return False
     named = any(_RE.mask.fullmatch(name) for name in names_in(function))
-    return named or any(_reads_mask(call) for call in calls) or _returns_arrays(facts, function)
-
-
-def _reads_mask(call: ast.Call) -> bool:
-    """`cv2.imread(path.replace("/img/", "/mask/"), 0)`."""
-    named = any(re.search(r"(^|[^a-z])masks?([^a-z]|$)|annotation", text.lower()) for text in texts_in(call))
-    return named and is_call(call, "imread", "open", "load", "read_image", "decode_png")
+    return named or _returns_arrays(facts, function)
 
 
 def _returns_arrays(facts: Facts, function: Function) -> bool:

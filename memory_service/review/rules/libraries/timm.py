@@ -9,7 +9,7 @@ from functools import partial
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.rules.activations import new_heads
+from memory_service.review.rules.loss import new_heads
 from memory_service.review.source.nodes import keyword_names, last_name, receiver, words_in
 from memory_service.review.tables import name_maps, name_sets, patterns
 
