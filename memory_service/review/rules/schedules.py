@@ -180,7 +180,7 @@ def _keras(facts: Facts, call: ast.Call, known: set[str]) -> Iterator[Finding]:
 
 
 def _compiled(facts: Facts) -> set[str] | None:
-    """Names of the metrics that models of the file are compiled with; None where one is unknown."""
+    """Words of the metrics that models of the file are compiled with; None where one is unknown."""
     script = facts.script
     methods = (call for call in script.called("compile") if receiver(call) is not None)
     calls = [call for call in methods if not script.qualified(call.func).startswith(("torch.", "re."))]
@@ -193,56 +193,20 @@ def _compiled(facts: Facts) -> set[str] | None:
             return None
         given += call.args[2:]  # the third are weights of the loss in Keras 3, metrics before
         given += [facts.argument(call, name) for name in ("metrics", "weighted_metrics")]
-    return _together(_metrics(facts, one) for one in given if one is not None)
-
-
-def _together(found: Iterable[set[str] | None]) -> set[str] | None:
-    """All of these names; None where some are unknown."""
-    out: set[str] = set()
-    for names in found:
-        if names is None:
-            return None
-        out |= names
-    return out
-
-
-def _metrics(facts: Facts, node: ast.AST) -> set[str] | None:
-    listed = _only_source(facts, node)
-    changed = {receiver_name(call) for call in facts.script.called("append", "extend", "insert")}
-    grows = isinstance(node, ast.Name) and node.id in changed and facts.values.one(node) is None
-    if grows or not isinstance(listed, ast.List | ast.Tuple):
+    listed = [_only_source(facts, one) for one in given if one is not None]
+    metrics = [_only_source(facts, one) for each in listed for one in getattr(each, "elts", [each])]
+    made = [getattr(one, "func", one) for one in metrics if not isinstance(one, ast.Constant)]
+    if any(script.qualified(one).split(".")[0] not in KERAS for one in made):
         return None
-    return _together(_names_of(facts, _only_source(facts, element)) or None for element in listed.elts)
+    found = {word for one in metrics for word in re.findall(r"\w+", ast.unparse(one))}
+    found -= {*KERAS, "tf", "metrics", "name"}
+    return found | {_MAP.short_names[word] for word in found & _MAP.short_names.keys()}
 
 
 def _only_source(facts: Facts, node: ast.AST) -> ast.AST:
     """What a name or attribute is set to, where that is once; else itself."""
     sources = facts.values.sources(node)
     return sources[0] if len(sources) == 1 else node
-
-
-def _names_of(facts: Facts, metric: ast.AST) -> set[str]:
-    """Names that one metric may be logged under; none where it is unknown."""
-    script = facts.script
-    if isinstance(metric, ast.Constant) and isinstance(metric.value, str):
-        return {metric.value, _MAP.short_names.get(metric.value, metric.value)}
-    if not isinstance(metric, ast.Call):
-        of_keras = script.qualified(metric).startswith(tuple(f"{m}." for m in KERAS))
-        return {_in_words(last_name(metric))} if of_keras else set()
-    if not script.qualified(metric.func).startswith(tuple(f"{m}." for m in KERAS)):
-        return set()
-    name = facts.values.argument(metric, "name")
-    if name is not None:
-        text = facts.values.text(name)
-        return {text} if text is not None else set()
-    stated = {a.value for a in metric.args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
-    made = stated | {_in_words(last_name(metric.func))}
-    return made if not facts.values.open_ended(metric) else set()
-
-
-def _in_words(name: str) -> str:
-    """`RootMeanSquaredError` as Keras logs it."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def _plain(name: str) -> str:
@@ -281,5 +245,7 @@ def _keys(facts: Facts, function: ast.AST) -> set[str] | None:
     returned = facts.values.returned_by(function)
     if not returned or len(returned) > _MOST_RETURNS:
         return None
-    items = (facts.values.entries(value) for value in returned)
-    return _together(None if item.open or not item.known else set(item.known) for item in items)
+    items = [facts.values.entries(value) for value in returned]
+    if any(item.open or not item.known for item in items):
+        return None
+    return {key for item in items for key in item.known}
