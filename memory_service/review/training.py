@@ -34,9 +34,7 @@ from memory_service.review.values.values import Values
 _LIST = name_lists("training")
 _RE = patterns("training")
 _SET = name_sets("training")
-
 AnyLoop = ast.For | ast.While
-
 _ENDS = ast.Break | ast.Return | ast.Raise
 
 
@@ -185,7 +183,6 @@ Kind = Literal[
     "torch", "lightning", "transformers", "keras", "fastai", "boosting", "sklearn", "ultralytics",
     "autogluon", "nnunet", "openmmlab",
 ]  # fmt: skip
-
 _COUNTED = words("range trange count")
 _ULTRALYTICS = words("YOLO RTDETR YOLOWorld YOLOE NAS")
 _USUAL = {"epochs": 100.0, "batch": 16.0, "imgsz": 640.0, "workers": 8.0, "patience": 100.0}
@@ -194,7 +191,6 @@ _USUAL = {"epochs": 100.0, "batch": 16.0, "imgsz": 640.0, "workers": 8.0, "patie
 BOOSTERS = ("lightgbm", "xgboost", "catboost")
 BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost)\w*$")  # classes of boosted trees
 TRAINS_TREES = _RE.trains_trees
-
 _OF_OPENMMLAB = ("mmengine", "mmcv", "mmdet", "mmseg", "mmpretrain", "mmpose", "mmaction", "detectron2")
 _OF_ULTRALYTICS = frozenset(("data", "epochs", "imgsz", "batch"))
 _OF_OURS = re.compile(r"^n_gpus = \d", re.MULTILINE)

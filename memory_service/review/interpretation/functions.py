@@ -32,7 +32,6 @@ from memory_service.review.source.nodes import Function, bases_of, last_name
 from memory_service.review.tables import patterns
 
 _RE = patterns("interpretation")
-
 Named = dict[str, Value]
 MOST_CALLED = 8  # functions entered within one another
 MOST_BASES = 4  # classes above one another

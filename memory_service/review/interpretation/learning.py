@@ -47,7 +47,6 @@ from memory_service.review.tables import name_sets, patterns
 
 _RE = patterns("interpretation")
 _SET = name_sets("interpretation")
-
 PICKS = _SET.picks
 MOST_WITHIN = 4
 

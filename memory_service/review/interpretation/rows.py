@@ -228,13 +228,9 @@ def slides(node: ast.AST, position: ast.AST) -> bool:
 
 
 Kind = Literal["number", "text", ""]
-
 MOST_OPERATIONS = 12
-
 _TEXTS = words("upper lower capitalize title zfill")
-
 _CASTS = words("astype cast")
-
 _TEXT_TYPES = words("object string str category String Utf8 categorical O")
 
 

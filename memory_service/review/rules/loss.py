@@ -32,7 +32,6 @@ from memory_service.review.training import BOOSTED, BOOSTERS, KERAS, TRAINS_TREE
 _MAP = name_maps("loss")
 _RE = patterns("loss")
 _SET = name_sets("loss")
-
 Why = tuple[str, dict[str, Any]]  # case of wrong-loss, and values in its message
 _LOSSES = {name: kind for kind, names in _MAP.names_of.items() for name in names.split()}
 _REGRESSIONS = ("image-regression", "audio-regression", "tabular-regression", "text-regression")

@@ -15,7 +15,6 @@ from memory_service.review.source.nodes import words
 from memory_service.review.tables import name_sets
 
 _SET = name_sets("own_settings")
-
 COUNTS = _SET.counts
 _CHOICES = {
     "PRECISION": words("fp32 fp16 bf16"),

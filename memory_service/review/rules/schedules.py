@@ -90,7 +90,6 @@ def _strategies(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 
 _ALWAYS_IN_KERAS = words("loss lr learning_rate")
 _TRAINERS = ("Trainer", "Seq2SeqTrainer")
-
 _MOST_RETURNS = 20
 _MOST_TRAINERS = 20
 _MOST_WATCHED = 100

@@ -51,9 +51,7 @@ _OWN_COPIES = words("copy _asdict dict model_dump to_dict as_dict")
 _TEXT_LOADERS = words("safe_load full_load loads")
 _PARSED = words("parse_args parse_known_args get_args")
 _UNKNOWN = Entries(open=True)
-
 MOST_OBJECTS = 8
-
 Instance = tuple[str, ast.Call | None]
 """A class of the file and the call that makes the object, None where none is seen."""
 

@@ -34,7 +34,6 @@ from memory_service.review.tables import patterns
 from memory_service.review.values.mappings import Entries, Mappings, fields, instances
 
 _RE = patterns("values")
-
 MOST_VALUES = 8
 _LONGEST_TEXT = 2_000
 LARGEST = 10**18
@@ -274,7 +273,6 @@ _WRAPPERS = ("clone", "deepcopy", "compile", "prepare", "DataParallel")
 MOST_QUESTIONS = 6  # questions that one question leads to within one another: the key of a key of a dict
 MOST_STEPS = 4_000
 MOST_STEPS_IN_ALL = 400_000
-
 _DEFAULTS = words("field Field Option Argument")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 

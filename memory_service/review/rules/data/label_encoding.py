@@ -19,7 +19,6 @@ from memory_service.review.source.nodes import (
 from memory_service.review.tables import patterns
 
 _RE = patterns("label_encoding")
-
 recoded = partial(finding, "labels-reencoded")
 _SHARED_CODES = ("CategoricalDtype", "set_categories", "union_categoricals")
 

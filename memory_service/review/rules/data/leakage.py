@@ -22,7 +22,6 @@ from memory_service.review.values.values import Values
 _RE = patterns("leakage")
 _ROWS_RE = patterns("interpretation")
 _SET = name_sets("leakage")
-
 _EACH_HAS = [pattern for name, pattern in PATTERNS["leakage"].items() if name.startswith("each_has")]
 MOST_READ = 20_000  # signs of comments and docstrings that are looked through
 

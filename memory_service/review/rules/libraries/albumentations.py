@@ -23,9 +23,7 @@ from memory_service.review.tables import name_sets, patterns
 
 _RE = patterns("albumentations")
 _SET = name_sets("albumentations")
-
 trap = partial(finding, "albumentations-trap")
-
 _MOVES = _SET.random - _SET.colours | words("Resize CenterCrop LongestMaxSize PadIfNeeded")
 
 

@@ -32,7 +32,6 @@ _MAP = name_maps("parameters")
 _RE = patterns("parameters")
 _SET = name_sets("parameters")
 GROWS = patterns("schedules").grows
-
 LARGEST_RATE = {"Adam": 0.05, "AdamW": 0.05, "NAdam": 0.05, "RAdam": 0.05, "SGD": 5.0, "RMSprop": 0.1}
 FINE_TUNING_RATE = 5e-3  # no pretrained transformer is trained at more
 ENCODER_RATE = 5e-4

@@ -16,10 +16,7 @@ from memory_service.review.tables import name_maps, name_sets, patterns
 _MAP = name_maps("timm")
 _RE = patterns("timm")
 _SET = name_sets("timm")
-
 trap = partial(finding, "timm-trap")
-
-
 MOST_READ = 60  # uses of a name that are looked at
 
 
