@@ -266,58 +266,33 @@ class Mappings:
         known = [{k: nodes[0] for k, nodes in one.items() if len(nodes) == 1} for one in made]
         return _merged([Entries(one) for one in known]) if made else _UNKNOWN
 
-    def _with_growth(self, node: ast.Name, scope: ast.AST, first: Entries, deep: int) -> Entries:
+    def _with_growth(self, node: ast.Name, scope: ast.AST, out: Entries, deep: int) -> Entries:
         """A dict with what `update`, `|=` and `d["key"] = ...` add; under a condition only new keys."""
-        script, out = self._script, Entries(dict(first.known), first.open)
-        here, home = script.order.get(node, 0), script.function(node)
-        loops = set(script.loops(node))
+        script, here = self._script, self._script.order.get(node, 0)
         for change in self._growth.get(node.id, ())[:MOST_GROWTH]:
-            later = script.order[change] > here and script.function(change) is home
-            if later and not loops & set(script.loops(change)):
+            later = script.order[change] > here and script.function(change) is script.function(node)
+            if (later and not {*script.loops(node)} & {*script.loops(change)}) or self._holds(change, node):
                 continue
-            place = self._values.binding(node.id, change)
-            if place is None or place[0] is not scope or self._holds(change, node):
+            bound = self._values.binding(node.id, change)
+            if bound is None or bound[0] is not scope or any(script.around(change, ast.ExceptHandler)):
                 continue
-            above = list(script.above(change))
-            if any(isinstance(up, ast.ExceptHandler) for up in above):
-                continue
-            more, dropped, added = self._grown(change, deep)
-            sometimes = any(isinstance(up, ast.If) for up in above)
-            if dropped and not sometimes:
-                out = Entries({k: v for k, v in out.known.items() if k not in dropped}, out.open)
-            elif sometimes or added:
-                out = Entries({**more.known, **out.known}, out.open or more.open)
+            if isinstance(change, ast.Assign):
+                target = change.targets[0]
+                key = self._values.text(target.slice) if isinstance(target, ast.Subscript) else None
+                more = Entries({key: change.value}) if key else _UNKNOWN
             else:
-                out = _over(out, more)
+                more = self._given(change, deep) if isinstance(change, ast.Call) else _UNKNOWN
+                more = self.entries(change.value, deep) if isinstance(change, ast.AugAssign) else more
+            sometimes = any(script.around(change, ast.If))
+            out = _over(more, out) if sometimes else _over(out, more)
         return out
-
-    def _grown(self, change: ast.AST, deep: int) -> tuple[Entries, set[str], bool]:
-        """What a statement puts in, what it takes out, and whether only where nothing is yet."""
-        more = Entries()
-        if isinstance(change, ast.Call):
-            name = last_name(change.func)
-            if name == "pop":
-                return more, {str(self._values.text(change.args[0]))} if change.args else set(), False
-            if name == "setdefault":
-                key = self._values.text(change.args[0]) if len(change.args) == 2 else None
-                return Entries({key: change.args[1]} if key else {}), set(), True
-            more = self._given(change, deep)
-        elif isinstance(change, ast.AugAssign):
-            more = self.entries(change.value, deep)
-        elif isinstance(change, ast.Assign):
-            for target in change.targets:
-                if isinstance(target, ast.Subscript):
-                    key = self._values.text(target.slice)
-                    more = Entries({key: change.value}) if key else _UNKNOWN
-        return more, set(), False
 
     @cached_property
     def _growth(self) -> dict[str, list[ast.AST]]:
-        """Name of a dict -> statements that put more into it or take out of it, in the order of the text."""
+        """Name of a dict -> statements that put more into it, in the order of the text."""
         script = self._script
-        grown: list[tuple[ast.AST | None, ast.AST]] = []
-        grown += [(receiver(call), call) for call in script.called("update", "setdefault", "pop")]
         stated = [(target, node) for node in script.all(ast.Assign) for target in node.targets]
+        grown = [(receiver(call), call) for call in script.called("update")]
         grown += [(target.value, node) for target, node in stated if isinstance(target, ast.Subscript)]
         grown += [(node.target, node) for node in script.all(ast.AugAssign) if isinstance(node.op, ast.BitOr)]
         grown.sort(key=lambda change: script.order[change[1]])
