@@ -292,7 +292,8 @@ class Mappings:
         """Name of a dict -> statements that put more into it, in the order of the text."""
         script = self._script
         stated = [(target, node) for node in script.all(ast.Assign) for target in node.targets]
-        grown = [(receiver(call), call) for call in script.called("update")]
+        grown: list[tuple[ast.AST | None, ast.AST]] = []
+        grown += [(receiver(call), call) for call in script.called("update")]
         grown += [(target.value, node) for target, node in stated if isinstance(target, ast.Subscript)]
         grown += [(node.target, node) for node in script.all(ast.AugAssign) if isinstance(node.op, ast.BitOr)]
         grown.sort(key=lambda change: script.order[change[1]])

@@ -1,5 +1,5 @@
-"""Parameters that contradict each other, shares outside 0 to 1, learning rates that diverge, results thrown
-away; and arguments, values, names and modules that the libraries have removed, or never had.
+"""Parameters that contradict each other, results thrown away; and arguments, values, names and modules that
+the libraries have removed, or never had.
 
 Of the files beside it, `signatures.txt` holds one call a line with its parameters, read from the installed
 libraries (scikit-learn 1.9, torch 2.15, lightgbm 4.7, xgboost 3.2, lightning 2.6, transformers 5.23,
@@ -32,7 +32,6 @@ _MAP = name_maps("parameters")
 _RE = patterns("parameters")
 _SET = name_sets("parameters")
 GROWS = patterns("schedules").grows
-LARGEST_RATE = {"Adam": 0.05, "AdamW": 0.05, "NAdam": 0.05, "RAdam": 0.05, "SGD": 5.0, "RMSprop": 0.1}
 FINE_TUNING_RATE = 5e-3  # no pretrained transformer is trained at more
 ENCODER_RATE = 5e-4
 """Nor is an encoder of text trained as a whole at more: papers of BERT to DeBERTa search 5e-6 to 3e-4."""
@@ -53,7 +52,7 @@ def parameter_rules(facts: Facts) -> Iterator[Finding]:
     yield from _names(facts)
     for call in facts.script.calls:
         yield from _contradictions(facts, call)
-        yield from _learning_rates(facts, call)
+        yield from _usual_rate(facts, call)
         yield from _unknown_arguments(facts, call)
         yield from _removed(facts, call)
         yield from _deprecated(facts, call)
@@ -152,30 +151,16 @@ def _not_cut(facts: Facts, function: ast.AST) -> Iterator[Finding]:
             yield wrong(call, "not-cut")
 
 
-def _learning_rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    name, place = last_name(call.func), facts.argument(call, "lr", 1)
-    rate = facts.values.number(place)
-    of_torch = facts.script.qualified(call.func).startswith(("torch.", "optim.", "transformers."))
-    default = (
-        place is None
-        and [is_call(one, "parameters") for one in call.args] == [True]
-        and not facts.values.open_ended(call)
-    )
-    whole = default and name.startswith("Adam") and facts.script.called("from_pretrained")
-    if (
-        whole
-        and of_torch
-        and not facts.script.called("OneCycleLR", "CyclicLR")
-        and largest_tuning_rate(facts.script) == ENCODER_RATE
-    ):
-        yield wrong(call, "usual-rate", name=name)
-    if rate is None or name not in LARGEST_RATE or not of_torch:
+def _usual_rate(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """Every parameter of a pretrained encoder of text at Adam's usual rate."""
+    name, called = last_name(call.func), facts.script.called
+    if not name.startswith("Adam") or facts.argument(call, "lr", 1) or facts.values.open_ended(call):
         return
-    fine_tuned = bool(facts.script.called("from_pretrained")) and name.startswith("Adam")
-    if rate > (FINE_TUNING_RATE if fine_tuned else LARGEST_RATE[name]) or rate <= 0:
-        learner = f"{name} of a pretrained transformer" if fine_tuned else name
-        usual = "lr=2e-5" if fine_tuned else "lr=1e-3" if name != "SGD" else "lr=0.1"
-        yield wrong(place or call, "rate", rate=rate, learner=learner, usual=usual)
+    of_torch = facts.script.qualified(call.func).startswith(("torch.", "optim.", "transformers."))
+    whole = [is_call(one, "parameters") for one in call.args] == [True] and called("from_pretrained")
+    encoder = of_torch and whole and largest_tuning_rate(facts.script) == ENCODER_RATE
+    if encoder and not called("OneCycleLR", "CyclicLR"):
+        yield wrong(call, "usual-rate", name=name)
 
 
 _OWNERS = {"keras": "Keras' ", "xgboost": "xgboost's ", "lightgbm": "lightgbm."}

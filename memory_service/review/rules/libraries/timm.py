@@ -37,8 +37,6 @@ def _modules(facts: Facts) -> Iterator[Finding]:
             yield trap(named, "submodule", part=part[0], attribute=part[1])
     for node in script.all(ast.ImportFrom):
         names = [alias.name for alias in node.names]
-        if f"{node.module}.".startswith("timm.models.layers."):
-            yield trap(node, "layers", names=", ".join(names))
         for name in names if node.module == "timm.loss" else ():
             if name not in _SET.losses and name.endswith(("Loss", "Entropy", "loss")):
                 classes = ", ".join(sorted(n for n in _SET.losses if n[0].isupper()))
