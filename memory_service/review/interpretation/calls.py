@@ -283,8 +283,6 @@ def number_categories(walk: Walk, use: Use) -> Value | None:
     if not flat(item).rows:
         return None
     code(walk, use.node, use.name, item)
-    if use.name == "factorize":
-        return Value(items=[derived(item), derived(item)])
     return like(item) if walk.values.argument(use.node, "columns") is not None else derived(item)
 
 

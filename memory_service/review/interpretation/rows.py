@@ -241,10 +241,6 @@ def kind_of(node: ast.AST, values: Values, deep: int = 0) -> Kind:
     if isinstance(node, ast.Constant):
         number = isinstance(node.value, int | float) and not isinstance(node.value, bool)
         return "number" if number else "text" if isinstance(node.value, str) else ""
-    if isinstance(node, ast.Attribute) and node.attr in ("values", "codes"):
-        return "number" if node.attr == "codes" else kind_of(node.value, values, deep + 1)
-    if isinstance(node, ast.Lambda):
-        return kind_of(node.body, values, deep + 1)
     if isinstance(node, ast.BinOp):
         if isinstance(node.op, ast.Sub | ast.Div | ast.Mult | ast.Pow | ast.FloorDiv):
             return "number"
@@ -258,8 +254,6 @@ def _of_call(node: ast.Call, values: Values, deep: int) -> Kind:
         return "number" if name in _SET.numbers else "text"
     if name in _CASTS:
         return _type_named(node.args[0], values) if node.args else ""
-    if name in ("cut", "qcut"):
-        return "number" if values.one(values.argument(node, "labels")) is False else ""
     if name in ("map", "replace", "apply", "replace_strict", "map_elements") and node.args:
         table: ast.AST = node.args[0]
         if isinstance(table, ast.Name):

@@ -49,7 +49,6 @@ MOST_SPREAD = 2_000  # keywords written out for `**more` over the whole script
 _NAMESPACES = words("dict SimpleNamespace Namespace EasyDict")
 _OWN_COPIES = words("copy _asdict dict model_dump to_dict as_dict")
 _TEXT_LOADERS = words("safe_load full_load loads")
-_PARSED = words("parse_args parse_known_args get_args")
 _UNKNOWN = Entries(open=True)
 MOST_OBJECTS = 8
 Instance = tuple[str, ast.Call | None]
@@ -256,12 +255,6 @@ class Mappings:
     def _fields(self, node: ast.AST, deep: int) -> Entries:
         """The fields of an object: a dataclass, a class of settings, the parsed command line."""
         values = self._values
-        if isinstance(node, ast.Name):
-            bound = values.binding(node.id, node)
-            sources = [s for s in bound[1] if s is not None] if bound else []
-            if any(isinstance(s, ast.Call) and last_name(s.func) in _PARSED for s in sources):
-                given = values.arguments.items()  # defaults; a run may be given others
-                return Entries({name: nodes[0] for name, nodes in given if len(nodes) == 1})
         made = [fields(values, name, call) for name, call in instances(values, node, deep)]
         known = [{k: nodes[0] for k, nodes in one.items() if len(nodes) == 1} for one in made]
         return _merged([Entries(one) for one in known]) if made else _UNKNOWN
