@@ -358,8 +358,6 @@ def subscript(walk: Walk, base: Value, node: ast.Subscript, scope: Scope) -> Val
 def columns_by(walk: Walk, base: Value, chooser: Value, node: ast.AST) -> Value | None:
     """Columns that a list of names chooses, or a mask or a pattern over names; None for what is neither."""
     names = names_in(chooser)
-    if names is not None and base.made == "columns":  # `df.columns[df.columns != "price"]`
-        return chooser
     if names is not None and (names.named is not None or chooser.rows & all_of(base.rows)):
         return pick_columns(walk, base, names, node, chooser.place)
     if chooser.made != "columns":
