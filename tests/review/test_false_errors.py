@@ -286,3 +286,26 @@ def test_a_factor_of_the_loss_has_no_graph(factor: str) -> None:
 
     assert "loss-keeps-graph" not in said(factor)
     assert "loss-keeps-graph" in said("total += other")
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        'names = ["area", "price"]\nnames.remove("price")\nX = df[names]',
+        'names = {"area", "price"}\nnames.discard("price")\nX = df[list(names)]',
+        'names = ["area", "price"]\nnames.pop()\nX = df[names]',
+        'parts = {"x": df}\nparts.update({"x": df.drop(columns=["price"])})\nX = parts["x"]',
+        'import numpy as np\nX = df[np.setdiff1d(df.columns, ["price"])]',
+    ],
+)
+def test_what_is_left_of_a_list_that_shrinks_is_unknown(chosen: str) -> None:
+    script = """import pandas as pd
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import train_test_split
+df = pd.read_csv("a.csv")
+{}
+a, b, ya, yb = train_test_split(X, df["price"], random_state=0)
+print(Ridge().fit(a, ya).score(b, yb))
+"""
+    assert "target-in-features" not in errors(script.format(chosen))
+    assert "target-in-features" in errors(script.format('X = df[["area", "price"]]'))

@@ -99,6 +99,8 @@ def other_function(walk: Walk, use: Use) -> Value:
         return outside_rows(walk, use.node, file_name_in(walk, use))
     if name in _SET.empty:
         return Value(made=name)
+    if name in ("intersect1d", "setdiff1d") and use.first is not None and use.first.made == "columns":
+        return Value(use.first.rows, made="columns")
     if name[:1].isupper() or name in _SET.joins:
         attrs = {str(at): item for at, item in enumerate(use.args)} | use.named
         if name in ("Dataset", "DMatrix", "QuantileDMatrix", "Pool", "TensorDataset"):

@@ -170,9 +170,10 @@ def collection_method(walk: Walk, use: Use) -> Value | None:
             base.series |= {use.node}
         base.items = base.items or None
         return Value(const=None)
-    if name in ("keys", "clear", "sort", "reverse"):
-        return Value()
-    return None
+    if name in ("remove", "discard", "pop", "clear", "update") and (base.items or name == "update"):
+        base.items, base.element = None, Value()  # what is left, or there now, is unknown
+        base.keys = None if base.keys is None else {}
+    return Value() if name in ("keys", "clear", "sort", "reverse", "remove", "discard", "update") else None
 
 
 @library("enumerate")

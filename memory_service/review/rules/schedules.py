@@ -192,6 +192,9 @@ def _compiled(facts: Facts) -> set[str] | None:
             return None
         given += call.args[2:]  # the third are weights of the loss in Keras 3, metrics before
         given += [facts.argument(call, name) for name in ("metrics", "weighted_metrics")]
+    changed = {receiver_name(call) for call in script.called("append", "extend", "insert")}
+    if any(one is not None and last_name(one) in changed for one in given):
+        return None
     listed = [_only_source(facts, one) for one in given if one is not None]
     metrics = [_only_source(facts, one) for each in listed for one in getattr(each, "elts", [each])]
     made = [getattr(one, "func", one) for one in metrics if not isinstance(one, ast.Constant)]

@@ -19,9 +19,11 @@ from memory_service.review.source.nodes import (
     all_parameters,
     arguments_of,
     grouped,
+    is_call,
     is_none,
     last_name,
     receiver,
+    texts_in,
     words,
 )
 from memory_service.review.tables import name_sets, patterns
@@ -269,6 +271,10 @@ class Mappings:
             bound = self._values.binding(node.id, change)
             if bound is None or bound[0] is not scope or any(script.around(change, ast.ExceptHandler)):
                 continue
+            if is_call(change, "setdefault", "pop"):
+                kept = {key: value for key, value in out.known.items() if key not in texts_in(change)}
+                out = Entries(kept, open=True)
+                continue
             if isinstance(change, ast.Assign):
                 target = change.targets[0]
                 key = self._values.text(target.slice) if isinstance(target, ast.Subscript) else None
@@ -286,7 +292,7 @@ class Mappings:
         script = self._script
         stated = [(target, node) for node in script.all(ast.Assign) for target in node.targets]
         grown: list[tuple[ast.AST | None, ast.AST]] = []
-        grown += [(receiver(call), call) for call in script.called("update")]
+        grown += [(receiver(call), call) for call in script.called("update", "setdefault", "pop")]
         grown += [(target.value, node) for target, node in stated if isinstance(target, ast.Subscript)]
         grown += [(node.target, node) for node in script.all(ast.AugAssign) if isinstance(node.op, ast.BitOr)]
         grown.sort(key=lambda change: script.order[change[1]])

@@ -587,7 +587,9 @@ class Values:
     @cached_property
     def _changed(self) -> set[tuple[ast.AST, str]]:
         """(scope, name) of lists that grow or shrink."""
-        changes = self.script.called("append", "extend", "insert", "remove", "discard", "add", "update")
+        changes = self.script.called(
+            "append", "extend", "insert", "remove", "discard", "add", "update", "pop"
+        )
         changed = [(holder.id, call) for call in changes if isinstance(holder := receiver(call), ast.Name)]
         return {(bound[0], name) for name, call in changed if (bound := self.binding(name, call))}
 
