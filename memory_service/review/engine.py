@@ -20,7 +20,6 @@ from memory_service.review.rules import (
     eval_mode,
     folds,
     gpu_memory,
-    held_out,
     loss,
     mixed_precision,
     own_settings,
@@ -47,11 +46,10 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     data_loader.loader_rules, mixed_precision.precision_rules, gpu_memory.memory_rules,
     stopping_and_seeds.time_rules, folds.fold_rules, folds.missing_fold_rules,
     leakage.split_rules, leakage.row_rules, leakage.target_rules,
-    label_encoding.code_rules, held_out.held_out_rules, eval_mode.eval_rules, timm.timm_rules,
+    label_encoding.code_rules, leakage.held_out_rules, eval_mode.eval_rules, timm.timm_rules,
     albumentations.albumentations_rules, parameters.parameter_rules, parameters.boosting_rules,
     schedules.watched_rules, schedules.logged_rules,
-    schedules.step_rules, loss.score_rules, loss.loss_rules,
-    loss.objective_rules, torch_loop.loop_rules, own_settings.own_rules,
+    loss.score_rules, loss.loss_rules, loss.objective_rules, torch_loop.loop_rules, own_settings.own_rules,
 )  # fmt: skip
 Known = TypeVar("Known")
 

@@ -19,7 +19,6 @@ from memory_service.review.values.values import Values
 
 _LIST = name_lists("facts")
 _RE = patterns("facts")
-
 _KINDS = ("image", "text", "audio", "tabular", "time-series")
 _TEXT_MODULES = ("transformers", "sentence_transformers", "tokenizers", "nltk", "trl", "unsloth")
 _DENSE_TASKS = ("image-segmentation", "object-detection", "image-to-image", "video-classification")

@@ -8,7 +8,6 @@ from typing import Any
 from memory_service.review.findings import RULES
 
 SARIF_MEDIA_TYPE = "application/sarif+json"
-
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 

@@ -24,7 +24,6 @@ from memory_service.review.source.nodes import (
     receiver,
     receiver_name,
     roots,
-    unpacked,
     words,
     words_in,
 )
@@ -35,9 +34,7 @@ from memory_service.review.values.values import Values
 _LIST = name_lists("training")
 _RE = patterns("training")
 _SET = name_sets("training")
-
 AnyLoop = ast.For | ast.While
-
 _ENDS = ast.Break | ast.Return | ast.Raise
 
 
@@ -77,8 +74,10 @@ class Stopping:
 
     def stops_early(self, loop: AnyLoop) -> bool:
         """Whether a loop over epochs ends for another reason than the clock, a NaN or a trial run."""
-        if isinstance(loop, ast.While) and not self._plain_count(loop.test, self._reset_in(loop)):
-            return True
+        if isinstance(loop, ast.While):  # `while epoch < EPOCHS` does not; `while bad < PATIENCE` does
+            counts = isinstance(loop.test, ast.Compare | ast.Constant) or self.is_clock(loop.test)
+            if not counts or any(map(_RE.early.search, words_in(loop.test))):
+                return True
         for node in self.script.within(loop.body, follow=False):
             if isinstance(node, ast.Call) and _RE.stopper.search(last_name(node.func)):
                 return True
@@ -90,44 +89,17 @@ class Stopping:
                 return True
         return False
 
-    def _plain_count(self, test: ast.AST, reset: set[str]) -> bool:
-        """`while epoch < EPOCHS`, `while True`, `while time.time() < end`; not `while bad < PATIENCE`."""
-        if isinstance(test, ast.Constant):
-            return True
-        if isinstance(test, ast.BoolOp):
-            return all(self._plain_count(part, reset) for part in test.values)
-        counts = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Lt | ast.LtE | ast.NotEq)
-        return self.is_clock(test) or (counts and not words_in(test) & reset)
-
-    def _reset_in(self, loop: AnyLoop) -> set[str]:
-        """Names that a loop sets to a number again: a count of epochs without gain."""
-        out: set[str] = set()
-        for node in (n for n in self.script.within(loop.body) if isinstance(n, ast.Assign)):
-            choice = node.value
-            given = [choice.body, choice.orelse] if isinstance(choice, ast.IfExp) else [choice]
-            for item, value in (p for target in node.targets for one in given for p in unpacked(target, one)):
-                first = value.body if isinstance(value, ast.IfExp) else value
-                if isinstance(item, ast.Name) and isinstance(first, ast.Constant):
-                    out.add(item.id)
-        return out
-
     def _other_stop(self, test: ast.AST) -> bool:
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
             return all(self._other_stop(part) for part in test.values)
         stated = words_in(test) - _SET.clock_calls
         if any(_RE.early.search(word) for word in stated):
             return False
-        if any(_RE.other_stops.search(word) for word in stated) or _is_nan(test):
+        if any(map(_RE.other_stops.search, stated)):
             return True
         inside = (target for call in calls_in(test) for target in self.script.resolve(call.func))
         counts = any(_RE.counts_gains.search(word) for target in inside for word in words_in(target))
         return not counts and self.is_clock(test)
-
-
-def _is_nan(test: ast.AST) -> bool:
-    """`loss != loss`."""
-    differs = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotEq)
-    return differs and ast.dump(test.left) == ast.dump(test.comparators[0])  # type: ignore[attr-defined]
 
 
 def guards_of(script: Script, node: ast.AST, until: ast.AST) -> list[ast.AST]:
@@ -211,7 +183,6 @@ Kind = Literal[
     "torch", "lightning", "transformers", "keras", "fastai", "boosting", "sklearn", "ultralytics",
     "autogluon", "nnunet", "openmmlab",
 ]  # fmt: skip
-
 _COUNTED = words("range trange count")
 _ULTRALYTICS = words("YOLO RTDETR YOLOWorld YOLOE NAS")
 _USUAL = {"epochs": 100.0, "batch": 16.0, "imgsz": 640.0, "workers": 8.0, "patience": 100.0}
@@ -220,7 +191,6 @@ _USUAL = {"epochs": 100.0, "batch": 16.0, "imgsz": 640.0, "workers": 8.0, "patie
 BOOSTERS = ("lightgbm", "xgboost", "catboost")
 BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost)\w*$")  # classes of boosted trees
 TRAINS_TREES = _RE.trains_trees
-
 _OF_OPENMMLAB = ("mmengine", "mmcv", "mmdet", "mmseg", "mmpretrain", "mmpose", "mmaction", "detectron2")
 _OF_ULTRALYTICS = frozenset(("data", "epochs", "imgsz", "batch"))
 _OF_OURS = re.compile(r"^n_gpus = \d", re.MULTILINE)

@@ -22,9 +22,7 @@ from memory_service.review.training import BOOSTERS
 _LIST = name_lists("training_plan")
 _RE = patterns("training_plan")
 _SET = name_sets("training_plan")
-
 _NAMES = shipped_table(__package__, "model_names.toml")
-
 RECOMPUTED = "activations are computed anew"
 """Less memory for more time: what a full training takes at best, it takes too."""
 

@@ -66,29 +66,6 @@ def test_an_output_that_one_branch_squashes_is_unknown() -> None:
     assert "wrong-loss" in errors(OUTPUT.replace("if {}:\n    ", ""))
 
 
-def test_one_output_for_each_choice_is_no_single_class() -> None:
-    script = """import torch
-from torch import nn
-head = nn.Linear(8, 1)
-{}loss = nn.CrossEntropyLoss()(logits, y)
-"""
-    assert "wrong-loss" in errors(script.format("logits = head(x)\n"))
-    assert "wrong-loss" not in errors(script.format("logits = head(x).view(-1, 5)\n"))
-    module = """import torch
-from torch import nn
-class Choices(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.head = nn.Linear(8, 1)
-    def forward(self, x):
-        return self.head(x){}
-model = Choices()
-loss = nn.CrossEntropyLoss()(model(x), y)
-"""
-    assert "wrong-loss" in errors(module.format(""))
-    assert "wrong-loss" not in errors(module.format(".reshape(-1, 5)"))
-
-
 def test_a_class_of_another_module_is_not_the_library_s() -> None:
     def warned(made_by: str) -> bool:
         script = f"import torch\n{made_by}\nrate = OneCycleLR(opt, 1e-3, warmup=3)\n"
@@ -309,3 +286,26 @@ def test_a_factor_of_the_loss_has_no_graph(factor: str) -> None:
 
     assert "loss-keeps-graph" not in said(factor)
     assert "loss-keeps-graph" in said("total += other")
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        'names = ["area", "price"]\nnames.remove("price")\nX = df[names]',
+        'names = {"area", "price"}\nnames.discard("price")\nX = df[list(names)]',
+        'names = ["area", "price"]\nnames.pop()\nX = df[names]',
+        'parts = {"x": df}\nparts.update({"x": df.drop(columns=["price"])})\nX = parts["x"]',
+        'import numpy as np\nX = df[np.setdiff1d(df.columns, ["price"])]',
+    ],
+)
+def test_what_is_left_of_a_list_that_shrinks_is_unknown(chosen: str) -> None:
+    script = """import pandas as pd
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import train_test_split
+df = pd.read_csv("a.csv")
+{}
+a, b, ya, yb = train_test_split(X, df["price"], random_state=0)
+print(Ridge().fit(a, ya).score(b, yb))
+"""
+    assert "target-in-features" not in errors(script.format(chosen))
+    assert "target-in-features" in errors(script.format('X = df[["area", "price"]]'))

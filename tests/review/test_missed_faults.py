@@ -174,23 +174,6 @@ def test_deterministic_beside_benchmark_contradicts_itself() -> None:
     assert "wrong-parameter" not in rules(script.format(False))
 
 
-@pytest.mark.parametrize(
-    ("model", "loss", "wrong"),
-    [
-        ("classes=3", 'DiceLoss("binary")', True),
-        ("classes=1", 'JaccardLoss(mode="multiclass")', True),
-        ('classes=1, activation="sigmoid"', 'DiceLoss("binary")', True),
-        ('classes=1, activation="sigmoid"', 'DiceLoss("binary", from_logits=False)', False),
-        ("classes=3", 'DiceLoss("multilabel")', False),
-    ],
-)
-def test_a_loss_of_segmentation_models_fits_the_classes_and_the_activation(
-    model: str, loss: str, wrong: bool
-) -> None:
-    script = f'import torch\nimport segmentation_models_pytorch as smp\nnet = smp.Unet("resnet34", {model})\n'
-    assert ("wrong-loss" in rules(f"{script}loss = smp.losses.{loss}\n")) is wrong
-
-
 def messages(script: str) -> str:
     return " ".join(each["message"] for each in review_script(None, {"script": script})["findings"])
 

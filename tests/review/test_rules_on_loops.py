@@ -49,8 +49,6 @@ OPTIMIZES = "        opt.step()\n" + ZEROES
         (SUMS, "total += loss", "loss-keeps-graph"),
         (SUMS, "total += loss.detach()", None),
         (SUMS, "loss = loss.detach()\n        total += loss", None),
-        ("    sched.step()", "        sched.step()", "wrong-parameter"),
-        ("T_max=10", "T_max=10 * len(train_loader)", None),
     ],
 )
 def test_a_loop_of_plain_pytorch(good: str, changed: str, rule: str | None) -> None:

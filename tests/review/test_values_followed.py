@@ -48,7 +48,7 @@ tl = make(train, shuffle=True)
     "grown": """
 kw = {"num_workers": 8, "pin_memory": True}
 kw |= {"persistent_workers": True}
-kw.setdefault("batch_size", 128)
+kw["batch_size"] = 128
 tl = DataLoader(train, shuffle=True, **kw)
 """,
     "helper": """

@@ -129,9 +129,6 @@ y = df["ill"].to_numpy()
 X = np.hstack([np.load("genes.npy"), df[["age", "sex"]].to_numpy()])
 a, b, ya, yb = train_test_split(X, y, random_state=0)
 """
-GONE = WHOLE.replace('columns=["id", "price"]', "columns=gone").replace(
-    "table =", 'gone = ["id"]\ngone.append("price")\ntable ='
-)
 NARROWED = WHOLE.replace(', "price"])', "])\ntable.pop('price')")
 LISTED = WHOLE.replace(
     'table = df.drop(columns=["id", "price"])',
@@ -153,7 +150,7 @@ def shares(table, weight):
     return {town: sums[town] / seen[town] for town in seen}
 df = pd.read_csv("a.csv")
 df["share"] = df["town"].map(shares(df, 1.0))
-X, y = df.loc[:, ~df.columns.isin(["id", "town", "rent"])], df["rent"]
+X, y = df.drop(columns=["id", "town", "rent"]), df["rent"]
 a, b, ya, yb = train_test_split(X, y, random_state=0)
 print(RandomForestRegressor(random_state=0).fit(a, ya).score(b, yb))
 """
@@ -207,13 +204,11 @@ CASES = (
     ("target-in-features", KINDS, 'df["plan"].map', 'df["churn"].map'),
     ("target-in-features", ALIASED, ', "log_price")]', ")]"),
     ("target-statistics-before-split", ALIASED, 'pl.col("area")', 'pl.col("price")'),
-    ("target-in-features", GONE, 'append("price")', 'append("rooms")'),
     ("target-in-features", NARROWED, "pop('price')", "pop('rooms')"),
     ("target-in-features", LISTED, 'discard("price")', 'discard("rooms")'),
     ("target-in-features", MATCHED, 'df.filter(regex="^size")', "df.fillna(0)"),
     ("target-in-features", TAKEN, 'df.pop("price")', 'df["price"]'),
     ("target-in-features", STACKED, '"sex"]', '"sex", "ill"]'),
-    ("target-statistics-before-split", SUMMED, "0.0) + weight", "0.0) + row.rent"),
     ("target-in-features", SUMMED, '"town", "rent"', '"town"'),
     ("target-in-features", NUMERIC, '"id", "price"', '"id"'),
     ("labels-reencoded", ARRIVED, 'frame[["ward"]].apply(lambda c: c.str.len())',

@@ -155,7 +155,6 @@ ALL_OF_THEM = PREDICTING.replace(
 OTHER_WORDS = (
     ("eval-mode-missing", STEPS, "    net.eval()\n", ""),
     ("no-grad-missing", STEPS, "with torch.no_grad():", "if True:"),
-    ("no-early-stopping", STEPS, "waited = 0 if gain() else waited + 1", "waited += 1"),
     ("no-early-stopping", STEPS, " and waited < 3", ""),
     ("loader-pin-memory", STEPS.replace("epoch = 0\n", FEED), "pin_memory=True", "drop_last=True"),
     ("loader-persistent-workers", STEPS.replace("epoch = 0\n", FEED), ", persistent_workers=True", ""),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import Any
 
-from memory_service.review.interpretation.functions import call_value, collection_method, mapped
+from memory_service.review.interpretation.functions import call_value, collection_method
 from memory_service.review.interpretation.learning import aggregate, code, keep_rows, transform
 from memory_service.review.interpretation.rows import (
     OTHER_ROWS,
@@ -14,9 +13,7 @@ from memory_service.review.interpretation.rows import (
     divide,
     drop_column,
     grouped_rows,
-    kind_of,
     learned_from,
-    listed_columns,
     outside_rows,
     set_column,
     short,
@@ -26,7 +23,6 @@ from memory_service.review.interpretation.state import (
     DEFERRED,
     LIBRARY,
     METHODS,
-    ColumnNames,
     Use,
     Value,
     Walk,
@@ -103,7 +99,7 @@ def other_function(walk: Walk, use: Use) -> Value:
         return outside_rows(walk, use.node, file_name_in(walk, use))
     if name in _SET.empty:
         return Value(made=name)
-    if name == "intersect1d" and use.first is not None and use.first.made == "columns":
+    if name in ("intersect1d", "setdiff1d") and use.first is not None and use.first.made == "columns":
         return Value(use.first.rows, made="columns")
     if name[:1].isupper() or name in _SET.joins:
         attrs = {str(at): item for at, item in enumerate(use.args)} | use.named
@@ -174,11 +170,7 @@ def _below_one_another(tables: list[Value]) -> Value | None:
 
 @method("isin", "is_in")
 @library("isin", "in1d")
-def is_in(walk: Walk, use: Use) -> Value:
-    if use.base.made == "columns":  # `df.columns.isin(["id"])`
-        stated = listed_columns(walk, use.node.args[0] if use.node.args else None, use.scope)
-        names = ColumnNames(stated) if stated else None
-        return Value(use.base.rows, made="columns", names=names)
+def is_in(_walk: Walk, use: Use) -> Value:
     out = derived(use.base, *use.args)
     out.cut = ("isin", short(use.node), "in")
     return out
@@ -248,8 +240,6 @@ def map_rows(walk: Walk, use: Use) -> Value | None:
         if isinstance(use.node.args[0] if use.node.args else None, ast.Dict):
             out.reads = use.base.reads  # each row's own value under another name
         return out
-    if len(use.args) > 1 and not flat(use.base).rows and flat(*use.args[1:]).rows:
-        return mapped(walk, use)
     row = derived(use.base)
     row.single = True
     return keep_rows(use.base, [call_value(walk, first, [row, *use.args[1:]], {})])
@@ -262,19 +252,6 @@ def assign_columns(walk: Walk, use: Use) -> Value:
     for name, given in use.named.items():
         item = call_value(walk, given, [use.base], {}) if given.function is not None else given
         set_column(walk, out, name, item, use.node, walk.values.argument(use.node, name))
-    return out
-
-
-@method("alias")
-def alias(walk: Walk, use: Use) -> Value | None:
-    """polars: `expression.alias("rate")`."""
-    text = use.args[0].const if use.args else None
-    if DEFERRED not in use.base.rows or not isinstance(text, str):
-        return None
-    out = like(use.base)
-    out.reads, out.made, out.names = use.base.reads, "col", ColumnNames(frozenset((text,)))
-    called: Any = use.node.func
-    out.content = kind_of(called.value, walk.values)
     return out
 
 
@@ -308,8 +285,6 @@ def number_categories(walk: Walk, use: Use) -> Value | None:
     if not flat(item).rows:
         return None
     code(walk, use.node, use.name, item)
-    if use.name == "factorize":
-        return Value(items=[derived(item), derived(item)])
     return like(item) if walk.values.argument(use.node, "columns") is not None else derived(item)
 
 

@@ -46,7 +46,6 @@ from memory_service.review.tables import name_sets, patterns
 
 _RE = patterns("interpretation")
 _SET = name_sets("interpretation")
-
 LONGEST_SUM = 400
 _FILLED_LATER = ("", "DataFrame", "zeros", "empty", "full", "defaultdict")
 

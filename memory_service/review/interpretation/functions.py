@@ -32,7 +32,6 @@ from memory_service.review.source.nodes import Function, bases_of, last_name
 from memory_service.review.tables import patterns
 
 _RE = patterns("interpretation")
-
 Named = dict[str, Value]
 MOST_CALLED = 8  # functions entered within one another
 MOST_BASES = 4  # classes above one another
@@ -161,22 +160,9 @@ def class_attribute(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -
     return next((found for one in above if (found := class_attribute(walk, one, name, deep + 1))), None)
 
 
-MOST_NAMES = 200  # texts that a list is followed to by name; a longer one only grows
-
-
 def collection_method(walk: Walk, use: Use) -> Value | None:
     """Lists, tuples and dicts of the script's own."""
     base, name, args = use.base, use.name, use.args
-    names = _as_text(args[0]) if len(args) == 1 and base.items is not None else None
-    if names is not None and name in ("append", "add", "extend", "update"):
-        change = [*(base.items or ()), *names]
-        if len(change) <= MOST_NAMES:
-            base.items = change
-            return Value(const=None)
-    if names is not None and name in ("remove", "discard"):
-        dropped = {one.const for one in names}
-        base.items = [item for item in base.items or () if item.const not in dropped]
-        return Value(const=None)
     if name in ("append", "add", "extend", "insert", "appendleft") and args:
         base.element = either(base.element, element_of(walk, args[-1]) if name == "extend" else args[-1])
         loop = walk.loops[-1] if walk.loops else None
@@ -184,30 +170,10 @@ def collection_method(walk: Walk, use: Use) -> Value | None:
             base.series |= {use.node}
         base.items = base.items or None
         return Value(const=None)
-    if name in ("keys", "clear", "sort", "reverse"):
-        return Value()
-    if name == "copy":
-        keys = dict(base.keys) if base.keys is not None else None
-        return Value(items=base.items, keys=keys, element=base.element)
-    return dict_method(use) if base.keys is not None else None
-
-
-def dict_method(use: Use) -> Value | None:
-    keys = use.base.keys or {}
-    every = [use.base.element, *keys.values()]
-    if use.name == "items":
-        return Value(element=Value(items=[Value(), one_of(every)]))
-    if use.name == "values":
-        return Value(items=list(keys.values()) or None, element=use.base.element)
-    if use.name in ("get", "pop", "setdefault"):
-        return keys.get(str(use.args[0].const) if use.args else "") or one_of(every)
-    if use.name == "update":
-        for given in use.args:
-            keys.update(given.keys or {})
-        keys.update(use.named)
-        use.base.keys = keys
-        return Value(const=None)
-    return None
+    if name in ("remove", "discard", "pop", "clear", "update") and (base.items or name == "update"):
+        base.items, base.element = None, Value()  # what is left, or there now, is unknown
+        base.keys = None if base.keys is None else {}
+    return Value() if name in ("keys", "clear", "sort", "reverse", "remove", "discard", "update") else None
 
 
 @library("enumerate")
@@ -244,16 +210,3 @@ def cloned(_walk: Walk, use: Use) -> Value | None:
     if first is None or not first.made:
         return first
     return Value(made=first.made, items=first.items, attrs=dict(first.attrs), call=first.call)
-
-
-@library("map")
-def mapped(walk: Walk, use: Use) -> Value | None:
-    if len(use.args) < 2 or use.args[0].function is None:
-        return None
-    return Value(element=call_value(walk, use.args[0], [element_of(walk, item) for item in use.args[1:]], {}))
-
-
-def _as_text(given: Value) -> list[Value] | None:
-    """The texts that a value is, one or several; None for anything else."""
-    item = given.items if given.items is not None else [given]
-    return item if item and all(isinstance(one.const, str) for one in item) else None

@@ -47,7 +47,6 @@ from memory_service.review.tables import name_sets, patterns
 
 _RE = patterns("interpretation")
 _SET = name_sets("interpretation")
-
 PICKS = _SET.picks
 MOST_WITHIN = 4
 
@@ -137,17 +136,6 @@ def transform(walk: Walk, use: Use) -> Value | None:
     return out
 
 
-@library(*_SET.scaling)
-def scale(walk: Walk, use: Use) -> Value | None:
-    """`zscore(X)`, `scale(X)`."""
-    rows = flat(use.first).rows
-    if use.first is None or not rows or use.first.single:
-        return None
-    out = derived(use.first)
-    out.learned |= {learned_from(walk, use.node, use.name, "fit", frozenset(rows))}
-    return out
-
-
 @method("with_columns", "select", "with_column", "filter")
 def with_columns(walk: Walk, use: Use) -> Value | None:
     """Expressions about columns become columns of this table."""
@@ -162,19 +150,10 @@ def with_columns(walk: Walk, use: Use) -> Value | None:
             return picked
     if not flat(*use.given).rows:
         return derived(base) if use.name == "select" else None
-    if use.name == "filter":
-        index = next((a.index for a in use.args if a.index), None)
-        how = next((a.cut for a in use.args if a.cut), ())
-        if index is not None:
-            divide(walk, base, index[0], "positions")
-            return part_of(walk, base, *index)
-        if how:
-            return choose_by(walk, base, how, use.node)
+    if use.name == "filter" and (how := next((a.cut for a in use.args if a.cut), ())):
+        return choose_by(walk, base, how, use.node)
     made = [item for arg in use.args for item in ([arg] if arg.items is None else arg.items)]
-    out = keep_rows(base, [operand for operand in made if not _alias_of(operand)])
-    for operand in made:
-        if name := _alias_of(operand):
-            set_column(walk, out, name, operand, use.node)
+    out = keep_rows(base, made)
     for name, operand in use.named.items():
         set_column(walk, out, name, operand, use.node, walk.values.argument(use.node, name))
     out.whole = out.whole and use.name != "select"
@@ -206,12 +185,6 @@ def code(walk: Walk, node: ast.AST, what: str, item: Value, coder: Value | None 
     if columns is None and isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Name):
         columns = frozenset((f"[{given.slice.id}]",))  # of a loop over columns
     walk.codings.append(Coding(node, what, rows, not walk.unsure, coder, columns, walk.present > 0))
-
-
-def _alias_of(item: Value) -> str:
-    """polars: the column of its own that an expression goes into; "" for none."""
-    names = item.names.named if item.made == "col" and item.names is not None else None
-    return next(iter(names or ()), "")
 
 
 def classes_within(item: Value, deep: int = 0) -> list[str]:

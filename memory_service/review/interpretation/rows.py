@@ -144,9 +144,6 @@ def invert(node: ast.UnaryOp, item: Value) -> Value:
     """`-x`, `~mask`."""
     if isinstance(node.op, ast.Not):
         return Value()
-    if item.made == "columns" and isinstance(node.op, ast.Invert):  # `~df.columns.isin(["id"])`
-        named = item.names.named if item.names is not None else None
-        return Value(item.rows, made="columns", names=None if named is None else ColumnNames(None, named))
     out = derived(item)
     out.columns, out.centred, out.reads = item.columns, item.centred, item.reads
     if isinstance(node.op, ast.Invert):
@@ -161,10 +158,7 @@ def compare_values(node: ast.Compare, item: list[Value]) -> Value:
     """A mask: by chance, by the column of folds, or by what it says."""
     out = derived(*item)
     out.reads = frozenset().union(*(value.reads for value in item))
-    left, unequal = item[0], isinstance(node.ops[0], ast.NotEq)
-    if left.made == "columns" and left.names is not None and unequal:  # `df.columns != "price"`
-        other = frozenset(value.const for value in item[1:] if isinstance(value.const, str))
-        return Value(left.rows, made="columns", names=left.names.without(other) if other else None)
+    left = item[0]
     if left.columns and any(_RE.fold_column.match(c) for c in left.columns):
         out.index = (node, type(node.ops[0]).__name__)
     elif left.made in _SET.random or (left.made in _SET.orders and left.order):
@@ -234,13 +228,9 @@ def slides(node: ast.AST, position: ast.AST) -> bool:
 
 
 Kind = Literal["number", "text", ""]
-
 MOST_OPERATIONS = 12
-
 _TEXTS = words("upper lower capitalize title zfill")
-
 _CASTS = words("astype cast")
-
 _TEXT_TYPES = words("object string str category String Utf8 categorical O")
 
 
@@ -251,10 +241,6 @@ def kind_of(node: ast.AST, values: Values, deep: int = 0) -> Kind:
     if isinstance(node, ast.Constant):
         number = isinstance(node.value, int | float) and not isinstance(node.value, bool)
         return "number" if number else "text" if isinstance(node.value, str) else ""
-    if isinstance(node, ast.Attribute) and node.attr in ("values", "codes"):
-        return "number" if node.attr == "codes" else kind_of(node.value, values, deep + 1)
-    if isinstance(node, ast.Lambda):
-        return kind_of(node.body, values, deep + 1)
     if isinstance(node, ast.BinOp):
         if isinstance(node.op, ast.Sub | ast.Div | ast.Mult | ast.Pow | ast.FloorDiv):
             return "number"
@@ -268,8 +254,6 @@ def _of_call(node: ast.Call, values: Values, deep: int) -> Kind:
         return "number" if name in _SET.numbers else "text"
     if name in _CASTS:
         return _type_named(node.args[0], values) if node.args else ""
-    if name in ("cut", "qcut"):
-        return "number" if values.one(values.argument(node, "labels")) is False else ""
     if name in ("map", "replace", "apply", "replace_strict", "map_elements") and node.args:
         table: ast.AST = node.args[0]
         if isinstance(table, ast.Name):
@@ -374,8 +358,6 @@ def subscript(walk: Walk, base: Value, node: ast.Subscript, scope: Scope) -> Val
 def columns_by(walk: Walk, base: Value, chooser: Value, node: ast.AST) -> Value | None:
     """Columns that a list of names chooses, or a mask or a pattern over names; None for what is neither."""
     names = names_in(chooser)
-    if names is not None and base.made == "columns":  # `df.columns[df.columns != "price"]`
-        return chooser
     if names is not None and (names.named is not None or chooser.rows & all_of(base.rows)):
         return pick_columns(walk, base, names, node, chooser.place)
     if chooser.made != "columns":

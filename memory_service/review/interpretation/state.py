@@ -274,8 +274,6 @@ def one_of(values: Iterable[Value | None]) -> Value:
 _OF_BOTH = ("rows", "learned", "stats", "series", "state", "reads", "centred", "order", "on_card")
 _OF_THE_FIRST = ("made", "dotted", "function", "owner", "kind", "scope", "index", "call", "place")
 _IF_THE_SAME = ("cut", "columns", "names")
-
-
 MOST_STEPS = 30_000  # statements and expressions of one walk; a training script takes some thousand
 MOST_FITS = 100
 MOST_DIVISIONS = 200
@@ -425,7 +423,6 @@ def _in(table: dict[Any, Handler]) -> Callable[..., Callable[[Registered], Regis
 
 
 evaluates, runs, method, library = _in(EXPRESSIONS), _in(STATEMENTS), _in(METHODS), _in(LIBRARY)
-
 MOST_DEEP = 120
 
 

@@ -29,10 +29,7 @@ from memory_service.review.tables import name_lists, name_maps, patterns
 _LIST = name_lists("data_loader")
 _MAP = name_maps("data_loader")
 _RE = patterns("data_loader")
-
 Role = Literal["train", "valid", "test", ""]
-
-
 MOST_CALLERS = 8  # callers of a function that makes loaders, each looked at by itself
 
 

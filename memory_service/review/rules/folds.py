@@ -26,7 +26,6 @@ from memory_service.review.training import LIGHTNING
 
 _RE = patterns("folds")
 _SET = name_sets("folds")
-
 _NO_SAVE = ("numpy.", "PIL.", "matplotlib.", "json.", "yaml.")
 _ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments")
 _SETTINGS = words("cfg config conf hparams opt args settings")
@@ -152,8 +151,6 @@ def _is_lightning(facts: Facts, call: ast.Call) -> bool:
 
 
 needs_all = partial(finding, "prediction-needs-all-folds")
-
-
 Comprehension = ast.ListComp | ast.GeneratorExp
 
 

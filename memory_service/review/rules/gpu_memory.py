@@ -24,10 +24,7 @@ from memory_service.review.training import Loop, guards_of
 
 _RE = patterns("gpu_memory")
 _SET = name_sets("gpu_memory")
-
 _ANY = _SET.peak | {"memory_allocated", "memory_stats", "get_memory_info", "get_memory_usage"}
-
-
 MOST_NAMES = 4
 MOST_HELPERS = 2
 MOST_CALLERS = 8

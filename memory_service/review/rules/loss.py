@@ -11,17 +11,12 @@ from typing import Any
 from memory_service.domain.description.metrics import Metric, metric_named
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.rules.activations import (
-    SHAPES,
-    activation_of,
-    is_laid_out,
-    units_of,
-)
 from memory_service.review.source.nodes import (
     arguments_of,
     calls_in,
     is_call,
     is_none,
+    is_of_self,
     last_name,
     names_in,
     receiver,
@@ -30,13 +25,13 @@ from memory_service.review.source.nodes import (
     without_methods,
     words,
 )
+from memory_service.review.source.script import Script
 from memory_service.review.tables import name_maps, name_sets, patterns
 from memory_service.review.training import BOOSTED, BOOSTERS, KERAS, TRAINS_TREES
 
 _MAP = name_maps("loss")
 _RE = patterns("loss")
 _SET = name_sets("loss")
-
 Why = tuple[str, dict[str, Any]]  # case of wrong-loss, and values in its message
 _LOSSES = {name: kind for kind, names in _MAP.names_of.items() for name in names.split()}
 _REGRESSIONS = ("image-regression", "audio-regression", "tabular-regression", "text-regression")
@@ -62,22 +57,15 @@ def loss_rules(facts: Facts) -> Iterator[Finding]:
         if why is not None:
             shown.add(maker or call)
             yield finding("wrong-loss", maker or call, why[0], **why[1])
-    if facts.script.uses("segmentation_models_pytorch"):
-        yield from _segmentation(facts)
 
 
 def _wrong(facts: Facts, call: ast.Call, kind: str) -> Why | None:
     """Why a loss does not fit what it gets or what predictions are judged by."""
-    output = call.args[0]
-    wrong = _mismatch(kind, activation_of(facts, output))
+    wrong = _mismatch(kind, activation_of(facts, call.args[0]))
     if wrong is not None:
         return wrong
-    if kind == "ce" and _has_one_output(facts, output):
-        return "one-output", {}
     if kind == "ce" and _predicts_labels(facts):
         return "labels-by-sigmoid", {}
-    if kind in ("mse", "l1") and _judged_by_argmax(facts, call):
-        return "judged-by-argmax", {}
     return against_metric(facts, kind)
 
 
@@ -115,31 +103,11 @@ def _mismatch(kind: str, activation: str | None) -> Why | None:
 def _output_of(facts: Facts, node: ast.AST | None) -> ast.AST | None:
     """The call that made an output, without changes of its shape."""
     for _ in range(4):
-        node = without_methods(node, SHAPES)
+        node = without_methods(node, _SET.shapes)
         if not isinstance(node, ast.Name):
             break
         node = next(iter(facts.values.last(node)), None)
     return node
-
-
-def _has_one_output(facts: Facts, node: ast.AST) -> bool:
-    """The model behind an output has one: num_classes=1, or a last Linear(..., 1); not one for each of
-    several choices, which are laid side by side."""
-    source = _output_of(facts, node)
-    if not isinstance(source, ast.Call) or _lays_side_by_side(facts, node):
-        return False
-    networks = facts.values.makers(source.func)
-    return units_of(facts, source.func) == 1 or any(facts.number(one, "num_classes") == 1 for one in networks)
-
-
-def _lays_side_by_side(facts: Facts, node: ast.AST | None) -> bool:
-    """An output that is laid out as several choices somewhere on its way."""
-    for _ in range(4):
-        inner = without_methods(node, SHAPES)
-        if is_laid_out(node) or not isinstance(inner, ast.Name):
-            return is_laid_out(node)
-        node = next(iter(facts.values.last(inner)), None)
-    return False
 
 
 def _predicts_labels(facts: Facts) -> bool:
@@ -169,24 +137,6 @@ def _compares_labels(facts: Facts) -> bool:
     )
 
 
-def _judged_by_argmax(facts: Facts, call: ast.Call) -> bool:
-    """The output that a loss of values gets is compared as classes, by argmax, and no other loss is there."""
-    script = facts.script
-    kinds = {kind for name, kind in _LOSSES.items() if script.called(name)}
-    if kinds - {"mse", "l1"} or re.search(r"one_hot|distil|teacher|reconstruct|q_value|kappa", script.text):
-        return False
-    fitted = _network_behind(facts, call.args[0])
-    picked = script.called("argmax")
-    bases = (c.args[0] if receiver_name(c) == "torch" and c.args else receiver(c) for c in picked)
-    return bool(fitted) and any(_network_behind(facts, base) == fitted for base in bases)
-
-
-def _network_behind(facts: Facts, node: ast.AST | None) -> str:
-    source = _output_of(facts, without_methods(node, ("softmax", "sigmoid")))
-    source = _output_of(facts, without_methods(source, ("softmax", "sigmoid")))
-    return last_name(source.func) if isinstance(source, ast.Call) else ""
-
-
 def against_metric(facts: Facts, kind: str) -> Why | None:
     """A loss of values for a metric or task of classes, and the other way round."""
     metric, task = metric_of(facts), facts.context.task or ""
@@ -203,28 +153,12 @@ def against_metric(facts: Facts, kind: str) -> Why | None:
     return None
 
 
-def _segmentation(facts: Facts) -> Iterator[Finding]:
-    """Losses of segmentation_models_pytorch: mode against classes, logits against an activation."""
-    script = facts.script
-    of_smp = (c for c in script.calls if script.qualified(c.func).startswith("segmentation_models_pytorch."))
-    stated = ("classes", "encoder_name", "encoder_weights")
-    models = [call for call in of_smp if any(keyword.arg in stated for keyword in call.keywords)]
-    classes = {facts.number(model, "classes") for model in models}
-    count = next(iter(classes)) if len(classes) == 1 else None
-    activated = any(isinstance(facts.value(model, "activation"), str) for model in models)
-    for call in script.called("DiceLoss", "JaccardLoss", "FocalLoss", "TverskyLoss", "LovaszLoss"):
-        mode = facts.text(call, "mode", 0)
-        if mode == "multiclass" and count == 1:
-            yield finding("wrong-loss", call, "multiclass-of-one")
-        if mode == "binary" and count is not None and count > 1:
-            yield finding("wrong-loss", call, "binary-of-many", count=count)
-        if activated and not is_call(call, "FocalLoss") and facts.argument(call, "from_logits") is None:
-            yield finding("wrong-loss", call, "smp-activation", name=last_name(call.func))
-
-
 _CONVERTING = words("array asarray concatenate hstack cat list int clip")
 _EMPTY = ("zeros", "empty", "full", "zeros_like", "list")
 DEEPEST = 6
+DEEPEST_ACTIVATION = 8
+_HEADS = ("fc", "classifier", "head", "heads", "last_linear")
+_SMP = "segmentation_models_pytorch."
 
 
 def score_rules(facts: Facts) -> Iterator[Finding]:
@@ -355,7 +289,8 @@ def _keras(facts: Facts) -> Iterator[Finding]:
         loss, output = facts.argument(call, "loss", 1), _keras_output(facts, call)
         name, logits, place = _keras_loss(facts, loss) if loss is not None else (None, False, call)
         if name is not None and output is not None:
-            metrics = " ".join(_keras_metrics(facts, facts.argument(call, "metrics"))).lower()
+            given = facts.argument(call, "metrics")
+            metrics = ast.unparse(given).lower() if given is not None else ""
             wrong = _wrong_keras(facts, name, logits, *output, metrics)
             if wrong is not None:
                 yield finding("wrong-loss", place, wrong[0], **wrong[1])
@@ -373,10 +308,6 @@ def _wrong_keras(
         return "keras-logits", {"activation": activation}
     if not logits and activation is None and name in (*_CATEGORICAL, "binary_crossentropy"):
         return "keras-no-activation", {"name": name}
-    if activation == "softmax" and units == 1:
-        return "keras-softmax-of-one", {}
-    if name == "binary_crossentropy" and activation == "softmax" and units is not None:
-        return "keras-binary-of-many", {"units": units}
     if name in _CATEGORICAL and activation == "sigmoid":
         return "keras-sigmoid", {"name": name}
     if name in _SQUARED and classes:
@@ -385,12 +316,6 @@ def _wrong_keras(
         sparse = "" if name.startswith("sparse") else "sparse_"
         return "keras-labels", {"name": name, "labels": labels, "sparse": sparse}
     return None
-
-
-def _keras_metrics(facts: Facts, given: ast.AST | None) -> list[str]:
-    listed = facts.values.one(given)
-    named = [str(one) for one in listed] if isinstance(listed, list) else []
-    return named + [last_name(call.func) for call in calls_in(given)] if given else []
 
 
 def _keras_labels(facts: Facts) -> str:
@@ -478,3 +403,101 @@ def _wrong_objective(facts: Facts, objective: str, metrics: list[str]) -> Why | 
     wanted = "the task" if wrong is None else wrong[1].get("metric", "the task")
     case = "trees-of-values" if of_values else "trees-of-classes"
     return (case, {"objective": objective, "wanted": wanted}) if wrong is not None else None
+
+
+def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
+    """What an output went through last; "none" for a plain layer, None where it is unknown."""
+    if deep > DEEPEST_ACTIVATION:
+        return None
+    if isinstance(node, ast.Subscript):
+        return activation_of(facts, node.value, deep + 1)
+    if isinstance(node, ast.Attribute):
+        return "none" if node.attr == "logits" else None
+    if isinstance(node, ast.Name):
+        given = facts.values.last(node) or facts.values.sources(node)[:8]
+        found = {activation_of(facts, one, deep + 2 - (len(given) == 1)) for one in given}
+        return found.pop() if len(found) == 1 else None
+    if not isinstance(node, ast.Call):
+        return None
+    name = last_name(node.func)
+    if name in _MAP.activations and not is_of_self(node.func):
+        return _MAP.activations[name]
+    if name in _SET.shapes and isinstance(node.func, ast.Attribute):
+        return activation_of(facts, node.func.value, deep + 1)
+    return "none" if name in ("Linear", "Conv2d", "Conv1d") else _of_module(facts, node, deep)
+
+
+def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
+    script, name = facts.script, last_name(call.func)
+    head = _new_head(facts, call)
+    if head is not None:
+        return activation_of(facts, head, deep + 1) or _of_constructor(facts, head, deep + 1)
+    if (isinstance(call.func, ast.Name) and name == "self") or (name == "forward" and is_of_self(call.func)):
+        return _returned(facts, script.class_of(call), deep)
+    named = isinstance(call.func, ast.Name) or is_of_self(call.func)
+    sources = facts.values.sources(call.func) if named else []
+    for maker in (m for source in sources for m in facts.values.makers(source)):
+        made = script.classes.get(last_name(maker.func))
+        found = _of_constructor(facts, maker, deep) if made is None else _returned(facts, made, deep)
+        if made is not None or found is not None:
+            return found
+    return None
+
+
+def _new_head(facts: Facts, call: ast.Call) -> ast.AST | None:
+    """What was put where the network that is called had its head."""
+    network, function = ast.dump(call.func), facts.script.function(call)
+    found: list[ast.AST] = []
+    for node, head in new_heads(facts.script):
+        near = facts.script.function(node) is function or isinstance(head.value, ast.Attribute)
+        if near and ast.dump(head.value) == network and not _wrapped_since(facts, call, node):
+            found.append(node.value)
+    return found[0] if len(found) == 1 else None
+
+
+def new_heads(script: Script) -> Iterator[tuple[ast.Assign, ast.Attribute]]:
+    """`net.fc = nn.Linear(...)`, `net.classifier[1] = ...`."""
+    for node in script.all(ast.Assign):
+        for target in node.targets:
+            head = target.value if isinstance(target, ast.Subscript) else target
+            if isinstance(head, ast.Attribute) and head.attr in _HEADS and not is_of_self(head):
+                yield node, head
+
+
+def _wrapped_since(facts: Facts, call: ast.Call, head: ast.Assign) -> bool:
+    """`net = nn.Sequential(net, nn.LogSoftmax(1))` behind the new head: what wraps it is the output now."""
+    last = next(iter(facts.values.last(call.func)), None) if isinstance(call.func, ast.Name) else None
+    if last is None or facts.script.order[last] < facts.script.order[head]:
+        return False
+    return any(is_call(c, "Sequential") for c in calls_in(last))
+
+
+def _of_constructor(facts: Facts, call: ast.AST | None, deep: int) -> str | None:
+    if not isinstance(call, ast.Call) or deep > DEEPEST_ACTIVATION:
+        return None
+    name, qualified = last_name(call.func), facts.script.qualified(call.func)
+    if name in _MAP.activations:
+        return _MAP.activations[name]
+    if name in ("Linear", "Conv2d", "LazyLinear", "create_model"):
+        return "none"
+    if name == "Sequential":
+        layers = [a for a in call.args if not is_call(a, "Flatten", "Squeeze", "Unflatten")]
+        return _of_constructor(facts, layers[-1] if layers else None, deep + 1)
+    if qualified.startswith(_SMP) and "." not in qualified.removeprefix(_SMP):
+        given, activation = facts.argument(call, "activation"), facts.value(call, "activation")
+        unset = given is None or (activation is None and isinstance(given, ast.Constant))
+        return "none" if unset else _MAP.activations.get(str(activation))
+    return None
+
+
+def _outputs(facts: Facts, owner: ast.ClassDef | None) -> list[ast.expr]:
+    """What the `forward` of a class returns."""
+    body = owner.body if owner is not None else []
+    forward = next((n for n in body if isinstance(n, ast.FunctionDef) and n.name == "forward"), None)
+    return facts.script.returned(forward) if forward is not None else []
+
+
+def _returned(facts: Facts, owner: ast.ClassDef | None, deep: int) -> str | None:
+    certain = (value for value in _outputs(facts, owner) if not any(facts.script.around(value, ast.If)))
+    found = {activation_of(facts, value, deep + 1) for value in certain}
+    return found.pop() if len(found) == 1 else None

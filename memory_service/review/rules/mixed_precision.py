@@ -15,7 +15,6 @@ from memory_service.review.training import LIGHTNING
 
 _MAP = name_maps("mixed_precision")
 _RE = patterns("mixed_precision")
-
 _SCALED = (
     '\n# scaler = torch.amp.GradScaler("cuda") before the loop; the card has no bf16\n'
     "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"

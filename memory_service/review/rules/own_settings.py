@@ -9,13 +9,12 @@ from typing import Any
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.rules.data_loader import has_reason
-from memory_service.review.rules.libraries.parameters import LARGEST_RATE, largest_tuning_rate
+from memory_service.review.rules.libraries.parameters import largest_tuning_rate
 from memory_service.review.rules.loss import against_metric
 from memory_service.review.source.nodes import words
 from memory_service.review.tables import name_sets
 
 _SET = name_sets("own_settings")
-
 COUNTS = _SET.counts
 _CHOICES = {
     "PRECISION": words("fp32 fp16 bf16"),
@@ -25,6 +24,7 @@ _CHOICES = {
 _LOSSES = {"labels": "ce", "values": "mse"}
 """What is learned -> the kind of loss that a network of this service learns it by."""
 
+LARGEST_RATE = 0.05  # of AdamW
 LEAST_RESERVE = 0.05  # of the minutes; plans keep more (R14)
 
 
@@ -52,7 +52,7 @@ def _of_setting(facts: Facts, name: str, node: ast.Constant) -> Iterator[Finding
             yield wrong(node, "no-number", value=value)
         case "LEARNING_RATE" if "BATCH_SIZE" in own:
             tuned = "HUB_NAME" in own
-            if not 0 < value <= (largest_tuning_rate(facts.script) if tuned else LARGEST_RATE["AdamW"]):
+            if not 0 < value <= (largest_tuning_rate(facts.script) if tuned else LARGEST_RATE):
                 yield wrong(node, "own-rate", value=value, usual="2e-5" if tuned else "1e-3")
         case "PRECISION" if value == "bf16" and context.bf16 is False and facts.for_card:
             yield wrong(node, "no-bf16", card=context.card)

@@ -12,14 +12,11 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.rules.libraries.parameters import largest_tuning_rate
 from memory_service.review.source.nodes import (
-    calls_in,
     entries_of,
-    is_call,
     last_name,
     receiver,
     receiver_name,
     words,
-    words_in,
 )
 from memory_service.review.tables import name_maps, name_sets, patterns
 from memory_service.review.training import KERAS, LIGHTNING
@@ -40,7 +37,6 @@ def watched_rules(facts: Facts) -> Iterator[Finding]:
             yield from _callback(facts, call, None)
     for call in script.called("EarlyStoppingCallback", "SaveModelCallback") if fastai else ():
         yield from _callback(facts, call, None)
-    yield from _plateaus(facts)
     for call in facts.training.arguments:
         yield from _arguments(facts, call)
 
@@ -69,32 +65,13 @@ def _callback(facts: Facts, call: ast.Call, default: str | None) -> Iterator[Fin
         yield wrong(call, "monitor-mode", name=name, monitor=monitor, mode=mode, what=what, right=right)
 
 
-def _plateaus(facts: Facts) -> Iterator[Finding]:
-    """ReduceLROnPlateau waits for what it is given to fall, unless mode is max."""
-    made = facts.script.called("ReduceLROnPlateau")
-    if len(made) != 1 or not facts.script.qualified(made[0].func).startswith("torch."):
-        return
-    given = facts.argument(made[0], "mode", 1)
-    mode = "min" if given is None else facts.values.text(given)
-    holders = {last_name(t) for t in getattr(facts.script.statement(made[0]), "targets", [])}
-    for call in facts.script.called("step"):
-        name = last_name(call.args[0]).lower() if len(call.args) == 1 else ""
-        right = _direction(name)
-        if receiver_name(call) in holders and right is not None and mode in ("min", "max") and mode != right:
-            yield wrong(made[0], "plateau-mode", mode=mode, name=name, right=right)
-
-
 def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     """What transformers' TrainingArguments contradict in themselves."""
-    open_ended = facts.values.open_ended(call)
-    if facts.value(call, "load_best_model_at_end") is True and not open_ended:
+    if facts.value(call, "load_best_model_at_end") is True and not facts.values.open_ended(call):
         yield from _strategies(facts, call)
     metric = facts.text(call, "metric_for_best_model") or ""
-    given, greatest = facts.argument(call, "greater_is_better"), facts.value(call, "greater_is_better")
+    greatest = facts.value(call, "greater_is_better")
     right = _direction(metric)
-    shrinks = _RE.shrinks.search(metric.lower()) and not metric.endswith("loss")
-    if given is None and shrinks and not open_ended:
-        yield wrong(call, "greatest-guessed", metric=metric)
     if right is not None and greatest is (right == "min"):
         yield wrong(call, "greatest-wrong", greatest=greatest, metric=metric, right=not greatest)
     place, rate = facts.argument(call, "learning_rate"), facts.number(call, "learning_rate")
@@ -111,70 +88,8 @@ def _strategies(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         yield wrong(call, "strategies", strategy=strategy, saved=saved)
 
 
-def step_rules(facts: Facts) -> Iterator[Finding]:
-    """wrong-parameter: a schedule of batches that steps by epochs, or the other way round."""
-    for call in facts.script.called("step"):
-        makers = facts.values.makers(receiver(call))
-        if len(makers) != 1:
-            continue
-        maker, name = makers[0], last_name(makers[0].func)
-        if _RE.by_batch.match(name) and _counts_batches(facts, maker) and _once_an_epoch(facts, call):
-            yield wrong(call, "stepped-by-epoch", name=name)
-        elif name == "CosineAnnealingLR" and _every_batch(facts, call) and _counts_epochs(facts, maker):
-            yield wrong(call, "stepped-by-batch", name=name)
-
-
-def _counts_batches(facts: Facts, maker: ast.Call) -> bool:
-    """Whether the number of steps was computed from the length of a loader."""
-    if any(k.arg == "steps_per_epoch" and facts.values.one(k.value) != 1 for k in maker.keywords):
-        return True
-    over = (loop.iter for loop in facts.training.batches if isinstance(loop, ast.For))
-    supervised = {word for node in over for word in words_in(node)} - words("self enumerate tqdm range zip")
-    given: list[ast.AST] = [*maker.args[1:], *(k.value for k in maker.keywords)]
-    for _ in range(3):
-        lengths = (c for node in given for c in calls_in(node) if is_call(c, "len"))
-        if any(w in supervised or _RE.loader.search(w) for c in lengths for a in c.args for w in words_in(a)):
-            return True
-        names = [n for node in given for n in ast.walk(node) if isinstance(n, ast.Name)]
-        given = [source for name in names for source in facts.values.assigned(name.id, name)]
-    return False
-
-
-def _counts_epochs(facts: Facts, maker: ast.Call) -> bool:
-    given = facts.argument(maker, "T_max", 1)
-    named = given is not None and bool(re.search(r"epochs?$", last_name(given), re.IGNORECASE))
-    number, epochs = facts.values.number(given), map(facts.training.epochs, facts.training.epoch_loops)
-    return (named or (number is not None and number in set(epochs))) and not _counts_batches(facts, maker)
-
-
-def _has_inner(facts: Facts, loop: ast.For) -> bool:
-    """Another loop within it holds the backward pass: this one goes over epochs."""
-    inner = (node for node in facts.script.within(loop.body) if isinstance(node, ast.For))
-    return any(is_call(call, "backward") for node in inner for call in calls_in(node))
-
-
-def _nearest(facts: Facts, call: ast.Call) -> ast.For | None:
-    return next((up for up in facts.script.loops(call) if isinstance(up, ast.For)), None)
-
-
-def _every_batch(facts: Facts, call: ast.Call) -> bool:
-    loop = _nearest(facts, call)
-    if loop is None or loop in facts.training.epoch_loops or _has_inner(facts, loop):
-        return False
-    return any(is_call(node, "backward") for node in facts.script.within(loop.body))
-
-
-def _once_an_epoch(facts: Facts, call: ast.Call) -> bool:
-    loop = _nearest(facts, call)
-    if loop is None or _every_batch(facts, call):
-        return False
-    over_epochs = loop in {x.epoch for x in facts.training.loops} - facts.training.batches
-    return over_epochs or _has_inner(facts, loop)
-
-
 _ALWAYS_IN_KERAS = words("loss lr learning_rate")
 _TRAINERS = ("Trainer", "Seq2SeqTrainer")
-
 _MOST_RETURNS = 20
 _MOST_TRAINERS = 20
 _MOST_WATCHED = 100
@@ -264,7 +179,7 @@ def _keras(facts: Facts, call: ast.Call, known: set[str]) -> Iterator[Finding]:
 
 
 def _compiled(facts: Facts) -> set[str] | None:
-    """Names of the metrics that models of the file are compiled with; None where one is unknown."""
+    """Words of the metrics that models of the file are compiled with; None where one is unknown."""
     script = facts.script
     methods = (call for call in script.called("compile") if receiver(call) is not None)
     calls = [call for call in methods if not script.qualified(call.func).startswith(("torch.", "re."))]
@@ -277,56 +192,23 @@ def _compiled(facts: Facts) -> set[str] | None:
             return None
         given += call.args[2:]  # the third are weights of the loss in Keras 3, metrics before
         given += [facts.argument(call, name) for name in ("metrics", "weighted_metrics")]
-    return _together(_metrics(facts, one) for one in given if one is not None)
-
-
-def _together(found: Iterable[set[str] | None]) -> set[str] | None:
-    """All of these names; None where some are unknown."""
-    out: set[str] = set()
-    for names in found:
-        if names is None:
-            return None
-        out |= names
-    return out
-
-
-def _metrics(facts: Facts, node: ast.AST) -> set[str] | None:
-    listed = _only_source(facts, node)
-    changed = {receiver_name(call) for call in facts.script.called("append", "extend", "insert")}
-    grows = isinstance(node, ast.Name) and node.id in changed and facts.values.one(node) is None
-    if grows or not isinstance(listed, ast.List | ast.Tuple):
+    changed = {receiver_name(call) for call in script.called("append", "extend", "insert")}
+    if any(one is not None and last_name(one) in changed for one in given):
         return None
-    return _together(_names_of(facts, _only_source(facts, element)) or None for element in listed.elts)
+    listed = [_only_source(facts, one) for one in given if one is not None]
+    metrics = [_only_source(facts, one) for each in listed for one in getattr(each, "elts", [each])]
+    made = [getattr(one, "func", one) for one in metrics if not isinstance(one, ast.Constant)]
+    if any(script.qualified(one).split(".")[0] not in KERAS for one in made):
+        return None
+    found = {word for one in metrics for word in re.findall(r"\w+", ast.unparse(one))}
+    found -= {*KERAS, "tf", "metrics", "name"}
+    return found | {_MAP.short_names[word] for word in found & _MAP.short_names.keys()}
 
 
 def _only_source(facts: Facts, node: ast.AST) -> ast.AST:
     """What a name or attribute is set to, where that is once; else itself."""
     sources = facts.values.sources(node)
     return sources[0] if len(sources) == 1 else node
-
-
-def _names_of(facts: Facts, metric: ast.AST) -> set[str]:
-    """Names that one metric may be logged under; none where it is unknown."""
-    script = facts.script
-    if isinstance(metric, ast.Constant) and isinstance(metric.value, str):
-        return {metric.value, _MAP.short_names.get(metric.value, metric.value)}
-    if not isinstance(metric, ast.Call):
-        of_keras = script.qualified(metric).startswith(tuple(f"{m}." for m in KERAS))
-        return {_in_words(last_name(metric))} if of_keras else set()
-    if not script.qualified(metric.func).startswith(tuple(f"{m}." for m in KERAS)):
-        return set()
-    name = facts.values.argument(metric, "name")
-    if name is not None:
-        text = facts.values.text(name)
-        return {text} if text is not None else set()
-    stated = {a.value for a in metric.args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
-    made = stated | {_in_words(last_name(metric.func))}
-    return made if not facts.values.open_ended(metric) else set()
-
-
-def _in_words(name: str) -> str:
-    """`RootMeanSquaredError` as Keras logs it."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def _plain(name: str) -> str:
@@ -344,7 +226,7 @@ def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     known: set[str] = set(_SET.always_in_trainer)
     heirs = [heir for name in _TRAINERS for heir in script.heirs.get(name, ())]
     made = [one.name for one in heirs if not _SET.evaluates & {getattr(s, "name", "") for s in one.body}]
-    users = [c for c in script.called(*_TRAINERS, *made)[:_MOST_TRAINERS] if _gets(facts, c, call)]
+    users = script.called(*_TRAINERS, *made)[:_MOST_TRAINERS]
     for trainer in users:
         computed = values.argument(trainer, "compute_metrics")
         rows = values.argument(trainer, "eval_dataset")
@@ -360,16 +242,12 @@ def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         yield _nobody(given, metric, known, f'metric_for_best_model="{best}"')
 
 
-def _gets(facts: Facts, trainer: ast.Call, arguments: ast.Call) -> bool:
-    given = facts.values.argument(trainer, "args", 1)
-    made = facts.values.makers(given)
-    return given is not None and (arguments in made or len(facts.training.arguments) == 1)
-
-
 def _keys(facts: Facts, function: ast.AST) -> set[str] | None:
     """Names in what a function of metrics returns; None where one is unknown."""
     returned = facts.values.returned_by(function)
     if not returned or len(returned) > _MOST_RETURNS:
         return None
-    items = (facts.values.entries(value) for value in returned)
-    return _together(None if item.open or not item.known else set(item.known) for item in items)
+    items = [facts.values.entries(value) for value in returned]
+    if any(item.open or not item.known for item in items):
+        return None
+    return {key for item in items for key in item.known}

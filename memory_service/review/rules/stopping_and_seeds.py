@@ -14,10 +14,8 @@ from memory_service.review.training import TRAINS_TREES
 
 _LIST = name_lists("stopping_and_seeds")
 _RE = patterns("stopping_and_seeds")
-
 MOST_WITHOUT_STOPPING = 5  # so few epochs end within R16's patience of 3-5 anyway
 MANY_ROUNDS = 500
-
 _SEEDED = ("random", "torch", "cuda", "np", "numpy", "tf")
 _SEED_PARAMETERS = {"random_state", "seed", "random_seed", "generator", "rng", "bagging_seed"}
 _STOPS = ("early_stopping_rounds", "early_stopping_round", "od_wait", "od_type", "early_stopping")

@@ -27,7 +27,6 @@ from memory_service.review.training import Loop, guards_of
 
 _RE = patterns("torch_loop")
 _SET = name_sets("torch_loop")
-
 _LETS_GO = frozenset(("item", "detach", "float", "tolist", "numpy", "cpu_item"))
 
 

@@ -20,10 +20,8 @@ from memory_service.review.tables import name_sets, patterns
 
 _RE = patterns("script")
 _SET = name_sets("script")
-
 Node = TypeVar("Node", bound=ast.AST)
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module | ast.ClassDef | ast.Lambda
-
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module, ast.ClassDef, ast.Lambda)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
@@ -31,7 +29,6 @@ _MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _USUAL_NAMES = words("nn F optim torch tf keras self")
-
 MOST_FOLLOWED = 400  # functions followed from one place: a script's own are fewer
 MOST_VISITED = 2_000_000
 """Nodes looked at by all rules together; a training script takes a tenth. Past it places look empty."""

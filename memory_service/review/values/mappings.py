@@ -12,20 +12,24 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from memory_service.review.source.nodes import (
     Function,
     all_parameters,
     arguments_of,
     grouped,
+    is_call,
     is_none,
     last_name,
     receiver,
+    texts_in,
     words,
 )
-from memory_service.review.source.script import Script
 from memory_service.review.tables import name_sets, patterns
+
+if TYPE_CHECKING:
+    from memory_service.review.values.values import Values
 
 _RE = patterns("mappings")
 _SET = name_sets("mappings")
@@ -39,23 +43,6 @@ class Entries:
     open: bool = False
 
 
-class Values(Protocol):
-    """What mappings ask of `constants.values.Values`, which asks them."""
-
-    script: Script
-    attributes: dict[str, dict[str, list[ast.AST]]]
-    arguments: dict[str, list[ast.AST]]
-    spread: dict[ast.Call, list[ast.keyword]]
-
-    def text(self, node: ast.AST | None) -> str | None: ...
-    def entries(self, node: ast.AST | None, deep: int = 0) -> Entries: ...
-    def definitions(self, node: ast.AST, deep: int = 0) -> list[ast.AST | None]: ...
-    def sources(self, node: ast.AST) -> list[ast.AST]: ...
-    def binding(self, name: str, at: ast.AST) -> tuple[ast.AST, list[ast.AST | None]] | None: ...
-    def callers(self, function: Function) -> tuple[list[ast.Call], int]: ...
-    def passed(self, function: Function, name: str) -> list[ast.AST | None]: ...
-
-
 DEEPEST = 8
 MOST_CALLERS = 24
 MOST_GROWTH = 24
@@ -64,11 +51,8 @@ MOST_SPREAD = 2_000  # keywords written out for `**more` over the whole script
 _NAMESPACES = words("dict SimpleNamespace Namespace EasyDict")
 _OWN_COPIES = words("copy _asdict dict model_dump to_dict as_dict")
 _TEXT_LOADERS = words("safe_load full_load loads")
-_PARSED = words("parse_args parse_known_args get_args")
 _UNKNOWN = Entries(open=True)
-
 MOST_OBJECTS = 8
-
 Instance = tuple[str, ast.Call | None]
 """A class of the file and the call that makes the object, None where none is seen."""
 
@@ -273,68 +257,42 @@ class Mappings:
     def _fields(self, node: ast.AST, deep: int) -> Entries:
         """The fields of an object: a dataclass, a class of settings, the parsed command line."""
         values = self._values
-        if isinstance(node, ast.Name):
-            bound = values.binding(node.id, node)
-            sources = [s for s in bound[1] if s is not None] if bound else []
-            if any(isinstance(s, ast.Call) and last_name(s.func) in _PARSED for s in sources):
-                given = values.arguments.items()  # defaults; a run may be given others
-                return Entries({name: nodes[0] for name, nodes in given if len(nodes) == 1})
         made = [fields(values, name, call) for name, call in instances(values, node, deep)]
         known = [{k: nodes[0] for k, nodes in one.items() if len(nodes) == 1} for one in made]
         return _merged([Entries(one) for one in known]) if made else _UNKNOWN
 
-    def _with_growth(self, node: ast.Name, scope: ast.AST, first: Entries, deep: int) -> Entries:
+    def _with_growth(self, node: ast.Name, scope: ast.AST, out: Entries, deep: int) -> Entries:
         """A dict with what `update`, `|=` and `d["key"] = ...` add; under a condition only new keys."""
-        script, out = self._script, Entries(dict(first.known), first.open)
-        here, home = script.order.get(node, 0), script.function(node)
-        loops = set(script.loops(node))
+        script, here = self._script, self._script.order.get(node, 0)
         for change in self._growth.get(node.id, ())[:MOST_GROWTH]:
-            later = script.order[change] > here and script.function(change) is home
-            if later and not loops & set(script.loops(change)):
+            later = script.order[change] > here and script.function(change) is script.function(node)
+            if (later and not {*script.loops(node)} & {*script.loops(change)}) or self._holds(change, node):
                 continue
-            place = self._values.binding(node.id, change)
-            if place is None or place[0] is not scope or self._holds(change, node):
+            bound = self._values.binding(node.id, change)
+            if bound is None or bound[0] is not scope or any(script.around(change, ast.ExceptHandler)):
                 continue
-            above = list(script.above(change))
-            if any(isinstance(up, ast.ExceptHandler) for up in above):
+            if is_call(change, "setdefault", "pop"):
+                kept = {key: value for key, value in out.known.items() if key not in texts_in(change)}
+                out = Entries(kept, open=True)
                 continue
-            more, dropped, added = self._grown(change, deep)
-            sometimes = any(isinstance(up, ast.If) for up in above)
-            if dropped and not sometimes:
-                out = Entries({k: v for k, v in out.known.items() if k not in dropped}, out.open)
-            elif sometimes or added:
-                out = Entries({**more.known, **out.known}, out.open or more.open)
+            if isinstance(change, ast.Assign):
+                target = change.targets[0]
+                key = self._values.text(target.slice) if isinstance(target, ast.Subscript) else None
+                more = Entries({key: change.value}) if key else _UNKNOWN
             else:
-                out = _over(out, more)
+                more = self._given(change, deep) if isinstance(change, ast.Call) else _UNKNOWN
+                more = self.entries(change.value, deep) if isinstance(change, ast.AugAssign) else more
+            sometimes = any(script.around(change, ast.If))
+            out = _over(more, out) if sometimes else _over(out, more)
         return out
-
-    def _grown(self, change: ast.AST, deep: int) -> tuple[Entries, set[str], bool]:
-        """What a statement puts in, what it takes out, and whether only where nothing is yet."""
-        more = Entries()
-        if isinstance(change, ast.Call):
-            name = last_name(change.func)
-            if name == "pop":
-                return more, {str(self._values.text(change.args[0]))} if change.args else set(), False
-            if name == "setdefault":
-                key = self._values.text(change.args[0]) if len(change.args) == 2 else None
-                return Entries({key: change.args[1]} if key else {}), set(), True
-            more = self._given(change, deep)
-        elif isinstance(change, ast.AugAssign):
-            more = self.entries(change.value, deep)
-        elif isinstance(change, ast.Assign):
-            for target in change.targets:
-                if isinstance(target, ast.Subscript):
-                    key = self._values.text(target.slice)
-                    more = Entries({key: change.value}) if key else _UNKNOWN
-        return more, set(), False
 
     @cached_property
     def _growth(self) -> dict[str, list[ast.AST]]:
-        """Name of a dict -> statements that put more into it or take out of it, in the order of the text."""
+        """Name of a dict -> statements that put more into it, in the order of the text."""
         script = self._script
+        stated = [(target, node) for node in script.all(ast.Assign) for target in node.targets]
         grown: list[tuple[ast.AST | None, ast.AST]] = []
         grown += [(receiver(call), call) for call in script.called("update", "setdefault", "pop")]
-        stated = [(target, node) for node in script.all(ast.Assign) for target in node.targets]
         grown += [(target.value, node) for target, node in stated if isinstance(target, ast.Subscript)]
         grown += [(node.target, node) for node in script.all(ast.AugAssign) if isinstance(node.op, ast.BitOr)]
         grown.sort(key=lambda change: script.order[change[1]])

@@ -34,7 +34,6 @@ from memory_service.review.tables import patterns
 from memory_service.review.values.mappings import Entries, Mappings, fields, instances
 
 _RE = patterns("values")
-
 MOST_VALUES = 8
 _LONGEST_TEXT = 2_000
 LARGEST = 10**18
@@ -274,7 +273,6 @@ _WRAPPERS = ("clone", "deepcopy", "compile", "prepare", "DataParallel")
 MOST_QUESTIONS = 6  # questions that one question leads to within one another: the key of a key of a dict
 MOST_STEPS = 4_000
 MOST_STEPS_IN_ALL = 400_000
-
 _DEFAULTS = words("field Field Option Argument")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -589,7 +587,9 @@ class Values:
     @cached_property
     def _changed(self) -> set[tuple[ast.AST, str]]:
         """(scope, name) of lists that grow or shrink."""
-        changes = self.script.called("append", "extend", "insert", "remove", "discard", "add", "update")
+        changes = self.script.called(
+            "append", "extend", "insert", "remove", "discard", "add", "update", "pop"
+        )
         changed = [(holder.id, call) for call in changes if isinstance(holder := receiver(call), ast.Name)]
         return {(bound[0], name) for name, call in changed if (bound := self.binding(name, call))}
 

@@ -15,12 +15,10 @@ from memory_service.review.source.nodes import (
     grouped,
     is_call,
     last_name,
-    receiver_name,
 )
 from memory_service.review.tables import patterns
 
 _RE = patterns("label_encoding")
-
 recoded = partial(finding, "labels-reencoded")
 _SHARED_CODES = ("CategoricalDtype", "set_categories", "union_categoricals")
 
@@ -110,23 +108,9 @@ def _listed_unordered(facts: Facts) -> Iterator[Finding]:
             continue
         listed = over.args[0]
         sources = facts.values.sources(listed) or [listed]
-        if len(sources) == 1 and _without_order(sources[0]):
+        if len(sources) == 1 and _order_of(sources[0]) in ("set", "unique"):
             yield recoded(comp, "unordered", maker=maker)
             return
-
-
-def _without_order(node: ast.AST) -> bool:
-    """A set, what a folder happens to list first, or values in the order of the rows."""
-    if isinstance(node, ast.Set | ast.SetComp):
-        return True
-    if not isinstance(node, ast.Call):
-        return False
-    name = last_name(node.func)
-    if name in ("list", "tuple", "tolist") and (node.args or isinstance(node.func, ast.Attribute)):
-        inner = node.args[0] if node.args else node.func.value  # type: ignore[attr-defined]
-        return _without_order(inner)
-    of_numpy = receiver_name(node) in ("np", "numpy")
-    return name in ("set", "listdir", "iterdir", "glob") or (name == "unique" and not of_numpy)
 
 
 def _listed_twice(facts: Facts) -> Iterator[Finding]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import partial
 
@@ -18,17 +17,13 @@ from memory_service.review.source.nodes import (
     last_name,
     names_in,
     receiver_name,
-    texts_in,
-    without_methods,
     words,
 )
 from memory_service.review.tables import name_sets, patterns
 
 _RE = patterns("albumentations")
 _SET = name_sets("albumentations")
-
 trap = partial(finding, "albumentations-trap")
-
 _MOVES = _SET.random - _SET.colours | words("Resize CenterCrop LongestMaxSize PadIfNeeded")
 
 
@@ -37,7 +32,6 @@ def albumentations_rules(facts: Facts) -> Iterator[Finding]:
     if facts.script.uses("albumentations"):
         yield from _removed(facts)
         yield from _calls(facts)
-        yield from _normalization(facts)
     for compose in facts.script.called("Compose"):
         yield from _steps(facts, compose)
 
@@ -73,8 +67,6 @@ def _calls(facts: Facts) -> Iterator[Finding]:
             yield trap(call, "positional", name=name, right=right)
         if "image" not in given:
             continue
-        if _is_pil(facts, call):
-            yield trap(call, "pil", name=name)
         if given & {"mask", "masks", None} or not moves or function is None:
             continue
         if function not in mask_left:
@@ -95,26 +87,13 @@ def _is_transform(facts: Facts, call: ast.Call) -> bool:
     return own and bool(facts.script.called("Compose"))
 
 
-def _is_pil(facts: Facts, call: ast.Call) -> bool:
-    image = facts.argument(call, "image")
-    source = next(iter(facts.values.last(image)), None) if isinstance(image, ast.Name) else image
-    source = without_methods(source, ("convert", "resize", "crop"))
-    return isinstance(source, ast.Call) and facts.script.qualified(source.func) == "PIL.Image.open"
-
-
 def _has_mask(facts: Facts, function: Function) -> bool:
     """Whether a function has a mask in hand that no transform gets."""
     calls = list(calls_in(function))
     if any(keyword_names(call) & {"mask", "masks"} for call in calls):
         return False
     named = any(_RE.mask.fullmatch(name) for name in names_in(function))
-    return named or any(_reads_mask(call) for call in calls) or _returns_arrays(facts, function)
-
-
-def _reads_mask(call: ast.Call) -> bool:
-    """`cv2.imread(path.replace("/img/", "/mask/"), 0)`."""
-    named = any(re.search(r"(^|[^a-z])masks?([^a-z]|$)|annotation", text.lower()) for text in texts_in(call))
-    return named and is_call(call, "imread", "open", "load", "read_image", "decode_png")
+    return named or _returns_arrays(facts, function)
 
 
 def _returns_arrays(facts: Facts, function: Function) -> bool:
@@ -154,13 +133,3 @@ def _names_of(facts: Facts, call: ast.Call) -> list[str]:
     if isinstance(parent, ast.Dict):
         return [key for key, value in entries_of(parent) if value is call]
     return [last_name(t) for t in statement.targets] if isinstance(statement, ast.Assign) else []
-
-
-def _normalization(facts: Facts) -> Iterator[Finding]:
-    """Normalize divides by max_pixel_value = 255 itself: mean and std are shares of it."""
-    for call in facts.script.called("Normalize"):
-        mean, most = facts.value(call, "mean", 0), facts.argument(call, "max_pixel_value", 2)
-        largest = facts.values.number(most) if most is not None else 255.0
-        known = isinstance(mean, list) and mean and all(isinstance(m, int | float) for m in mean)
-        if _is_of_library(facts, call) and known and max(mean) > 1 and largest and largest > 1:
-            yield trap(call, "pixel-mean")

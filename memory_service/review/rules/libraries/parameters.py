@@ -1,5 +1,5 @@
-"""Parameters that contradict each other, shares outside 0 to 1, learning rates that diverge, results thrown
-away; and arguments, values, names and modules that the libraries have removed, or never had.
+"""Parameters that contradict each other, results thrown away; and arguments, values, names and modules that
+the libraries have removed, or never had.
 
 Of the files beside it, `signatures.txt` holds one call a line with its parameters, read from the installed
 libraries (scikit-learn 1.9, torch 2.15, lightgbm 4.7, xgboost 3.2, lightning 2.6, transformers 5.23,
@@ -15,7 +15,6 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
-from memory_service.domain.common.tables import shipped_table
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, told, wrong
 from memory_service.review.source.nodes import (
@@ -33,13 +32,9 @@ _MAP = name_maps("parameters")
 _RE = patterns("parameters")
 _SET = name_sets("parameters")
 GROWS = patterns("schedules").grows
-
-LARGEST_RATE = {"Adam": 0.05, "AdamW": 0.05, "NAdam": 0.05, "RAdam": 0.05, "SGD": 5.0, "RMSprop": 0.1}
 FINE_TUNING_RATE = 5e-3  # no pretrained transformer is trained at more
 ENCODER_RATE = 5e-4
 """Nor is an encoder of text trained as a whole at more: papers of BERT to DeBERTa search 5e-6 to 3e-4."""
-
-_SHARES = ("label_smoothing", "p", "dropout", "drop_rate", "drop_path_rate", "pct_start", "subsample")
 
 
 def largest_tuning_rate(script: Script) -> float:
@@ -57,8 +52,7 @@ def parameter_rules(facts: Facts) -> Iterator[Finding]:
     yield from _names(facts)
     for call in facts.script.calls:
         yield from _contradictions(facts, call)
-        yield from _shares(facts, call)
-        yield from _learning_rates(facts, call)
+        yield from _usual_rate(facts, call)
         yield from _unknown_arguments(facts, call)
         yield from _removed(facts, call)
         yield from _deprecated(facts, call)
@@ -105,18 +99,11 @@ def _deterministic(facts: Facts) -> Iterator[Finding]:
 
 
 def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    name, open_ended = last_name(call.func), facts.values.open_ended(call)
-    if name in _MAP.checked and not facts.script.is_of(call.func, _MAP.checked[name]):
-        return
-    match name:
-        case "KFold" | "StratifiedKFold" | "GroupKFold" | "StratifiedGroupKFold":
+    match name := last_name(call.func):
+        case "KFold" | "StratifiedKFold" if facts.script.is_of(call.func, "sklearn"):
             shuffles = facts.argument(call, "shuffle", 1) and facts.value(call, "shuffle", 1) is not False
             if facts.value(call, "random_state", 2) is not None and not shuffles:
                 yield wrong(call, "random-state", name=name)
-        case "OneCycleLR" if not open_ended and len(call.args) <= 2:
-            given = keyword_names(call)
-            if "total_steps" not in given and not {"epochs", "steps_per_epoch"} <= given:
-                yield wrong(call, "one-cycle-steps")
         case "ImageDataGenerator":
             named = [k.arg for k in call.keywords if k.arg is not None and k.arg.startswith("featurewise_")]
             stated = [k for k in named if facts.value(call, k) is True]
@@ -164,43 +151,16 @@ def _not_cut(facts: Facts, function: ast.AST) -> Iterator[Finding]:
             yield wrong(call, "not-cut")
 
 
-def _shares(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    """Probabilities, dropout, smoothing and parts of the rows that are not between 0 and 1."""
-    name = last_name(call.func)
-    transforms = facts.script.qualified(call.func).startswith(("albumentations.", "torchvision.transforms."))
-    random = transforms or name.startswith(("Dropout", "Random"))
-    for parameter in _SHARES:
-        if (parameter == "p" and not random) or (parameter == "subsample" and not _RE.boosted.search(name)):
-            continue
-        number = facts.number(call, parameter, 0 if parameter == "p" and name == "Dropout" else None)
-        if number is not None and not 0 <= number <= 1:
-            yield wrong(call, "share", parameter=parameter, number=number)
-
-
-def _learning_rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    name, place = last_name(call.func), facts.argument(call, "lr", 1)
-    rate = facts.values.number(place)
-    of_torch = facts.script.qualified(call.func).startswith(("torch.", "optim.", "transformers."))
-    default = (
-        place is None
-        and [is_call(one, "parameters") for one in call.args] == [True]
-        and not facts.values.open_ended(call)
-    )
-    whole = default and name.startswith("Adam") and facts.script.called("from_pretrained")
-    if (
-        whole
-        and of_torch
-        and not facts.script.called("OneCycleLR", "CyclicLR")
-        and largest_tuning_rate(facts.script) == ENCODER_RATE
-    ):
-        yield wrong(call, "usual-rate", name=name)
-    if rate is None or name not in LARGEST_RATE or not of_torch:
+def _usual_rate(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """Every parameter of a pretrained encoder of text at Adam's usual rate."""
+    name, called = last_name(call.func), facts.script.called
+    if not name.startswith("Adam") or facts.argument(call, "lr", 1) or facts.values.open_ended(call):
         return
-    fine_tuned = bool(facts.script.called("from_pretrained")) and name.startswith("Adam")
-    if rate > (FINE_TUNING_RATE if fine_tuned else LARGEST_RATE[name]) or rate <= 0:
-        learner = f"{name} of a pretrained transformer" if fine_tuned else name
-        usual = "lr=2e-5" if fine_tuned else "lr=1e-3" if name != "SGD" else "lr=0.1"
-        yield wrong(place or call, "rate", rate=rate, learner=learner, usual=usual)
+    of_torch = facts.script.qualified(call.func).startswith(("torch.", "optim.", "transformers."))
+    whole = [is_call(one, "parameters") for one in call.args] == [True] and called("from_pretrained")
+    encoder = of_torch and whole and largest_tuning_rate(facts.script) == ENCODER_RATE
+    if encoder and not called("OneCycleLR", "CyclicLR"):
+        yield wrong(call, "usual-rate", name=name)
 
 
 _OWNERS = {"keras": "Keras' ", "xgboost": "xgboost's ", "lightgbm": "lightgbm."}
@@ -375,8 +335,6 @@ _LIBRARIES = {
 }
 """What trains, and which classes train."""
 
-_BOOSTED_TREES = shipped_table(__package__, "boosted_trees.toml")
-LEAST_RATE = 0.002  # below 0.02 every gain is within the noise (docs/methods/boosting_rounds.md)
 _MULTICLASS = {
     "lightgbm.train": ("multiclass", "multiclassova", "softmax"),
     "xgboost.train": ("multi:softmax", "multi:softprob"),
@@ -419,20 +377,8 @@ def _values(facts: Facts, library: str, params: dict[str, ast.AST]) -> Iterator[
     values = facts.values
     if values.text(params.get("tree_method")) == "gpu_hist":
         yield wrong(params["tree_method"], "gpu-hist")
-    objectives = ("loss_function", "objective") if library == "catboost" else ()
-    for key in ("metric", "eval_metric", *objectives):
-        found = values.one(params.get(key))
-        for name in found if isinstance(found, list) else [found]:
-            instead = _BOOSTED_TREES["metrics"][library].get(name) if isinstance(name, str) else None
-            if instead:
-                yield wrong(params[key], "metric-unknown", library=library, name=name, instead=instead)
-    for key in _BOOSTED_TREES["ignored"].keys() & params if library == "xgboost" else ():
-        yield wrong(params[key], "ignored", key=key, instead=_BOOSTED_TREES["ignored"][key])
-    place = params.get("learning_rate") or params.get("eta")
-    rate = values.number(place)
-    if place is not None and rate is not None and not LEAST_RATE <= rate <= 1:
-        what = "over 1" if rate > 1 else "so low that rounds end before the gains do"
-        yield wrong(values.origin(place), "boosting-rate", rate=rate, what=what)
+    for key in _MAP.ignored.keys() & params if library == "xgboost" else ():
+        yield wrong(params[key], "ignored", key=key, instead=_MAP.ignored[key])
 
 
 def _refused_on_card(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
@@ -445,7 +391,7 @@ def _refused_on_card(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -
     for fit in facts.training.fits:
         given = facts.argument(fit.call, "callbacks")
         if given is not None and call in facts.values.makers(receiver(fit.call)):
-            yield wrong(given, "callbacks-on-card")
+            yield wrong(given, "refused-on-card", name="callbacks")
 
 
 def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:

@@ -9,17 +9,14 @@ from functools import partial
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.rules.activations import new_heads
+from memory_service.review.rules.loss import new_heads
 from memory_service.review.source.nodes import keyword_names, last_name, receiver, words_in
 from memory_service.review.tables import name_maps, name_sets, patterns
 
 _MAP = name_maps("timm")
 _RE = patterns("timm")
 _SET = name_sets("timm")
-
 trap = partial(finding, "timm-trap")
-
-
 MOST_READ = 60  # uses of a name that are looked at
 
 
@@ -40,8 +37,6 @@ def _modules(facts: Facts) -> Iterator[Finding]:
             yield trap(named, "submodule", part=part[0], attribute=part[1])
     for node in script.all(ast.ImportFrom):
         names = [alias.name for alias in node.names]
-        if f"{node.module}.".startswith("timm.models.layers."):
-            yield trap(node, "layers", names=", ".join(names))
         for name in names if node.module == "timm.loss" else ():
             if name not in _SET.losses and name.endswith(("Loss", "Entropy", "loss")):
                 classes = ", ".join(sorted(n for n in _SET.losses if n[0].isupper()))
