@@ -189,8 +189,8 @@ def open_questions(
         asked = _of_task(text)
         if asked is not None and len(asked.options) > 1:
             yield asked
-    split = case.recipe.validation if case.recipe is not None else None
-    if split is not None and "group" in split.split and not split.by and question.group_by is None:
+    split = case.validation
+    if case.by_group and split is not None and not split.by and question.group_by is None:
         columns = _id_columns(question.description or "")
         shown = (option(None, "no column is named: rows are split without regard to groups"),
                  *(option(name, "a column of the description") for name in columns))  # fmt: skip
@@ -243,9 +243,9 @@ def _shares(knowledge: Knowledge, task: str, field: str) -> dict[str, float]:
 
 def _best(sets: CandidateSets) -> Values:
     """The best single run, with how its data are split; {} where none fits."""
-    asked, recipe = sets.problem.question, sets.problem.recipe
+    asked, validation = sets.problem.question, sets.problem.validation
     best = sets.best(asked.objective, asked.minutes)
-    split = {"split": recipe.validation.split, "by": recipe.validation.by} if recipe is not None else {}
+    split = {"split": validation.split, "by": validation.by} if validation is not None else {}
     return {**summary(best), **split} if best is not None else {}
 
 
