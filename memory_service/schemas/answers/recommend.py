@@ -58,7 +58,20 @@ class DataLoader(Answer):
     persistent_workers: bool
 
 
-class RunSettings(Answer):
+class StepSettings(Answer):
+    """How a decoder is tuned, how texts share rows, and how several cards share a step."""
+
+    method: Method | None = left_out("Of a decoder.")
+    lora_rank: int | None = left_out("Of a decoder's LoRA, on every linear layer.")
+    n_gpus: int | None = left_out("Cards that train together; batches are of each, samples a second of all.")
+    interconnect: Literal["nvlink", "pcie"] | None = left_out("What joins several cards.")
+    texts_per_row: float | None = left_out(
+        "Of packed texts; `batch_size` then counts rows, samples a second are texts."
+    )
+    sharding: Literal["fsdp"] | None = left_out("Where a decoder's weights are spread over the cards.")
+
+
+class RunSettings(StepSettings):
     """What differs from run to run."""
 
     batch_size: int = Field(description="Samples a step.")
@@ -66,14 +79,6 @@ class RunSettings(Answer):
     precision: str
     channels_last: bool
     gradient_checkpointing: bool
-    method: Method | None = left_out("Of a decoder.")
-    lora_rank: int | None = left_out("Of a decoder's LoRA, on every linear layer.")
-    n_gpus: int | None = left_out("Cards that train together; `batch_size` is of each.")
-    interconnect: Literal["nvlink", "pcie"] | None = left_out("What joins several cards.")
-    texts_per_row: float | None = left_out(
-        "Of packed texts; `batch_size` then counts rows, samples a second are texts."
-    )
-    sharding: Literal["fsdp"] | None = left_out("Where a decoder's weights are spread over the cards.")
     tree_device: Literal["cpu", "cuda"] | None = left_out("Where boosted trees grow.")
     weights: Literal["local", "none"] | None = left_out(
         "Where pretrained weights lie on the disk; `none`: a model that has some is trained from random ones."
