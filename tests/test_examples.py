@@ -174,7 +174,7 @@ for fold, (fitted, held) in enumerate(folds.split(inputs, target), 1):
     held_out = [(inputs.iloc[held], target.iloc[held])]
     model.fit(inputs.iloc[fitted], target.iloc[fitted], eval_set=held_out, callbacks=[stop])
     score = roc_auc_score(target.iloc[held], model.predict_proba(inputs.iloc[held])[:, 1])
-    print(f"Fold {{fold}} ROC AUC: {{score:.4f}}")
+    print(f"Fold {{fold}}/{folds} score: {{score:.4f}}")
     answer = answer + model.predict_proba(test.drop(columns="id"))[:, 1] / {folds}
 test[["id"]].assign(target=answer).to_csv("submission.csv", index=False)
 """

@@ -18,7 +18,7 @@ from memory_service.domain.recipe.recipe_text import (
 )
 
 MOST_TOKENS, MOST_WITHOUT_RECIPE = 700, 500
-NEXT_TOKENS = 50  # of what an agent is told to do next, which stands behind a plan's text
+NEXT_TOKENS = 66  # of what an agent is told to do next, which stands behind a plan's text
 
 CHARACTERS_PER_TOKEN = 2.4
 """Word pieces of MiniLM's tokenizer take 2.3 to 2.8 characters of such texts, of names and figures fewest; a
