@@ -201,4 +201,5 @@ def test_an_agent_that_executes_code_blocks_ends_with_a_submission(service: Serv
     (run_id,) = runs_of(service).keys() - before.keys()
     page = answer(service, f"/runs/{run_id}")
     assert (page["status"], page["model"], page["folds"]) == ("completed", "lightgbm", int(said["folds"]))
-    assert page["best_metric"] > 0.95
+    assert page["outcome"]["events"]["fold"] == int(said["folds"])
+    assert min(map(float, re.findall(r"score: ([\d.]+)", told))) > 0.95
