@@ -76,7 +76,7 @@ def plan_answer(request: Request, body: bytes, form: str, single: bool | None = 
         return blend_script(plan).encode()
     script = plan.get("links", {}).get("script")
     begin = str(sentence("next-by-http", script=f"script GET {script}; " if script else ""))
-    return (plan_markdown(plan) + begin * plan["feasible"]).encode()
+    return (plan_markdown(plan) + (begin if plan["feasible"] else "")).encode()
 
 
 def accepted_form(request: Request, offered: Mapping[str, str] = _OFFERED) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memory_service.domain.common.sentences import Sentence, sentence
+from memory_service.domain.common.sentences import sentence
 from memory_service.domain.learning.scoring import own_observation
 
 CHANGED = 0.01
@@ -31,7 +31,7 @@ def learned_figures(
     observations: Sequence[Mapping[str, Any]],
     excluded: str | None,
     batch_size: int | None,
-) -> list[Sentence]:
+) -> list[str]:
     """Of a run that has ended; never empty.
 
     prediction   when it began; now: the same prediction today, None where it cannot be made any more
@@ -40,7 +40,9 @@ def learned_figures(
     why = _why_nothing(prediction, bool(observations), excluded)
     if why is not None:
         return [sentence("not-taught", what="prediction", why=why.rstrip("."))]
-    found = [sentence("in-quarantine", doubt=one["doubt"]) for one in observations if one.get("doubt")]
+    found: list[str] = [
+        sentence("in-quarantine", doubt=one["doubt"]) for one in observations if one.get("doubt")
+    ]
     observations = [one for one in observations if not one.get("doubt")]
     if found and not observations:
         return found
