@@ -1,6 +1,6 @@
-"""An agent without any library: it asks for a plan as Markdown and for its script, runs that, reports its
-log, reads the verdict. `python agent.py "description" DATA_DIR [gpu] [minutes]`, with MEMORY_SERVER set; in
-place of gpu a file of offers (docs/choose.md), of which /choose takes one."""
+"""An agent without any library that reads Markdown alone: a plan, which names its script; it runs that,
+reports its log, reads the verdict. `python agent.py "description" DATA_DIR [gpu] [minutes]`, with
+MEMORY_SERVER set; in place of gpu a file of offers (docs/choose.md), of which /choose takes one."""
 
 import json
 import os
@@ -31,10 +31,10 @@ def main(description, data_dir, gpu="cpu", minutes=10.0):
         print(f"order {taken['name']} for {taken['time_limit_minutes']:g} minutes")
         question |= taken["ask"]
     plan = ask("/recommend", question, accept="text/markdown")
-    print(plan)  # a model would read this; its first words are the plan's id
+    print(plan)  # a model would read this; its first words are the plan's id, its last what to do next
     plan_id = plan.split("**")[1]
     script = Path("train.py")
-    script.write_text(ask("/recommend", question, accept="text/x-python"))
+    script.write_text(ask(plan.partition("script GET ")[2].partition(";")[0], accept="text/x-python"))
 
     run_id = json.loads(ask("/runs", {"plan_id": plan_id}))["run_id"]
     told = {
@@ -50,8 +50,7 @@ def main(description, data_dir, gpu="cpu", minutes=10.0):
     for line in training.stdout:  # MEMORY_MODE: this agent reports the log, the script nothing by itself
         ask(f"/runs/{run_id}/log", line, media="text/plain")
     status = "completed" if training.wait() == 0 else "crashed"
-    verdict = json.loads(ask(f"/runs/{run_id}/verdict"))
-    print(f"{status}; verdict: {verdict['action']} {verdict['set'] or ''} {verdict['why']}")
+    print(f"{status}; verdict: {ask(f'/runs/{run_id}/verdict', accept='text/markdown')}")
     ask(f"/runs/{run_id}/finish", {"status": status, "submission": Path("submission.csv").exists()})
     return status
 

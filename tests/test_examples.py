@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import pandas as pd
 import pytest
 import torch
 
+from memory_service.integrations import plan_text, watched_exec
 from tests.client.conftest import Service
+from tests.client.test_integrations import Interpreter
 from tests.conftest import Servers
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -112,25 +115,33 @@ def test_the_notebook_runs_and_its_plans_show_themselves(place: Path):
     assert "lightgbm" in (place / "train.py").read_text(encoding="utf-8")
 
 
-def test_the_agent_trains_by_a_plan_and_reads_the_verdict(
-    service: Service, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+TUMOURS = "Tell 400 benign tumours from malignant ones by 30 columns of a table, scored by ROC AUC."
+
+
+def tumours(folder: Path) -> Path:
+    """A small competition: train.csv, test.csv, sample_submission.csv."""
     from sklearn.datasets import load_breast_cancer
 
     table = load_breast_cancer(as_frame=True).frame
     table.columns = [name.replace(" ", "_") for name in table.columns]
-    data = place / "data"
+    data = folder / "data"
     data.mkdir()
     table.insert(0, "id", range(len(table)))
     table[:400].to_csv(data / "train.csv", index=False)
     table[400:].drop(columns="target").to_csv(data / "test.csv", index=False)
     table[400:][["id", "target"]].assign(target=0.5).to_csv(data / "sample_submission.csv", index=False)
+    return data
+
+
+def test_the_agent_trains_by_a_plan_and_reads_the_verdict(
+    service: Service, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    data = tumours(place)
     before = runs_of(service)
-    description = "Tell 400 benign tumours from malignant ones by 30 columns of a table, scored by ROC AUC."
     offers = [{"name": "here", "gpu": "cpu", "cpu_count": 1, "price_per_hour": 0.01, "start_up_minutes": 0.2}]
     offers.append({"name": "dear", "gpu": "h100", "price_per_hour": 9.0})
     (place / "offers.json").write_text(json.dumps(offers))
-    monkeypatch.setattr(sys, "argv", ["agent.py", description, str(data), "offers.json", "2"])
+    monkeypatch.setattr(sys, "argv", ["agent.py", TUMOURS, str(data), "offers.json", "2"])
     monkeypatch.setenv("MEMORY_DEADLINE", str(time.time() + 45))  # it would train to the end of the minutes
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(EXAMPLES / "agent.py"), run_name="__main__")
@@ -148,3 +159,47 @@ def test_the_agent_trains_by_a_plan_and_reads_the_verdict(
     assert not re.search(
         "^(from|import) (?!json|os|subprocess|sys|pathlib|urllib)", "\n".join(lines), re.MULTILINE
     )
+
+
+BLOCK = """
+import lightgbm, pandas
+from sklearn.model_selection import StratifiedKFold
+from sklearn.metrics import roc_auc_score
+rows, test = pandas.read_csv("data/train.csv"), pandas.read_csv("data/test.csv")
+inputs, target, answer = rows.drop(columns=["id", "target"]), rows["target"], 0.0
+folds = StratifiedKFold({folds}, shuffle=True, random_state=0)
+for fold, (fitted, held) in enumerate(folds.split(inputs, target), 1):
+    model = lightgbm.LGBMClassifier(n_estimators={epochs}, learning_rate={rate}, verbose=-1, n_jobs=1)
+    stop = lightgbm.early_stopping({patience}, verbose=False)
+    held_out = [(inputs.iloc[held], target.iloc[held])]
+    model.fit(inputs.iloc[fitted], target.iloc[fitted], eval_set=held_out, callbacks=[stop])
+    score = roc_auc_score(target.iloc[held], model.predict_proba(inputs.iloc[held])[:, 1])
+    print(f"Fold {{fold}}/{folds} score: {{score:.4f}}")
+    answer = answer + model.predict_proba(test.drop(columns="id"))[:, 1] / {folds}
+test[["id"]].assign(target=answer).to_csv("submission.csv", index=False)
+"""
+"""The code of an agent that writes blocks; what a plan's text says stands in its braces."""
+
+
+def test_an_agent_that_executes_code_blocks_ends_with_a_submission(service: Service, place: Path):
+    tumours(place)
+    prompt = plan_text(TUMOURS, 2, "cpu", model="lightgbm")  # by mode=blind, as benchmarks ask for
+    said = {
+        name: match[1]
+        for name in ("folds", "epochs", "patience", "lr")
+        if (match := re.search(rf"\b{name}=([\d.]+)", prompt))
+    }
+    code = BLOCK.format(rate=said.pop("lr"), **said)
+    before = runs_of(service)
+    run = watched_exec(Interpreter().run, minutes=2, task="tabular")
+    result = run(code)
+    assert result.exc_type is None, result.term_out
+    told = "".join(result.term_out)
+    assert "verdict: " in told
+    answers = pd.read_csv("submission.csv").merge(pd.read_csv("data/sample_submission.csv"), on="id")
+    assert len(answers) == 169
+    (run_id,) = runs_of(service).keys() - before.keys()
+    page = answer(service, f"/runs/{run_id}")
+    assert (page["status"], page["model"], page["folds"]) == ("completed", "lightgbm", int(said["folds"]))
+    assert page["outcome"]["events"]["fold"] == int(said["folds"])
+    assert min(map(float, re.findall(r"score: ([\d.]+)", told))) > 0.95

@@ -81,16 +81,22 @@ def verdict_text(verdict: Mapping[str, Any] | None) -> str:
         return "It is kept. No verdict: the run's figures cannot be judged together; go on by the plan."
     settings = ", ".join(f"{name}={value}" for name, value in verdict["set"].items())
     eta, used = verdict["eta_minutes"], verdict["budget_used_percent"]
+    clock = clock_lines(verdict.get("next_minutes"))
+    over = any(each["code"] in _OVER for each in verdict.get("reasons", ()))
     lines = [
         f"{verdict['action']}" + (f": set {settings}" if settings else "") + f" ({verdict['severity']})",
         f"why: {verdict['why']} [{verdict['rule']}]",
         f"training ends in {spread(eta, 'min')}" if eta else "",
-        f"{used:g} % of the budget used" if used is not None else "",
-        f"look again in {verdict['next_check_seconds']:g} s",
+        f"{used:g} % of the budget used" if used is not None and not clock else "",
+        "" if over else f"look again in {verdict['next_check_seconds']:g} s",
         *verdict["notes"],
-        *clock_lines(verdict.get("next_minutes")),
+        *clock,
     ]
     return "\n".join(line for line in lines if line)
+
+
+_OVER = ("run-ended", "run-ended-at")
+"""Reasons with which nothing is to be looked at any more."""
 
 
 def _followed(page: Mapping[str, Any]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from memory_service.api.error_handlers import NotAcceptable
 from memory_service.api.fair_share import caller_of
 from memory_service.api.service import server_of, service_of
 from memory_service.domain.common.quoted_text import as_markdown
+from memory_service.domain.common.sentences import sentence
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.services.planning.plan_script import blend_script, plan_script
 
@@ -71,7 +72,11 @@ def plan_answer(request: Request, body: bytes, form: str, single: bool | None = 
     plan = orjson.loads(body)
     if form == _SCRIPT:
         return plan_script(plan, server_of(request), single=bool(single)).encode()
-    return (blend_script if form == _BLEND else plan_markdown)(plan).encode()
+    if form == _BLEND:
+        return blend_script(plan).encode()
+    script = plan.get("links", {}).get("script")
+    begin = str(sentence("next-by-http", script=f"script GET {script}; " if script else ""))
+    return (plan_markdown(plan) + (begin if plan["feasible"] else "")).encode()
 
 
 def accepted_form(request: Request, offered: Mapping[str, str] = _OFFERED) -> str:

@@ -156,7 +156,8 @@ def report(service: Service, arguments: dict[str, Any], caller: Caller) -> Answe
         page = finish_run(database, str(data["run_id"]), unquoted(end, _fields(RunFinish)), who=caller.name)
         data |= {name: page[name] for name in ("status", "finished_at", "comparison", "next_minutes")}
         lines += [f"run {page['id']}: {page['status']}", *compared(page), *clock_lines(page["next_minutes"])]
-        data["run_id"], after = page["id"], "ended"
+        data["run_id"], left = page["id"], page["next_minutes"] or {}
+        after = "rest" if left.get("buys") and left["ask"] else "ended"
     return Answer(as_markdown("\n".join(lines)), data, _NEXT[after])
 
 

@@ -112,6 +112,7 @@ class BroughtPlan(_Part):
     batch_size: Count | None = None
     grad_accumulation: Count | None = None
     learning_rate: Amount | None = None
+    split: Word | None = None
     folds: Count | None = None
     seeds: Count | None = None
     epochs: Count | None = None

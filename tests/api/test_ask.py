@@ -47,6 +47,12 @@ def test_the_main_question_gets_a_plan(client: TestClient):
     script = client.get(f"/plans/{plan['plan_id']}/train.py?single=true")
     compile(script.text, "train.py", "exec")
     assert client.get("/plans/plan-0123456789abcdef").status_code == 404
+    assert (plan["split"], plan["group_by"]) == ("stratified", None)
+    assert all(run["learning_rate"] > 0.0 and run["grad_accumulation"] for run in plan["portfolio"])
+    links = {name: path.replace("{rule}", "R02") for name, path in plan["links"].items()}
+    assert [client.get(path).status_code for path in links.values()] == [200, 200, 200]
+    text = client.get("/recommend?task=image&size=medium&gpu=a100", headers={"Accept": "text/markdown"}).text
+    assert f"script GET {links['script']};" in text.splitlines()[-1]
     assert isinstance(plan["batch_size"], int)
     assert plan["effective_batch_size"] == plan["batch_size"] * plan["grad_accumulation"]
     total = plan["expected"]["total_minutes"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import time
 import warnings
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
@@ -210,6 +212,40 @@ def test_more_can_be_told_of_a_run_that_was_begun_elsewhere(service: Service):
     assert [e["epoch"] for e in events if e["kind"] == "epoch"] == [0, 1]
     assert events[-1]["text"] == "from the outside"
     assert service.page(run.run_id)["status"] == "completed"
+
+
+def test_a_script_and_its_agent_report_one_run_each_epoch_once(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+):
+    before = len(runs_of(service))
+    run_id = told(service, "/runs", {"task": "image", "gpu": "cpu", "model": "resnet18", "minutes": 5})[
+        "run_id"
+    ]
+    monkeypatch.setenv("MEMORY_RUN_ID", run_id)
+    with watch(server=service.url, task="image", model="resnet18") as run:
+        for epoch in (1, 2):
+            run.epoch(fold=1, epoch=epoch, train_loss=0.5 / epoch, metric=0.8 + epoch / 100, seconds=2)
+            lines = f"Epoch {epoch}/2 - loss: {0.5 / epoch} - val_acc: {0.8 + epoch / 100} - time: 2s\n"
+            told(service, f"/runs/{run_id}/log", lines)
+    told(service, f"/runs/{run_id}/finish", {"status": "completed", "best_metric": 0.9, "submission": True})
+    page = service.page(run_id)
+    assert len(runs_of(service)) == before + 1
+    assert [(epoch["fold"], epoch["epoch"]) for epoch in page["outcome"]["epochs"]] == [(1, 1), (1, 2)]
+    assert (page["status"], page["best_metric"], page["submission"]) == ("completed", 0.9, True)
+
+
+def runs_of(service: Service) -> list[Any]:
+    with urlopen(f"{service.url}/runs?limit=500") as answer:
+        items: list[Any] = json.load(answer)["items"]
+    return items
+
+
+def told(service: Service, path: str, body: dict[str, Any] | str) -> dict[str, Any]:
+    media = "text/plain" if isinstance(body, str) else "application/json"
+    data = (body if isinstance(body, str) else json.dumps(body)).encode()
+    with urlopen(Request(service.url + path, data, {"Content-Type": media})) as answer:
+        found: dict[str, Any] = json.load(answer)
+    return found
 
 
 def test_losses_that_are_no_numbers_arrive_as_what_they_are(service: Service):

@@ -7,6 +7,7 @@ is at most 12 kB: docs/http.md lists the parts.
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from memory_service.domain.planning.explanation.plan_text import folded_stages
 from memory_service.errors import unknown_name
 
 PARTS = ("evidence", "alternatives", "recipe", "similar", "reasons", "parallel", "curves")
@@ -29,7 +30,7 @@ def parse_parts(text: str) -> str:
 
 
 _OF_RECIPE = {
-    "families": 3, "techniques": 5, "loss": 2, "features": 0, "mattered": 2, "failed": 1, "pitfalls": 1,
+    "families": 3, "techniques": 3, "loss": 1, "features": 0, "mattered": 1, "failed": 1, "pitfalls": 1,
 }  # fmt: skip
 _FEWEST = {**dict.fromkeys(_OF_RECIPE, 0), "families": 2, "techniques": 2, "mattered": 1}
 _NEIGHBOURS, _REASONS = 3, 3
@@ -37,15 +38,13 @@ MOST_BYTES = 12_000
 """Of the default answer, above which it is short."""
 
 _LONGEST = 160
-_LEADING = ("model", "batch", "rounds", "fitted", "time")
-"""The reasons that come first, by the first word of their codes: which model, how large, whether it fits."""
 
 
 def answer_view(
     answer: Mapping[str, Any], include: Collection[str], *, short: bool = False
 ) -> dict[str, Any]:
     """The answer with the parts named by `include`; of recipe, neighbours and reasons a few without that, and
-    the fewest where it must be `short`."""
+    the fewest where it must be `short`, then with the folds' stages as one."""
     out = {name: part for name, part in answer.items() if name in include or name not in _LEFT_OUT}
     if "similar" not in include:
         lessons = 0 if short else 1
@@ -56,8 +55,9 @@ def answer_view(
     if "recipe" not in include and answer["recipe"]:
         out["recipe"] = _short_recipe(answer["recipe"], _FEWEST if short else _OF_RECIPE)
     if "reasons" not in include and answer["feasible"]:
-        ranked = sorted(answer["reasons"], key=_rank)[:_REASONS]
-        out |= {"reasons": ranked, "rationale": [each["text"] for each in ranked]}
+        out |= {name: answer[name][:_REASONS] for name in ("reasons", "rationale")}
+    if short and answer["feasible"]:
+        out["timetable"] = list(folded_stages(answer["timetable"]))
     return out
 
 
@@ -79,8 +79,3 @@ def _short(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"
-
-
-def _rank(reason: Mapping[str, Any]) -> int:
-    first = reason["code"].partition("-")[0]
-    return _LEADING.index(first) if first in _LEADING else len(_LEADING)

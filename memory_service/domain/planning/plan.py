@@ -83,6 +83,7 @@ class Plan(_Answer):
     """A promise with a deadline, field by field as /recommend answers it (docs/http.md).
 
     settings   the part to copy into a training script: model, batch, precision, folds, epochs, loader ...
+    split, group_by   how rows are split, and what the groups are or how time is cut
     recipe     what won similar competitions, its wire form; targets: scores of the very competition
     facts      what it rests on, each with where that came from
     portfolio, blend, used_percent   what all of the minutes are for (`domain.portfolio`); the settings and
@@ -92,6 +93,8 @@ class Plan(_Answer):
     feasible: bool = True
     run: int | None = None
     settings: Mapping[str, Any]
+    split: str
+    group_by: str | None
     expected: Expected
     timetable: tuple[Stage, ...]
     reserve_minutes: float

@@ -25,7 +25,7 @@ from memory_service.domain.quality.quality_model import (
 from memory_service.domain.recipe.notes import Note
 from memory_service.domain.recipe.preferences import NO_PREFERENCES, Preferences
 from memory_service.domain.recipe.recipe import Recipe
-from memory_service.domain.recipe.validation import usual_split
+from memory_service.domain.recipe.validation import Validation, usual_split
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class PlanningProblem:
     model     the catalogue's name of the pinned model, if one is pinned
     inferred  sentences on what was not said and therefore assumed
     similar   hits of the recall, as they are shown
+    validation   how rows are split; None: as is usual of the task
     recipe    what won similar competitions, None without memory; preferences: what memory says of the choice
     noted_best   what a person wrote here with a best model, None where nobody did
     noted     why model, size or folds are pinned by what a person noted here; "" where they are not
@@ -80,6 +81,7 @@ class PlanningProblem:
     inferred: tuple[Sentence, ...] = ()
     warnings: tuple[Sentence, ...] = ()
     similar: tuple[Mapping[str, Any], ...] = ()
+    validation: Validation | None = None
     recipe: Recipe | None = None
     preferences: Preferences = NO_PREFERENCES
     targets: Mapping[str, Any] | None = None
@@ -121,19 +123,24 @@ class PlanningProblem:
     @property
     def by_group(self) -> bool:
         """Whether rows of a group stay together."""
-        return self.recipe is not None and "group" in self.recipe.validation.split
+        return "group" in self.split[0]
+
+    @property
+    def split(self) -> tuple[str, str | None]:
+        """How rows are split, and what the groups are or how time is cut."""
+        found = self.validation
+        return (usual_split(self.task), None) if found is None else (found.split, found.by)
 
     @property
     def by_time(self) -> bool:
-        """Whether rows are split by time: by the recipe, else as is usual of the task."""
-        split = usual_split(self.task) if self.recipe is None else self.recipe.validation.split
-        return split == "time"
+        """Whether rows are split by time."""
+        return self.split[0] == "time"
 
     @property
     def most_folds(self) -> int:
         """More cannot be made: each holds out a row, or a group where the split is by groups and their number
         is known."""
-        groups = None if self.recipe is None else self.recipe.validation.most_folds
+        groups = None if self.validation is None else self.validation.most_folds
         return self.n_train if groups is None else min(self.n_train, groups)
 
     def fits(self, folds: Any, seeds: Any = 1, *, trees: bool) -> Fits:

@@ -64,6 +64,8 @@ def plan_portfolio(
         minutes=minutes,
         metric=problem.metric,
         settings={**settings, "seeds": run.seeds},
+        split=problem.split[0],
+        group_by=problem.split[1],
         expected=_of_blend(expected, portfolio) if whole else expected,
         timetable=stages,
         reserve_minutes=minutes - (portfolio.runs[-1].training_end if whole else training),
@@ -213,18 +215,21 @@ def _plan_id(problem: PlanningProblem, portfolio: Portfolio, settings: Mapping[i
 
 def _as_dict(portfolio: Portfolio, run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
     option = run.candidate.option
-    names = ("batch_size", "folds", "epochs", "tree_device")
     return {
         "run": run.number,
         "model": option.model.name,
         option.model.input_kind: option.input_size,
-        **{name: settings[name] for name in names if name in settings},
+        **{name: value for name, value in settings.items() if name not in _OF_MAIN},
         "seeds": run.seeds,
         "start_minute": round(run.start, 2),
         "deadline_minute": round(run.deadline, 2),
         "expected_gain": round(run.gain, 2),
         "why": why_run(portfolio, run),
     }
+
+
+_OF_MAIN = ("model", "effective_batch_size", "compile", "data_loader", "techniques", "sample_rows")
+"""Settings that a run of the portfolio says by its model, or that are the same of all runs."""
 
 
 def _of_blend(expected: Expected, portfolio: Portfolio) -> Expected:

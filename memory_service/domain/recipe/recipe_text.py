@@ -57,12 +57,11 @@ def undone_lines(answer: Mapping[str, Any]) -> list[str]:
 
 
 def split_setting(answer: Mapping[str, Any]) -> tuple[str, str | None]:
-    """(split, what groups rows): of the recipe, else the task's usual ones."""
-    recipe = answer.get("recipe")
-    if recipe:
-        by = recipe["validation"]["by"]
-        return recipe["validation"]["split"], by and one_line(by)[:_LONGEST_COLUMN]
-    return usual_split(answer["task"]), None
+    """(split, what groups rows) of a plan; of an older one by its recipe, else the task's usual ones."""
+    told = (answer.get("recipe") or {}).get("validation") or {}
+    split = answer.get("split") or told.get("split") or usual_split(answer["task"])
+    by = answer.get("group_by", told.get("by"))
+    return split, by and one_line(by)[:_LONGEST_COLUMN]
 
 
 def validation_words(validation: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from memory_service.domain.common.sentences import sentence
 from memory_service.domain.learning.scoring import own_observation
 
 CHANGED = 0.01
@@ -14,27 +15,12 @@ FAR = 0.35
 NO_ROWS = "no n_train was said"
 """Why nothing was predicted for trees: nothing would be learned of them with it either."""
 
-_NOT_LEARNED = (
-    "trees that grow on a card, masks of more than two classes, and several cards are not learned from"
-)
-
-_WHY_NOT = {
-    "contended": "other work had the card or the cores in over a tenth of the time",
-    "throttled": "the driver slowed the card for heat or power in over a tenth of the time",
-    "loader_bound": "over a tenth of the time went into waiting for the loader",
-    "no_card": "no card was seen where it ran",
-    "too_short": "it ended within seconds, before it could have trained",
-    "implausible": "it contradicts what the model's trace and the card's data sheet allow",
-    "late": "it was reported after it had run, so its times are not the service's",
-}
-_ASIDE = "It is kept in quarantine, and teaches nothing until another reporter tells the same"
-
 _FIGURES = (
-    ("step_seconds", "A step", 1000.0, "ms"),
-    ("samples_per_second", "The speed of a fit, rows times rounds,", 1.0, "a second"),
-    ("loader_samples_per_second", "The input pipeline", 1.0, "samples a second"),
-    ("peak_allocated_gib", "Peak allocated memory", 1.0, "GiB"),
-    ("peak_memory_gib", "Peak memory of the process", 1.0, "GiB"),
+    ("step_seconds", 1000.0, "ms"),
+    ("samples_per_second", 1.0, "a second"),
+    ("loader_samples_per_second", 1.0, "samples a second"),
+    ("peak_allocated_gib", 1.0, "GiB"),
+    ("peak_memory_gib", 1.0, "GiB"),
 )
 _SPEEDS = ("step_seconds", "samples_per_second")
 
@@ -53,37 +39,34 @@ def learned_figures(
     """
     why = _why_nothing(prediction, bool(observations), excluded)
     if why is not None:
-        return [f"It changed no prediction: {why.rstrip('.')}."]
-    found = [f"{_ASIDE}: {one['doubt']}." for one in observations if one.get("doubt")]
+        return [sentence("not-taught", what="prediction", why=why.rstrip("."))]
+    found: list[str] = [
+        sentence("in-quarantine", doubt=one["doubt"]) for one in observations if one.get("doubt")
+    ]
     observations = [one for one in observations if not one.get("doubt")]
     if found and not observations:
         return found
     excluded = None if excluded == "implausible" else excluded
     if any(one["out_of_memory"] for one in observations):
         most = min(one["batch_size"] for one in observations if one["out_of_memory"])
-        found.append(f"Plans for this card keep such a model below batch {most}, at which memory ran out.")
+        found.append(sentence("kept-below", batch=most))
     if excluded is not None:
-        found.append(f"Its speed counts for nothing: {_WHY_NOT.get(excluded, excluded)}.")
+        found.append(sentence("not-taught", what="speed", why=excluded))
     measured = _measured(observations, batch_size)
-    for name, what, unit, symbol in _FIGURES:
+    for name, unit, symbol in _FIGURES:
         actual = measured.get(name)
         before, after = prediction.get(name), (now or {}).get(name)
         if not (actual and before and after) or (excluded is not None and name in _SPEEDS):
             continue
         amounts = [unit * value for value in (before["value"], after["value"], actual)]
         shown = [f"{value:,.0f} {symbol}" if value >= 1000 else f"{value:.3g} {symbol}" for value in amounts]
+        figures = dict(zip(("before", "now", "measured"), shown, strict=True))
+        how = "later" if abs(actual / before["value"] - 1.0) > FAR else "same"
         if abs(after["value"] / before["value"] - 1.0) >= CHANGED:
             away = abs(after["value"] - actual) > abs(before["value"] - actual)
-            moved = f"{what} is predicted at {shown[1]} now, {shown[0]} when it began; measured {shown[2]}"
-            found.append(f"{moved}{'; other runs that measured otherwise moved it since' if away else ''}.")
-        elif abs(actual / before["value"] - 1.0) <= FAR:
-            found.append(f"{what} was near its prediction ({shown[0]}, measured {shown[2]}): it stays.")
-        else:
-            far = f"far from the {shown[0]} that all else says"
-            found.append(
-                f"{what} was measured at {shown[2]}, {far}: it counts once two other runs agree with it."
-            )
-    return found or ["It changed no prediction: no step was measured at the batch that it began with."]
+            how = "with-others" if away else "changed"
+        found.append(sentence("taught", what=name, how=how, **figures))
+    return found or [sentence("not-taught", what="prediction", why="no-step")]
 
 
 def _measured(observations: Sequence[Mapping[str, Any]], batch_size: int | None) -> dict[str, float | None]:
@@ -102,16 +85,16 @@ def _measured(observations: Sequence[Mapping[str, Any]], batch_size: int | None)
 
 
 def _why_nothing(prediction: Mapping[str, Any], observed: bool, excluded: str | None) -> str | None:
-    """Why it could teach nothing; None where it could. What would have kept a longer run from it as well goes
-    before its shortness."""
+    """Why it could teach nothing, a word of the sentence or a text; None where it could. What would have kept
+    a longer run from it as well goes before its shortness."""
     if excluded == "no_card":
-        return _WHY_NOT[excluded]
+        return excluded
     why = prediction.get("why_not")
     unknown = prediction.get("case") is None
     if unknown and why not in (None, NO_ROWS):
         return str(why)
     if excluded == "too_short":
-        return _WHY_NOT[excluded]
+        return excluded
     if unknown:
-        return _NOT_LEARNED
-    return None if observed else "it ended before a step or a peak of memory was measured"
+        return "not-learned"
+    return None if observed else "not-measured"

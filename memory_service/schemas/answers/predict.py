@@ -4,9 +4,8 @@ from typing import Literal
 
 from pydantic import Field, RootModel
 
-from memory_service.domain.cost.decoders.decoder import Method
 from memory_service.schemas.answers.common import Answer, Estimate, Layout, Provenance, Sentence, left_out
-from memory_service.schemas.answers.recommend import InputSize
+from memory_service.schemas.answers.recommend import InputSize, StepSettings
 
 
 class CurvePoint(Answer):
@@ -54,20 +53,12 @@ class _Prediction(Answer):
     basis: str = Field(description="How the time was made.")
 
 
-class NetworkPrediction(_Prediction, InputSize):
+class NetworkPrediction(_Prediction, InputSize, StepSettings):
     precision: str
     layout: Layout
     optimizer: str = Field(description="`none` of inference.")
     mode: Literal["train", "infer"]
     gradient_checkpointing: bool
-    method: Method | None = left_out("Of a decoder.")
-    lora_rank: int | None = left_out("Of a decoder's LoRA.")
-    n_gpus: int | None = left_out("Of several cards; batches are of each, samples a second of all.")
-    interconnect: Literal["nvlink", "pcie"] | None = left_out("What joins several cards.")
-    texts_per_row: float | None = left_out(
-        "Of packed texts; `batch_size` then counts rows, samples a second are texts."
-    )
-    sharding: Literal["fsdp"] | None = left_out("Where weights are spread over the cards.")
     batch_size: int = Field(description="Samples a step: the one asked for, or the knee within what fits.")
     safe_batch_size: int = Field(description="The largest that fits nine times in ten.")
     n_train: int | None = left_out("Training rows, where they were said.")

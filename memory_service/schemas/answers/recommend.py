@@ -58,39 +58,49 @@ class DataLoader(Answer):
     persistent_workers: bool
 
 
-class TrainingSettings(Answer):
-    """What a training script copies."""
+class StepSettings(Answer):
+    """How a decoder is tuned, how texts share rows, and how several cards share a step."""
 
-    model: PlannedModel
-    batch_size: int = Field(description="Samples a step.")
-    grad_accumulation: int = Field(description="Steps an update.")
-    effective_batch_size: int = Field(description="Samples an update.")
-    precision: str
-    channels_last: bool
-    compile: bool
-    gradient_checkpointing: bool
     method: Method | None = left_out("Of a decoder.")
     lora_rank: int | None = left_out("Of a decoder's LoRA, on every linear layer.")
-    n_gpus: int | None = left_out("Cards that train together; `batch_size` is of each.")
+    n_gpus: int | None = left_out("Cards that train together; batches are of each, samples a second of all.")
     interconnect: Literal["nvlink", "pcie"] | None = left_out("What joins several cards.")
     texts_per_row: float | None = left_out(
         "Of packed texts; `batch_size` then counts rows, samples a second are texts."
     )
     sharding: Literal["fsdp"] | None = left_out("Where a decoder's weights are spread over the cards.")
+
+
+class RunSettings(StepSettings):
+    """What differs from run to run."""
+
+    batch_size: int = Field(description="Samples a step.")
+    grad_accumulation: int = Field(description="Steps an update.")
+    precision: str
+    channels_last: bool
+    gradient_checkpointing: bool
     tree_device: Literal["cpu", "cuda"] | None = left_out("Where boosted trees grow.")
-    sample_rows: int | None = left_out(
-        "Rows that are learned from, where there are too many for the minutes."
-    )
     weights: Literal["local", "none"] | None = left_out(
         "Where pretrained weights lie on the disk; `none`: a model that has some is trained from random ones."
     )
-    techniques: str | None = left_out("Those that the script does, where somebody chose them; by comma.")
     folds: int
     epochs: int = Field(description="Of a fold; of boosted trees the most rounds, which early stopping ends.")
     early_stopping_patience: int = Field(description="Epochs without a gain; rounds of boosted trees.")
     optimizer: str
     learning_rate: float
     warmup_epochs: int
+
+
+class TrainingSettings(RunSettings):
+    """What a training script copies."""
+
+    model: PlannedModel
+    effective_batch_size: int = Field(description="Samples an update.")
+    compile: bool
+    sample_rows: int | None = left_out(
+        "Rows that are learned from, where there are too many for the minutes."
+    )
+    techniques: str | None = left_out("Those that the script does, where somebody chose them; by comma.")
     data_loader: DataLoader
 
 
@@ -172,10 +182,13 @@ class Neighbour(Answer):
     lessons: list[str] = Field(description="Up to three sentences on what its best solutions taught.")
 
 
+Split = Literal["stratified", "group", "stratified-group", "time", "random"]
+
+
 class RecipeValidation(Answer):
     """How to split the training data."""
 
-    split: Literal["stratified", "group", "stratified-group", "time", "random"]
+    split: Split
     by: str | None = Field(description="What the groups are, or how time is cut; null: not known.")
     folds: int
     why: str
@@ -385,15 +398,11 @@ class Brief(Answer):
     json_schema: dict[str, Any] = Field(description="JSON Schema of the fields of /recommend.")
 
 
-class PortfolioRun(InputSize):
-    """One run of the portfolio; `run` in the question answers with its settings, or its script."""
+class PortfolioRun(InputSize, RunSettings):
+    """One run of the portfolio; `run` in the question answers with its figures, or its script."""
 
     run: int = Field(description="Its number, in the order of training.")
     model: str
-    batch_size: int = Field(description="Samples a step.")
-    folds: int
-    epochs: int = Field(description="Of a fold; rounds of boosted trees.")
-    tree_device: Literal["cpu", "cuda"] | None = left_out("Where boosted trees grow.")
     seeds: int = Field(description="Repeats of all folds.")
     start_minute: float
     deadline_minute: float = Field(description="Over by then nine times in ten, its prediction written.")
@@ -410,6 +419,14 @@ class Blend(Answer):
     runs: list[int] = Field(description="Those that are blended, what was done before included.")
 
 
+class Links(Answer):
+    """Paths of this server."""
+
+    script: str | None = left_out("The training script, where there is one.")
+    page: str = Field(description="For people.")
+    rule: str = Field(description="With a name, as R02, in place of {rule}: its rows.")
+
+
 class Plan(TrainingSettings, _Answered):
     """A plan that keeps its promises: one value for everything, what to expect of them, and what to do when
     it goes wrong. The settings are those of the portfolio's main run, its timetable is from its own start."""
@@ -417,6 +434,8 @@ class Plan(TrainingSettings, _Answered):
     feasible: Literal[True]
     run: int | None = Field(description="The run of the portfolio that was asked for; null: the main run.")
     seeds: int = Field(description="Repeats of all folds.")
+    split: Split
+    group_by: str | None = Field(description="What the groups are, or how time is cut; null: not known.")
     expected: Expected
     timetable: list[Stage]
     reserve_minutes: float = Field(description="Behind the last training step of the last run.")
@@ -434,6 +453,7 @@ class Plan(TrainingSettings, _Answered):
     reasons: list[Sentence] = Field(description="The three that come first; with `include=reasons` all.")
     rationale: list[str] = Field(description="The sentences of `reasons`; until 2.0.")
     facts: list[Fact] = Field(description="What the plan rests on, each with where it came from.")
+    links: Links
 
 
 class Refusal(_Answered):

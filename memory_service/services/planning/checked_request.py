@@ -14,7 +14,7 @@ from memory_service.domain.hardware.gpu_spec import counted, normal_gpu_name
 from memory_service.domain.planning import model_catalogue as catalogue
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.planning.request import MOST_MINUTES, PINS, Question
-from memory_service.domain.recipe.recipe import Recipe
+from memory_service.domain.recipe.validation import Validation
 from memory_service.errors import FieldError, InvalidInput, wrong_value
 from memory_service.services.knowledge.snapshot import Knowledge
 
@@ -181,9 +181,9 @@ def check_counts(question: Question, task: str, n_train: int) -> None:
         raise InvalidInput("; ".join(f"{e.field}={e.given}: {e.message}" for e in errors), errors)
 
 
-def check_folds(question: Question, recipe: Recipe | None) -> None:
+def check_folds(question: Question, validation: Validation) -> None:
     """Raises InvalidInput for more pinned folds than there are groups to split by."""
-    groups = None if recipe is None else recipe.validation.most_folds
+    groups = validation.most_folds
     if groups is not None and question.folds is not None and question.folds > groups:
         message = f"more than the {groups} groups that rows are split by (n_groups)"
         detail = f"folds={question.folds}: {message}"

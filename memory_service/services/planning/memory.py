@@ -36,7 +36,7 @@ from memory_service.domain.recipe.preferences import (
 )
 from memory_service.domain.recipe.recipe import Recipe, make_recipe
 from memory_service.domain.recipe.solution import targets_of
-from memory_service.domain.recipe.validation import SplitFact, decide_validation, unit_named
+from memory_service.domain.recipe.validation import SplitFact, Validation, decide_validation, unit_named
 from memory_service.domain.recipe.vocabulary import families_of
 from memory_service.domain.recipe.votes import votes
 from memory_service.domain.runs.pattern_effect import Tally, with_runs
@@ -216,11 +216,13 @@ _STEERING = ("model", "validation", "input", "schedule")
 class Memory:
     """What is remembered for one question.
 
+    validation   how to split, by what the question itself says where nothing is remembered
     noted      what a person wrote here about the very competition, or one much like it, with a best model
     evidence   pattern rows to show, the weightiest first; `demoted`: true on those that are ranked down
     warnings   a sentence for each of these
     """
 
+    validation: Validation
     recipe: Recipe | None = None
     preferences: Preferences = NO_PREFERENCES
     targets: Mapping[str, Any] | None = None
@@ -239,14 +241,14 @@ def memory_of(
     best_run: Row | None,
     results: Mapping[str, float],
 ) -> Memory:
-    """Mode blind: nothing at all; family: nothing of the competition asked about.
+    """Mode blind: the split alone; family: nothing of the competition asked about.
 
     said       read from the text alone; best_run: of the very competition here, as
                `services.knowledge.outcomes` gives it; results: model -> points of its best run there
     """
     signals = found.signals
     if question.mode == "blind" or signals is None:
-        return Memory()
+        return Memory(decide_validation(_NOTHING_NEAR, task, split_fact(question, said, {}, ())))
     own = question.competition or found.described
     named = {slug for slug in (question.competition, found.described) if slug}
     hidden = named if question.mode == "family" else set()
@@ -303,7 +305,10 @@ def memory_of(
         for row in demoted
     )
     warnings += tuple(sentence("ranked-down", memory=note, why=why) for note, why in refutations.items())
-    return Memory(recipe, preferences, targets, _noted_best(notes), evidence, warnings)
+    return Memory(recipe.validation, recipe, preferences, targets, _noted_best(notes), evidence, warnings)
+
+
+_NOTHING_NEAR = Neighbourhood((), (), (), 0)
 
 
 def remembered(

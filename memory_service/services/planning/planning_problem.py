@@ -203,11 +203,12 @@ def _recalled(
         knowledge, question, task, n_train, text.said, (outcomes or {}).get("best"), reached,
         lambda: text.neighbours(question, task, n_train), bare and text.database is not None,
     )  # fmt: skip
-    check_folds(question, memory.recipe)
+    check_folds(question, memory.validation)
     slug, noted = question.competition or text.described, memory.noted
     alone = question.mode == "blind" or question.as_of is not None
     recalled = {
         "similar": tuple(map(similar_answer, found.hits)),
+        "validation": memory.validation,
         "recipe": memory.recipe,
         "preferences": memory.preferences,
         "targets": memory.targets,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_service.domain.choice.offer import common_boxes
+from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of
 from memory_service.domain.description.known_facts import Fact, Sources, facts_of
 from memory_service.domain.description.resources import cards_in, resources_in
@@ -51,16 +52,16 @@ class Asked:
     """A question; the first option is what the plan takes, the second its likeliest other answer."""
 
     field: str
-    question: str
     options: tuple[Values, ...]
 
     def as_dict(self, changes: str | None) -> Values:
-        options = [dict(each) for each in self.options]
-        return {"field": self.field, "question": self.question, "options": options, "changes": changes}
+        asked, options = sentence("asked", field=self.field), [dict(each) for each in self.options]
+        return {"field": self.field, "question": str(asked), "options": options, "changes": changes}
 
 
-def option(value: Any, why: str, probability: float | None = None) -> Values:
-    return {"value": value, "why": why, "probability": None if probability is None else round(probability, 2)}
+def option(value: Any, why: str, probability: float | None = None, **values: Any) -> Values:
+    shown = None if probability is None else round(probability, 2)
+    return {"value": value, "why": str(sentence("option", why=why, **values)), "probability": shown}
 
 
 def unplanned(knowledge: Knowledge, question: Question, text: RequestText) -> Values | None:
@@ -69,22 +70,12 @@ def unplanned(knowledge: Knowledge, question: Question, text: RequestText) -> Va
     named = question.competition and knowledge.competition(question.competition).get("task")
     if read is None or named or task_asked(question, read) is not None or read.tells_task:
         return None
-    why = "out-of-scope" if read.outside else "task-not-told"
     asked = _of_task(text, _tasks_of_model(knowledge, question))
-    kind = (
-        f"The description asks for {OUTSIDE[read.outside]}: no plan is made for that. "
-        if read.outside
-        else ""
-    )
-    about = kind + (
-        "Name a task where samples with answers to learn from are given."
-        if kind
-        else "The description does not tell the task: name it, or say what goes in and what comes out."
-    )
+    outside = read.outside and sentence("out-of-scope", kind=OUTSIDE[read.outside])
     card = knowledge.gpu(counted(question.gpus[0])[1]) if question.gpus else None
     said = facts_of(Sources(question.canonical(), {}, text.said))
     hits = text.found.hits if text.found is not None else ()
-    return _open_answer(question, why, about, asked) | {
+    return _open_answer(question, outside or sentence("task-not-told"), asked) | {
         "gpu": None if card is None else gpu_facts((card,), (), card.usable_gib),
         "kind": read.outside,
         "similar": [similar_answer(hit) for hit in hits],
@@ -100,33 +91,28 @@ def without_hardware(knowledge: Knowledge, question: Question) -> Values | None:
     boxes: dict[str, list[str]] = {}
     for box in common_boxes():
         boxes.setdefault(f"{box.n_gpus}x{box.gpu}" if box.n_gpus > 1 else box.gpu, []).append(box.name)
-    devices = (option(name, "registered here") for name in sorted(knowledge.cards.devices))
-    usual = (option(gpu, f"as in {', '.join(names)}") for gpu, names in boxes.items())
-    asked = Asked("gpu", "Which hardware is there?", (*devices, *usual)[:_HARDWARE])
-    about = (
-        "Nobody names the hardware: name a GPU or cpu (gpu=t4), or send the same fields to POST /choose: "
-        "it says which box to take, with which plan, time limit and cost, among yours or common ones."
-    )
-    names = ", ".join(cards_in(text, knowledge.cards.models))
-    about += f" The description names {names}." if names else ""
-    return _open_answer(question, "hardware-not-told", about, asked)
+    devices = (option(name, "registered") for name in sorted(knowledge.cards.devices))
+    usual = (option(gpu, "box", boxes=", ".join(names)) for gpu, names in boxes.items())
+    named = ", ".join(cards_in(text, knowledge.cards.models))
+    about = sentence("hardware-not-told", named=f" The description names {named}." if named else "")
+    return _open_answer(question, about, Asked("gpu", (*devices, *usual)[:_HARDWARE]))
 
 
 _HARDWARE = 12
 
 
-def _open_answer(question: Question, why: str, about: str, asked: Asked | None) -> Values:
+def _open_answer(question: Question, about: Sentence, asked: Asked | None) -> Values:
     """The answer without a plan: what must be answered first."""
     needs = [] if asked is None else [asked.as_dict(None)]
     empty = dict.fromkeys(("task", "gpu", "metric", "closest", "recipe", "targets"))
     return empty | {
-        "plan_id": plan_id_of(question.canonical(), {"feasible": False, "why": why}),
+        "plan_id": plan_id_of(question.canonical(), {"feasible": False, "why": about.code}),
         "feasible": False,
         "size": question.size,
         "minutes": question.minutes,
-        "why": why,
-        "detail": about,
-        "reasons": [{"code": why, "text": about, "severity": "warning", "values": {}}],
+        "why": about.code,
+        "detail": str(about),
+        "reasons": [about.as_dict()],
         "needs": needs,
         "questions": needs,
         "uses": [],
@@ -147,13 +133,13 @@ def _tasks_of_model(knowledge: Knowledge, question: Question) -> tuple[str, ...]
 def _of_task(text: RequestText, served: tuple[str, ...] = ()) -> Asked | None:
     likely = sorted(text.tasks.items(), key=lambda each: -each[1])[:_OPTIONS]
     by_words = tuple(
-        option(task, "likeliest by the words of the description" if place == 0 else "also possible", p)
+        option(task, "possible" if place else "likeliest", p)
         for place, (task, p) in enumerate(likely)
         if p >= _LIKELY or place == 0
     )
-    of_model = (option(task, "what the model that is named serves", text.tasks.get(task)) for task in served)
+    of_model = (option(task, "served", text.tasks.get(task)) for task in served)
     shown = tuple(of_model)[:_OPTIONS] or by_words
-    return Asked("task", "Which task is it: what goes in, and what comes out?", shown) if shown else None
+    return Asked("task", shown) if shown else None
 
 
 def questions(
@@ -189,40 +175,32 @@ def open_questions(
         asked = _of_task(text)
         if asked is not None and len(asked.options) > 1:
             yield asked
-    split = case.recipe.validation if case.recipe is not None else None
-    if split is not None and "group" in split.split and not split.by and question.group_by is None:
+    split = case.validation
+    if case.by_group and split is not None and not split.by and question.group_by is None:
         columns = _id_columns(question.description or "")
-        shown = (option(None, "no column is named: rows are split without regard to groups"),
-                 *(option(name, "a column of the description") for name in columns))  # fmt: skip
-        yield Asked("group_by", "Which column says which rows belong together?", shown[:_OPTIONS])
+        shown = (option(None, "no-column"), *(option(name, "column") for name in columns))
+        yield Asked("group_by", shown[:_OPTIONS])
     groups_told = question.split or question.group_by or question.n_groups
     left_open = said.split_open if said is not None and not groups_told else None
     if left_open is not None and (split is None or split.split not in ("group", "time")):
         likely = left_open.probability
-        words = f'the text says "{left_open.clause[:120]}"'
-        shown = (option("random", "no group or time is said for sure", 1.0 - likely),
-                 option(left_open.split, words, likely))  # fmt: skip
-        yield Asked("split", "Does test hold other groups, or later rows, than training?", shown)
+        said_so = option(left_open.split, "clause", likely, clause=left_open.clause[:120])
+        yield Asked("split", (option("random", "not-sure", 1.0 - likely), said_so))
     if case.size_assumed and question.size is None:
         sizes = _shares(knowledge, case.task, "size")
-        usual = option(case.n_train, "the usual number where nobody says one")
         shown = tuple(
-            option(SIZE_TYPICAL_N_TRAIN[size], f"{size}: competitions of this task", sizes[size])
+            option(SIZE_TYPICAL_N_TRAIN[size], "size", sizes[size], size=size)
             for size in sizes
             if SIZE_TYPICAL_N_TRAIN[size] != case.n_train
         )
-        yield Asked("n_train", "How many training samples are there?", (usual, *shown)[:_OPTIONS])
+        yield Asked("n_train", (option(case.n_train, "usual-number"), *shown)[:_OPTIONS])
     if case.metric is None and said is not None:
         usual_ones = _shares(knowledge, case.task, "metric")
-        shown = tuple(option(name, "usual for this task", p) for name, p in usual_ones.items())
-        yield Asked(
-            "metric", "What are predictions judged by?", (option(None, "not said"), *shown)[:_OPTIONS]
-        )
+        shown = tuple(option(name, "usual", p) for name, p in usual_ones.items())
+        yield Asked("metric", (option(None, "not-said"), *shown)[:_OPTIONS])
     of_text = modality_of(case.task) == "text" and question.language is None
     if of_text and text.language not in ("en", "other") and said is not None:
-        told = text.language
-        shown = (option(told, "the language of the description"), option("en", "texts may be English"))
-        yield Asked("language", "In which language are the texts?", shown)
+        yield Asked("language", (option(text.language, "its-language"), option("en", "english")))
 
 
 _ID_COLUMN = re.compile(r"\b[a-z]+(?:_[a-z]+)*_id\b", re.IGNORECASE)
@@ -243,9 +221,9 @@ def _shares(knowledge: Knowledge, task: str, field: str) -> dict[str, float]:
 
 def _best(sets: CandidateSets) -> Values:
     """The best single run, with how its data are split; {} where none fits."""
-    asked, recipe = sets.problem.question, sets.problem.recipe
+    asked, validation = sets.problem.question, sets.problem.validation
     best = sets.best(asked.objective, asked.minutes)
-    split = {"split": recipe.validation.split, "by": recipe.validation.by} if recipe is not None else {}
+    split = {"split": validation.split, "by": validation.by} if validation is not None else {}
     return {**summary(best), **split} if best is not None else {}
 
 

@@ -138,6 +138,7 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
         answer["uses"], answer["ignores"] = uses_and_ignores(question.description or "", case.task)
         answer["knowledge_revision"] = knowledge.revision
         _mark_scripted(answer)
+        answer |= _linked(answer)
         body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
         plan_id = _of_run(answer["plan_id"], question.run) if question.run else answer["plan_id"]
         cache.store(knowledge.revision, key, body, plan_id, question.mode, view)
@@ -199,6 +200,16 @@ def _mark_scripted(answer: dict[str, Any]) -> None:
     for technique in (answer["recipe"] or {}).get("techniques", ()):
         if technique["name"] in done:
             technique.update(in_script=True, setting=done[technique["name"]])
+
+
+def _linked(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the plan's script, its page and a rule are; of no plan nothing."""
+    if not answer["feasible"]:
+        return {}
+    plan_id, run = answer["plan_id"], "" if answer["run"] is None else f"?run={answer['run']}"
+    scripted = all(each["code"] != "no-script" for each in answer["warnings"])
+    script = {"script": f"/plans/{plan_id}/train.py{run}"} if scripted else {}
+    return {"links": script | {"page": f"/browse/plans/{plan_id}", "rule": "/strategies?rule={rule}"}}
 
 
 def _curves(database: Database, answer: Mapping[str, Any]) -> list[dict[str, Any]]:

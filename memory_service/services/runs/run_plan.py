@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.recipe.validation import usual_split
+from memory_service.domain.recipe.recipe_text import split_setting
 from memory_service.domain.runs.advice_outcome import advice_of, brief_of, place_of
 from memory_service.errors import FieldError, InvalidInput, wrong_value
 from memory_service.schemas.plan import BroughtPlan
@@ -52,9 +52,8 @@ def with_plan(
 
 
 def splits_by_time(task: str, plan: Mapping[str, Any] | None) -> bool:
-    """As the plan's recipe says, else as is usual of the task."""
-    recipe = (plan or {}).get("recipe") or {}
-    return (recipe.get("validation", {}).get("split") or usual_split(task)) == "time"
+    """As the plan says, else as is usual of the task."""
+    return split_setting({**(plan or {}), "task": task})[0] == "time"
 
 
 def facts_of(plan: Mapping[str, Any], *, assumed: bool) -> dict[str, Any]:

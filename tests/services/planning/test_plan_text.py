@@ -6,15 +6,16 @@ import importlib.util
 import io
 from pathlib import Path
 
+import orjson
 import pytest
 from rich.console import Console
 from tokenizers import Tokenizer
 
 from memory_service.cli.common import output
 from memory_service.cli.recommend import render_plan
-from memory_service.domain.planning.explanation.plan_text import plan_markdown, plan_view
+from memory_service.domain.planning.explanation.plan_text import folded_stages, plan_markdown, plan_view
 from memory_service.services.database.transactions import Database
-from memory_service.services.planning.recommend import recommend
+from memory_service.services.planning.recommend import recommend, shown
 
 QUESTIONS = (
     {"task": "image", "size": "medium", "gpu": "a100"},
@@ -59,3 +60,21 @@ def test_a_plan_is_twenty_lines_and_eight_hundred_tokens_with_every_warning(
     for _, changes, _ in plan_view(plan).trouble:
         assert f": {changes}" in text
         assert f": {changes}" in whole
+
+
+def test_stages_that_differ_by_a_number_are_told_as_one():
+    names = ("setup", *(f"fold {n} of 3: train" for n in (1, 2, 3)), "all rows, seed 1 of 2: train")
+    names = (*names, "all rows, seed 2 of 2: train", "write the submission")
+    timetable = [{"stage": s, "start_minute": n, "deadline_minute": n + 1.0} for n, s in enumerate(names)]
+    folded = list(folded_stages(timetable))
+    assert [stage["stage"] for stage in folded] == ["setup", "folds 1-3", *names[4:]]
+    assert (folded[1]["start_minute"], folded[1]["deadline_minute"]) == (1, 4.0)
+
+
+def test_a_plan_of_many_folds_and_seeds_stays_within_twelve_kilobytes(seeded_sqlite: Database) -> None:
+    known = "child-mind-institute-problematic-internet-use"
+    plan = recommend(seeded_sqlite, {"competition": known, "gpu": "a100", "minutes": 60})
+    assert len(plan["timetable"]) > 20
+    sent = shown(plan, ())
+    assert len(orjson.dumps(sent)) <= 12_000
+    assert [each["text"] for each in sent["warnings"]] == [each["text"] for each in plan["warnings"]]

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from memory_service.domain.planning.explanation.plan_text import plan_markdown
+from memory_service.domain.recipe.recipe_text import split_setting
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.database.transactions import Database
 from memory_service.services.planning.plan_script import plan_script
@@ -28,8 +30,32 @@ def test_the_split_of_the_recipe_stands_among_the_settings(plan):
     told = constants_of(plan_script(plan))
     assert (told["SPLIT"], told["GROUP_BY"]) == (plan["recipe"]["validation"]["split"], "patient")
     assert "group" in told["SPLIT"]
-    blind = constants_of(plan_script(plan | {"recipe": None}))
-    assert (blind["SPLIT"], blind["GROUP_BY"]) == ("stratified", None)
+    before = {name: plan[name] for name in plan if name not in ("split", "group_by", "recipe")}
+    assert split_setting(before) == ("stratified", None)
+    assert split_setting(before | {"recipe": plan["recipe"]}) == (told["SPLIT"], "patient")
+
+
+@pytest.mark.parametrize(
+    ("said", "split"),
+    [
+        ({"group_by": "patient"}, ("group", "patient")),
+        ({"split": "time"}, ("time", None)),
+        (
+            {"description": "5000 photos of skin, two classes. Group by patient_id."},
+            ("group", "patient_id"),
+        ),
+    ],
+)
+def test_what_is_said_of_the_split_holds_without_memory(
+    seeded_sqlite: Database, said: dict[str, Any], split: tuple[str, str | None]
+) -> None:
+    asked = {"task": "image", "gpu": "a100", "mode": "blind", **said}
+    answer = recommend(seeded_sqlite, asked)
+    assert answer["recipe"] is None
+    assert (answer["split"], answer["group_by"]) == split
+    told = constants_of(plan_script(answer))
+    assert (told["SPLIT"], told["GROUP_BY"]) == split
+    assert f"split={split[0]}" + (f" by {split[1]}" if split[1] else "") in plan_markdown(answer)
 
 
 def test_forecasts_are_split_by_time_with_or_without_a_recipe(seeded_sqlite: Database) -> None:
@@ -54,7 +80,7 @@ def test_what_the_script_does_not_do_is_said_with_its_source(plan):
 def test_words_of_others_stay_in_comments(plan, tmp_path: Path):
     evil = copy.deepcopy(plan)
     words = 'So"""\nimport os\nos.system("true")  # \\ é ' + "x" * 300
-    evil["recipe"]["validation"] |= {"why": words, "by": words}
+    evil["recipe"]["validation"]["why"] = evil["group_by"] = words
     evil["recipe"]["techniques"][0] |= {"setting": words, "in_script": False}
     text = plan_script(evil)
     (tmp_path / "script.py").write_text(text, encoding="utf-8")

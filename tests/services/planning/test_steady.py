@@ -87,9 +87,7 @@ def kind(database: Database, **asked: Any) -> tuple[str, str, str, str | None]:
     case = case_of(knowledge, question, read_request_text(database, question))
     best = price_candidates(case, knowledge).best(question.objective, question.minutes)
     assert best is not None
-    assert case.recipe is not None
-    split = case.recipe.validation
-    return case.task, best.option.model.library, split.split, split.by
+    return case.task, best.option.model.library, *case.split
 
 
 @pytest.mark.parametrize(

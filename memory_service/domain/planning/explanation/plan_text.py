@@ -3,6 +3,7 @@ of its script format."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from memory_service.domain.common.quoted_text import as_markdown, one_line
@@ -17,7 +18,7 @@ from memory_service.domain.recipe.recipe_text import (
 )
 
 MOST_TOKENS, MOST_WITHOUT_RECIPE = 700, 500
-NEXT_TOKENS = 34  # of what an agent is told to do next, which stands behind a plan's text
+NEXT_TOKENS = 66  # of what an agent is told to do next, which stands behind a plan's text
 
 CHARACTERS_PER_TOKEN = 2.4
 """Word pieces of MiniLM's tokenizer take 2.3 to 2.8 characters of such texts, of names and figures fewest; a
@@ -30,13 +31,14 @@ def rough_tokens(text: str) -> int:
 
 
 class Figure(NamedTuple):
-    """An expected figure, `most`: its limit; brief: whether lines say it, or only who has room, as a page."""
+    """An expected figure, `most`: its limit; room: 0 where each form says it, 1 not a terminal, 2 only a
+    page."""
 
     name: str
     estimate: Mapping[str, Any]
     unit: str
     most: float | None = None
-    brief: bool = True
+    room: int = 0
 
     def words(self) -> str:
         """`140 (114–184) s`; of a share the median alone."""
@@ -51,6 +53,11 @@ class Setting(NamedTuple):
     name: str
     value: Any
     words: str
+
+    @property
+    def short(self) -> str:
+        """Of the data loader the workers alone."""
+        return self.words.partition(", ")[0] if self.name == "data_loader" else self.words
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +96,10 @@ class PlanView:
     runs: str = ""
     trouble: tuple[tuple[str, str, str], ...] = ()
 
-    def lines(self) -> list[str]:
-        """All but title, trouble and recipe, a line each, warnings first."""
-        set_to = ", ".join(each.words for each in self.settings if each.words)
-        expected = ", ".join(f"{n.name} {n.words()}" for n in self.figures if n.brief)
+    def lines(self, room: int = 1) -> list[str]:
+        """All but title, trouble and recipe, a line each, warnings first; figures for which there is room."""
+        set_to = ", ".join(each.words if room else each.short for each in self.settings if each.words)
+        expected = ", ".join(f"{n.name} {n.words()}" for n in self.figures if n.room <= room)
         told = {
             "note": "; ".join(map(_cut, self.notes)),
             "model": self.model and f"{self.model}; {set_to}",
@@ -163,12 +170,12 @@ def plan_lines(answer: Mapping[str, Any], *, why: bool = False, everything: bool
     """The answer for a terminal: what to mind, to run, to expect, to do on trouble; with `why` its reasons,
     with `everything` stages, runs and how similar competitions were won, too."""
     view, whole = plan_view(answer), everything or not answer["feasible"]
-    lines = [view.title, *view.lines()]
+    lines = [view.title, *view.lines(room=0)]
     if view.trouble:
         more = "" if why or whole else " (more: --why, --all, --script DIR)"
         lines.append("; ".join(view.trouble_lines()).replace("; if ", "; ") + more)
     if everything and view.trouble:
-        lines += [f"{n.name}: {n.words()}" for n in view.figures if not n.brief]
+        lines += [f"{n.name}: {n.words()}" for n in view.figures if n.room]
         lines.append("Timetable, minutes (over by nine times in ten):")
         lines += [f"- {s['stage']}: {_span(s)}" for s in answer["timetable"]]
         lines += [
@@ -195,7 +202,10 @@ _LONGEST_WARNING = 240
 def _further(answer: Mapping[str, Any]) -> Iterator[str]:
     for asked in answer.get("questions", ()):
         options = " | ".join(str(each["value"]) for each in asked["options"] if each["value"] is not None)
-        changes = f"; {one_line(asked['changes'])[:_MOST_OF_CHANGES]}" if asked["changes"] else ""
+        parts = one_line(asked["changes"] or "").split(", ")
+        while len(parts) > 1 and len(", ".join(parts)) > _MOST_OF_CHANGES:
+            parts.pop()
+        changes = f"; {', '.join(parts)}" if parts[0] else ""
         yield f"asked: {asked['field']}? {one_line(options)}{changes}"
     yield from (f"left out: {one_line(each)}" for each in answer.get("ignores", ()))
 
@@ -257,17 +267,17 @@ def _figures(answer: Mapping[str, Any]) -> Iterator[Figure]:
         yield Figure("memory", n["peak_memory_gib"], "GiB", answer["gpu"]["usable_gib"])
     if trees:
         yield Figure("host memory", n["host_memory_gib"], "GiB")
-        yield Figure("round", n["epoch_seconds"], "s")
+        yield Figure("round", n["epoch_seconds"], "s", room=1)
     else:
         yield Figure("fill", n["memory_percent"], "%")
-        yield Figure("speed", n["samples_per_second"], "samples/s")
-        yield Figure("epoch", n["epoch_seconds"], "s")
+        yield Figure("speed", n["samples_per_second"], "samples/s", room=1)
+        yield Figure("epoch", n["epoch_seconds"], "s", room=1)
     if "best_epoch" in n:
-        yield Figure(whole, n["best_epoch"], "")
-    yield Figure("inference", n["inference_minutes"], "min", brief=False)
+        yield Figure(whole, n["best_epoch"], "", room=1)
+    yield Figure("inference", n["inference_minutes"], "min", room=2)
     yield Figure("total", n["total_minutes"], "min", left)
     blended = ", runs averaged" if len(answer["blend"]["runs"]) > 1 else ""
-    yield Figure(f"quality index{blended}", n["quality_index"], "", 100.0, brief=False)
+    yield Figure(f"quality index{blended}", n["quality_index"], "", 100.0, room=2)
 
 
 def _clock(answer: Mapping[str, Any]) -> str:
@@ -279,16 +289,34 @@ def _clock(answer: Mapping[str, Any]) -> str:
 
 
 def _stages(timetable: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """`setup 1.4`, and folds together: `folds 1-5 every 25.0 to 126.4`."""
-    folds = [stage for stage in timetable if stage["stage"].startswith("fold ")]
-    for stage in timetable:
-        if len(folds) > _MOST_FOLDS and stage in folds:
-            if stage is folds[0]:
-                each = folds[0]["deadline_minute"] - folds[0]["start_minute"]
-                yield f"folds 1-{len(folds)} every {each:.1f} to {folds[-1]['deadline_minute']:.1f}"
+    """`setup 1.4`, and stages that differ by a number together: `folds 1-5 every 25 to 126.4`."""
+    for stage in folded_stages(timetable):
+        name, end = _short_stage(stage), stage["deadline_minute"]
+        folded, _, n = name.rpartition(" 1-")
+        each = f" every {figures((end - stage['start_minute']) / int(n), 2)} to" if folded else ""
+        yield _STAGES.get(name.split()[0], f"{name}{each} {{:.1f}}").format(end)
+
+
+def folded_stages(timetable: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The stages, many that differ by a number as one: `folds 1-5`."""
+    for (name, numbered), alike in groupby(timetable, _kind_of_stage):
+        first, *others = alike
+        if numbered and len(others) >= _MOST_FOLDS:
+            stage = f"{name}s 1-{1 + len(others)}"
+            yield {**others[-1], "stage": stage, "start_minute": first["start_minute"]}
         else:
-            name = stage["stage"].split(":")[0].split(" of ")[0]
-            yield _STAGES.get(name.split()[0], f"{name} {{:.1f}}").format(stage["deadline_minute"])
+            yield from (first, *others)
+
+
+def _kind_of_stage(stage: Mapping[str, Any]) -> tuple[str, bool]:
+    """A stage's name without its number, and whether it has one."""
+    name = _short_stage(stage)
+    kind, _, number = name.rpartition(" ")
+    return (kind, True) if number.isdigit() else (name, False)
+
+
+def _short_stage(stage: Mapping[str, Any]) -> str:
+    return str(stage["stage"].split(":")[0].split(" of ")[0])
 
 
 _MOST_FOLDS = 2
@@ -300,17 +328,17 @@ def _trouble(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     ladder = {entry["when"]: entry for entry in answer["on_trouble"]}
     for when, entry in ladder.items():
         if when != _AGAIN:
-            changes = _set(entry["set"], answer)
+            words = _WORDS.get(when, {"text": when.replace("_", " "), "usual": 0})
+            changes = words.get("do") or _set(entry["set"], answer)
             if when == "out_of_memory" and _AGAIN in ladder:
                 changes += f"; again: {_set(ladder[_AGAIN]['set'], answer)}"
-            words = _WORDS.get(when, {"text": when.replace("_", " "), "usual": 0})
             over, fill = entry.get("over_percent", words.get("usual")), answer["checks"]["kill_below_percent"]
             yield words["text"].format(over=over, fill=fill), changes, entry["rule"]
 
 
 _AGAIN = "out_of_memory_again"
 _WORDS = shipped_table(__package__, "trouble.toml")
-"""`when` -> words with the plan's own percentage, and the usual one."""
+"""`when` -> words with the plan's own percentage, what to do, and the usual percentage."""
 
 
 def _set(changes: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
