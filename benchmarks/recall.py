@@ -448,16 +448,15 @@ What else was read of them (of the texts that state it), in the same order as ab
 | blind10, measured once | 44, 3 | 15, 0 | 21 | 5 |
 | blind11, measured once, splits by rules alone | 66, 4 of 80 | 27, 1 of 46 | 22 of 45 | 11 of 12 |
 | blind11, splits by the classifier that came with it | | | 27, 9 more asked | |
-| blind9, blind10, blind11, splits by the classifier alone | | | 29, 29, 36 | |
+| blind9, blind10, blind11, classifier alone | | | 29, 29, 36 | |
 
 How test differs from training is read by a classifier (`recall/split_classifier.py`, `python -m
 benchmarks.fit_split`): hashed words find four clauses, states of their tokens after three layers of the
-encoder tell the split and the word of its unit; only code such as `GroupKFold on site` is read by rule. From
-.8 on it tells, from .4 on it asks. Fitted to 2 787 sentences; two authors of 2 000 had seen no reader of
-ours. Kept apart, 373 of 820 and 220 of 370 of their splits are told (rules and the classifier of before: 169
-and 118), 6 of 480 and 27 of 330 others falsely (12 and 20), and 84 and 91 % of units rightly (68 and 72 %).
-Of blind11's 43 texts without a split it told two of one; 16 of 23 units are right. Before sentences were
-written for what blind9 to blind11 missed, 24, 21 and 29 splits were told.
+encoder tell the split and the unit; only code such as `GroupKFold` is read by rule. From .8 on it tells, from
+.4 on it asks. Of sentences of two authors kept apart it tells 373 of 820 and 220 of 370 splits (before: 169
+and 118), 6 of 480 and 27 of 330 others falsely (12, 20), and 84 and 91 % of units rightly. Two of blind11's
+43 texts without a split are misread, 16 of 23 units right. Before sentences were written for what blind9 to
+blind11 missed, 24, 21 and 29 splits were told.
 
 blind8 has 20 English texts, ten in other languages (German, French, Spanish, Portuguese, Chinese, Japanese,
 Hindi) and ten outside. It was written before the classifier, by the one who then wrote it and

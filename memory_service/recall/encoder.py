@@ -69,20 +69,23 @@ class Bert:
         out = np.empty((len(texts), self._words.shape[1]), dtype=np.float32)
         for start in range(0, len(order), _MOST_PADDED):
             places = order[start : start + _MOST_PADDED]
-            read = [self._tokenizer.encode(texts[place]).ids for place in places]
-            ids = np.zeros((len(read), max(map(len, read))), dtype=np.int64)
-            mask = np.zeros(ids.shape, dtype=np.float32)
-            for row, tokens in enumerate(read):
-                ids[row, : len(tokens)], mask[row, : len(tokens)] = tokens, 1.0
+            _, ids, mask = self._padded([texts[place] for place in places])
             out[places] = self._pooled(ids, mask)
         return out
 
+    def _padded(self, texts: Sequence[str]) -> tuple[list[Any], NDArray[np.int64], Floats]:
+        read = [self._tokenizer.encode(text) for text in texts]
+        ids = np.zeros((len(read), max(len(each.ids) for each in read)), dtype=np.int64)
+        mask = np.zeros(ids.shape, dtype=np.float32)
+        for row, each in enumerate(read):
+            ids[row, : len(each.ids)], mask[row, : len(each.ids)] = each.ids, 1.0
+        return read, ids, mask
+
     def states(self, texts: Sequence[str], layers: int) -> list[TokenStates]:
         """Of each text its tokens after the first `layers` layers: (tokens, width), and where they stand."""
-        read = [self._tokenizer.encode(text) for text in texts]
-        ids = [np.array([each.ids], dtype=np.int64) for each in read]
-        found = [self._seen(each, np.ones(each.shape, np.float32), layers)[0] for each in ids]
-        return [(states, each.offsets) for states, each in zip(found, read, strict=True)]
+        read, ids, mask = self._padded(texts)
+        x = self._seen(ids, mask, layers)
+        return [(x[row, : len(each.ids)], each.offsets) for row, each in enumerate(read)]
 
     def _pooled(self, ids: NDArray[np.int64], mask: Floats) -> Floats:
         x = self._seen(ids, mask, len(self._layers))

@@ -26,7 +26,7 @@ LABELS = ("none", "group", "time", "random")
 CANDIDATES = 4
 """Clauses of a text that are read: the likeliest by their words."""
 
-HINTS = 0.1
+HINTS = 0.05
 """A clause that is less likely by its words alone is not encoded."""
 
 LAYERS = 3
