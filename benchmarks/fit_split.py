@@ -106,7 +106,7 @@ def projections_fitted(states: Sequence[Floats], labels: Sequence[int], seed: in
             projected = torch.relu(x @ kept.T + project.bias).masked_fill(~there[:, :, None], 0.0)
             loss = cross_entropy(tell(drop(projected.amax(dim=1))), wanted)
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
     found = [torch.cat([each.weight.T, each.bias[None]]).detach().numpy() for each in (project, tell)]
@@ -138,10 +138,10 @@ def units_fitted(rows: Sequence[Row], states: States) -> Floats:
         scores = torch.cat([torch.zeros(len(found), 1), (x @ weights).masked_fill(~there, -1e9)], dim=1)
         chance = (torch.softmax(scores, dim=1) * wanted).sum(dim=1)
         value = -chance.clamp_min(1e-9).log().mean() + 2e-3 * (weights**2).sum()
-        value.backward()
+        value.backward()  # type: ignore[no-untyped-call]
         return value
 
-    optimizer.step(loss)
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
     return weights.detach().numpy()
 
 

@@ -263,9 +263,9 @@ def _with(facts: InferredFacts, said: Stated) -> InferredFacts:
 def with_separation(facts: InferredFacts, read: Separation | None, text: str) -> InferredFacts:
     """The facts with what a fitted reading (`recall.split_classifier`) of the text says of the split: taken
     where it is sure or series are foretold, else left open unless groups were counted."""
-    if read is None or read.probability < ASKS:
+    foretells = read is not None and read.split == "time" and facts.task == "time-series-regression"
+    if read is None or (read.probability < ASKS and not foretells):
         return facts
-    foretells = read.split == "time" and facts.task == "time-series-regression"
     if read.probability < TELLS and not foretells:
         return facts if facts.group_by or read.split == "random" else replace(facts, split_open=read)
     told: Stated = {"split": (read.split, read.clause[:120])}
