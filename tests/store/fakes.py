@@ -13,6 +13,8 @@ import numpy.typing as npt
 class HashEncoder:
     """Unit vectors that depend on the text alone: the store treats them as it treats real ones."""
 
+    states = None
+
     def __init__(self, name: str = "hash") -> None:
         self.name = name
         self.texts: list[str] = []
