@@ -95,11 +95,6 @@ def side_by_side(demands: Sequence[Demand]) -> Shared:
     return Shared(total, tuple(ends))
 
 
-def median_together(demands: Sequence[Demand]) -> float:
-    """The median of `side_by_side(...).total` alone."""
-    return max(_ends(demands, "value"))
-
-
 def _spread(low: float, value: float, high: float, rest: Sequence[Seconds]) -> Seconds:
     """With the independent errors of setups and writing, whose medians the seconds already hold."""
     less = hypot(value - low, *(part.value - part.low for part in rest))
