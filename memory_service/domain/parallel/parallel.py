@@ -25,12 +25,13 @@ from memory_service.domain.parallel.gpu_sharing import (
     one_after_another,
     side_by_side,
 )
-from memory_service.domain.planning.batch_choice import Array, Flags, Integers, head_gib
+from memory_service.domain.planning.batch_choice import head_gib
 from memory_service.domain.planning.boosting_plan import cost_of, run_of_trees
 from memory_service.domain.planning.candidates import Candidate, CandidateSet, CandidateSets
 from memory_service.domain.planning.checks_and_fallbacks import model_class_of
 from memory_service.domain.planning.expected_figures import expected_quality
 from memory_service.domain.planning.hyperparameters import learning_rate
+from memory_service.domain.planning.option import Array, Flags, Integers
 from memory_service.domain.planning.plan import Plan, Refusal
 from memory_service.domain.planning.plan_search import GridIndex, loader_rate, utility
 from memory_service.domain.planning.plan_settings import settings_of

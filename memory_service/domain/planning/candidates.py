@@ -16,7 +16,7 @@ from memory_service.domain.cost.step_config import StepConfig, layout_of, precis
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.cost.throughput_knee import BATCH_LADDER, KNEE_GAIN
 from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.planning.batch_choice import BOUNDS, Flags
+from memory_service.domain.planning.batch_choice import BOUNDS
 from memory_service.domain.planning.boosting_plan import (
     cost_of,
     fitted_at_once,
@@ -26,7 +26,7 @@ from memory_service.domain.planning.boosting_plan import (
 )
 from memory_service.domain.planning.cost_table import CostTable, with_memory
 from memory_service.domain.planning.fits import Fits
-from memory_service.domain.planning.option import Option
+from memory_service.domain.planning.option import Flags, Option
 from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, loader_rate, price_grid, utility
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.run_seconds import RunSeconds

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.profile import Profile
@@ -18,16 +17,12 @@ from memory_service.domain.cost.profile_stack import LAYOUTS, ProfileStack, stac
 from memory_service.domain.cost.step_config import StepConfig, StepMode, precision_class
 from memory_service.domain.cost.throughput_knee import BATCH_LADDER, throughput_knees
 from memory_service.domain.learning.observation import prediction_keys
-from memory_service.domain.planning.option import Columns, Option, columns_of
+from memory_service.domain.planning.option import Array, Columns, Flags, Integers, Option, columns_of
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import allocated_limit_gib, bounds_of
 from memory_service.domain.prediction.device_step_time import prepare_many
 from memory_service.domain.prediction.peak_memory_curve import peak_curves
 from memory_service.domain.quality.quality_model import Kind, QualityModel
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 LARGEST_RUNG = {"image_size": 1024, "seq_len": 1024, "n_features": 16_384}
 """No plan wants more: beyond it the updates run out long before the throughput rises."""

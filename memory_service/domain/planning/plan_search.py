@@ -20,17 +20,9 @@ from memory_service.domain.cost.decoders.generation import answer_seconds, write
 from memory_service.domain.cost.multi_gpu import exchange_seconds_of, slowed_by
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.cost.step_time import HIDDEN, LAST_BUCKET
-from memory_service.domain.planning.batch_choice import (
-    ROOMY_GIB,
-    Array,
-    Batches,
-    Flags,
-    Integers,
-    choose_batches,
-    cramped,
-)
+from memory_service.domain.planning.batch_choice import ROOMY_GIB, Batches, choose_batches, cramped
 from memory_service.domain.planning.cost_table import CostTable
-from memory_service.domain.planning.option import Option
+from memory_service.domain.planning.option import Array, Flags, Integers, Option
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.run_seconds import (
     RunSeconds,
@@ -154,11 +146,11 @@ class PlanGrid:
     def best(self, objective: str, minutes: float, keep: Flags | None = None) -> GridIndex | None:
         """The plan of highest utility that `minutes` allow, cheaper first on ties; None when none fits.
 
-        keep   restricts the options [option]
+        keep   restricts the plans, broadcast to [option, epochs, folds]
         """
         fits = self.minutes <= minutes
         if keep is not None:
-            fits &= keep[:, None, None]
+            fits &= keep
         if not fits.any():
             return None
         worth = np.where(fits, utility(objective, self.quality, self.doublings), -np.inf)

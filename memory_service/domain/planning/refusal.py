@@ -70,25 +70,23 @@ def closest_changes(
     out: list[dict[str, Any]] = []
     offered: set[frozenset[str]] = set()
 
-    def answer(changes: Mapping[str, Any]) -> Candidate | None:
+    def priced(changes: Mapping[str, Any]) -> CandidateSets | None:
+        """None where a card cannot compute what is pinned then."""
         if changes.keys() == {"minutes"}:  # nothing is priced otherwise then
-            return all_sets.best(all_sets.problem.question.objective, changes["minutes"])
+            return all_sets
         problem = _changed(all_sets.problem, changes, costs)
-        if unsupported(problem):
-            return None
-        return price_candidates(problem, costs).best(problem.question.objective, problem.question.minutes)
+        return None if unsupported(problem) else price_candidates(problem, costs)
 
-    def planned_batch(changes: Mapping[str, Any]) -> int | None:
-        fitting = answer(changes)
-        return None if fitting is None else fitting.batch_size
+    def answer(changes: Mapping[str, Any]) -> Candidate | None:
+        sets, question = priced(changes), all_sets.problem.question
+        minutes = changes.get("minutes", question.minutes)
+        return None if sets is None else sets.best(question.objective, minutes)
 
-    def least(changes: Mapping[str, Any]) -> float:
-        return price_candidates(_changed(all_sets.problem, changes, costs), costs).least_minutes()
-
-    singles = _changes(all_sets, costs, planned_batch)
     # A model that the text names is named again when the text is read again.
     of_text = {"model"} & {fact.name for fact in all_sets.problem.facts if fact.source == "text"}
-    for changes, why in chain(singles, _with_minutes(all_sets.problem, costs, least, out)):
+    for changes, why in chain(
+        _changes(all_sets, costs, answer), _with_minutes(all_sets.problem, costs, priced, out)
+    ):
         kind = frozenset(changes)
         if kind in offered or kind & of_text or (same_cards and kind & {"gpu", "plan_for"}):
             continue
@@ -115,7 +113,7 @@ def _changed(problem: PlanningProblem, changes: Mapping[str, Any], costs: CostPr
 
 
 def _changes(
-    all_sets: CandidateSets, costs: CostProvider, planned: Callable[[dict[str, Any]], int | None]
+    all_sets: CandidateSets, costs: CostProvider, answer: Callable[[Mapping[str, Any]], Candidate | None]
 ) -> Iterator[Change]:
     problem, question = all_sets.problem, all_sets.problem.question
     precision = precision_for(problem.cards)
@@ -143,7 +141,7 @@ def _changes(
     elif host is not None and host < 1.0:
         yield from _less_data(problem, host)
     else:
-        yield from _smaller(problem, planned)
+        yield from _smaller(problem, answer)
     if longer:
         yield ({**longer, "precision": precision} if cannot else longer), why_longer
     if problem.on_gpu or not fits_memory:
@@ -177,16 +175,18 @@ def _shorter(problem: PlanningProblem, share: float) -> Iterator[Change]:
     yield from _smaller_input(question)
 
 
-def _smaller(problem: PlanningProblem, planned: Callable[[dict[str, Any]], int | None]) -> Iterator[Change]:
+def _smaller(
+    problem: PlanningProblem, answer: Callable[[Mapping[str, Any]], Candidate | None]
+) -> Iterator[Change]:
     question = problem.question
     if question.vram_gib:
         yield {"vram_gib": None}, "all the memory that the card has"
     if question.batch_size:
         why = "the largest batch that fits; accumulate gradients to keep the effective one"
         if question.model is None:
-            batch = planned({"batch_size": None})
-            if batch is not None and batch < question.batch_size:
-                yield {"batch_size": batch}, "the batch that would be planned"
+            fitting = answer({"batch_size": None})
+            if fitting is not None and fitting.batch_size < question.batch_size:
+                yield {"batch_size": fitting.batch_size}, "the batch that would be planned"
         else:
             yield from (
                 ({"batch_size": rung}, why) for rung in reversed(BATCH_LADDER) if rung < question.batch_size
@@ -223,7 +223,7 @@ def _other_cards(
 def _with_minutes(
     problem: PlanningProblem,
     costs: CostProvider,
-    least: Callable[[Mapping[str, Any]], float],
+    priced: Callable[[Mapping[str, Any]], CandidateSets | None],
     found: Sequence[Any],
 ) -> Iterator[Change]:
     """Two changes at once, when no single one fits: another card or nothing pinned, and the minutes it
@@ -232,7 +232,8 @@ def _with_minutes(
     for changes, why in (*_other_cards(problem, costs), (free, "nothing pinned")):
         if found:
             return
-        needed = least(changes) if changes else math.inf
+        sets = priced(changes) if changes else None
+        needed = math.inf if sets is None else sets.least_minutes()
         if needed <= MOST_MINUTES * 0.95:
             yield {**changes, "minutes": max(problem.question.minutes, _round_up(needed))}, why
 

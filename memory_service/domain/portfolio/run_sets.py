@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from memory_service.domain.planning.batch_choice import Array, Flags, Integers
-from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
+from memory_service.domain.planning.candidates import Candidate, CandidateSet, CandidateSets
+from memory_service.domain.planning.option import Array, Flags, Integers
 from memory_service.domain.planning.plan_search import front, utility
 from memory_service.domain.planning.problem import DoneRun
 from memory_service.domain.planning.run_seconds import minutes_needed
@@ -93,20 +93,14 @@ def _joined(pools: Sequence[RunPool]) -> RunPool:
 def _layers(minutes: Array, quality: Array, family: Integers) -> Integers:
     """Places, by rising minutes, of the points that no cheaper one of their own family and fewer than
     `MOST_RUNS` others reach."""
-    raised = quality + 1e3 * family
-    order = np.argsort(minutes)  # most are far below; ties are put in order among those that are left
-    order = order[np.argsort(family[order].astype(np.int16), kind="stable")]
-    some = np.sort(order[raised[order] >= np.maximum.accumulate(raised[order])])
-    order = some[np.lexsort((-quality[some], minutes[some], family[some]))]
-    steps = np.maximum.accumulate(raised[order])
-    front = order[np.diff(steps, prepend=-np.inf) > 1e-9]
-    front = front[np.argsort(minutes[front], kind="stable")]
-    ranked, codes = quality[front], family[front]
-    best_so_far = np.full((int(codes.max(initial=-1)) + 1, len(front)), -np.inf)
-    best_so_far[codes, np.arange(len(front))] = ranked
+    own = front(minutes + 1e6 * family, quality + 1e3 * family, 1e-9)
+    own = own[np.argsort(minutes[own], kind="stable")]
+    ranked, codes = quality[own], family[own]
+    best_so_far = np.full((int(codes.max(initial=-1)) + 1, len(own)), -np.inf)
+    best_so_far[codes, np.arange(len(own))] = ranked
     np.maximum.accumulate(best_so_far, axis=1, out=best_so_far)
     beaten = (best_so_far > ranked + 1e-9).sum(axis=0)
-    return np.asarray(front[beaten < MOST_RUNS], dtype=np.int64)
+    return np.asarray(own[beaten < MOST_RUNS], dtype=np.int64)
 
 
 def _pool_of(
@@ -242,6 +236,15 @@ class RunSets:
         ties = np.flatnonzero(worth >= worth.max() - 1e-9)
         return int(places[ties[np.argmin(needed[ties])]])
 
+    def places(self, chosen: int) -> list[int]:
+        """Places in the pool of the runs of a set, the best first."""
+        runs = [int(i) for i in self.members[chosen] if i >= 0]
+        return sorted(runs, key=lambda i: (-self.pool.quality[i], self.pool.alone[i]))
+
+    def candidate(self, place: int) -> Candidate:
+        """The run at a place of the pool."""
+        return self.all_sets.sets[int(self.pool.candidate_set[place])].at(int(self.pool.flat[place]))
+
     def gain_of(self, objective: str, minutes: float, chosen: int) -> float:
         """Points that the best set of so many minutes is better than the chosen one."""
         return float(self.quality[self.needed(objective) <= minutes].max() - self.quality[chosen])
@@ -260,7 +263,7 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     base = blend_quality([(run.model, run.quality) for run in done], difference)
     single = np.arange(len(pool.flat))
     alone = expected_best(base, pool.quality, done_sd) if done else pool.quality
-    share, early, n = pool.share, pool.first, pool.beside
+    share, n = pool.share, pool.beside
     a, b = np.nonzero(np.triu(pool.family[:n, None] != pool.family[None, :n]))
     both = share[a] + share[b]
     affordable = np.flatnonzero(both <= 2.0 * minutes)
@@ -294,21 +297,18 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     members[: len(single), 0] = single
     members[len(single) : -len(of) or None, :2] = np.stack([a, b], axis=1)
     members[len(members) - len(of) :] = np.stack([a[of], b[of], third], axis=1)
-    first = np.minimum(early[a], early[b])
-    alone_needed = np.concatenate([pool.alone, both, both[of] + share[third]])
-    with_early = _with_early(
-        alone_needed,
-        np.concatenate([share, both, both[of] + share[third]]),
-        np.concatenate([early, first, np.minimum(first[of], early[third])]),
-        inf if done else shortest_split(all_sets),
-        all_sets.problem.policy.reserve_share,
-    )
+    together = np.append(share, 0.0)[members].sum(axis=1)  # place -1: no run
+    plain = np.where(members[:, 1] < 0, pool.alone[members[:, 0]], together)
+    shortest, early = inf if done else shortest_split(all_sets), plain
+    if shortest < inf:  # of its own, or of the shortest split, run before it
+        own = np.append(pool.first, inf)[members].min(axis=1) / FIRST_SHARE
+        reserve = all_sets.problem.policy.reserve_share
+        split = np.maximum(together + shortest / (1.0 - reserve), shortest / FIRST_SHARE)
+        early = np.minimum(np.maximum(plain, own), split)
     quality = np.concatenate([alone, pair, triple])
     quality = np.maximum(quality - _without_trees(all_sets, pool, members, done), base)
     least_gain = np.concatenate([np.full(len(single), inf), of_second, of_third])
-    return RunSets(
-        all_sets, pool, members, alone_needed, with_early, quality, least_gain, difference, tuple(done)
-    )
+    return RunSets(all_sets, pool, members, plain, early, quality, least_gain, difference, tuple(done))
 
 
 def _without_trees(
@@ -329,20 +329,6 @@ def shortest_split(all_sets: CandidateSets) -> float:
     grids = (each.grid for each in all_sets.sets if 1 in each.grid.folds)
     found = (float(grid.minutes[:, :, grid.folds.index(1)].min(initial=inf)) for grid in grids)
     return min(found, default=inf)
-
-
-def _with_early(alone: Array, shares: Array, first: Array, shortest: float, reserve: float) -> Array:
-    """The smallest budget that holds each set with a first submission within a fifth of it: its own, or that
-    of the shortest split, run before it. None is asked for where there is no split to run.
-
-    alone    minutes of the set by itself; shares: beside a first split
-    first    p90 minute of its own first submission
-    """
-    if shortest == inf:
-        return alone
-    own = np.maximum(alone, first / FIRST_SHARE)
-    split = np.maximum(shares + shortest / (1.0 - reserve), shortest / FIRST_SHARE)
-    return np.asarray(np.minimum(own, split), dtype=np.float64)
 
 
 def _cheapest_pairs(minutes: Array, quality: Array) -> Integers:

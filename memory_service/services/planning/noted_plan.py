@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
@@ -13,27 +13,31 @@ from memory_service.domain.recipe.notes import Note
 from memory_service.services.knowledge.snapshot import Knowledge
 
 
-def plan_with_note(
-    knowledge: Knowledge, case: PlanningProblem, candidate_sets: CandidateSets
-) -> tuple[CandidateSets, Plan | Refusal]:
-    """The plan with the sets it was chosen from, made around what a person noted here as the best where that
-    fits: model, size and folds, else fewer of them; with the reason where nothing of it does."""
-    note, question = case.noted_best, case.question
-    if note is None or question.model is not None:
-        return candidate_sets, plan_portfolio(case, knowledge, candidate_sets)
-    why: Sentence | None = None
-    for pins in _pins_of(knowledge, case, note):
+class Planned(NamedTuple):
+    """A problem, its candidates, those that the plan was chosen from, and the plan."""
+
+    case: PlanningProblem
+    sets: CandidateSets
+    chosen_from: CandidateSets
+    plan: Plan | Refusal
+
+
+def planned(knowledge: Knowledge, case: PlanningProblem) -> Planned:
+    """The plan, made around what a person noted here as the best where that fits: model, size and folds, else
+    fewer of them; with the reason where nothing of it does."""
+    note, question, sets = case.noted_best, case.question, price_candidates(case, knowledge)
+    why: tuple[Sentence, ...] = ()
+    for pins in () if note is None or question.model is not None else _pins_of(knowledge, case, note):
         said = f"{note.source} notes it: {note.text}"
         pinned = replace(case, question=replace(question, **pins), model=pins["model"], noted=said)
-        sets = price_candidates(pinned, knowledge)
-        plan = plan_portfolio(pinned, knowledge, sets)
+        chosen_from = price_candidates(pinned, knowledge)
+        plan = plan_portfolio(pinned, knowledge, chosen_from)
         if isinstance(plan, Plan):
-            return sets, replace(plan, rationale=(*plan.rationale, *([why] if why else [])))
+            return Planned(case, sets, chosen_from, replace(plan, rationale=(*plan.rationale, *why)))
         asked = ", ".join(f"{name} {value}" for name, value in pins.items())
-        said = sentence("note-does-not-fit", source=note.source, asked=asked, why=plan.why)
-        why = why or said
-    plan = plan_portfolio(case, knowledge, candidate_sets)
-    return candidate_sets, replace(plan, warnings=(*plan.warnings, *([why] if why else [])))
+        why = why or (sentence("note-does-not-fit", source=note.source, asked=asked, why=plan.why),)
+    plan = plan_portfolio(case, knowledge, sets)
+    return Planned(case, sets, sets, replace(plan, warnings=(*plan.warnings, *why)))
 
 
 def _pins_of(knowledge: Knowledge, case: PlanningProblem, note: Note) -> Iterator[dict[str, Any]]:

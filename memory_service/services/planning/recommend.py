@@ -22,7 +22,7 @@ from memory_service.domain.common.vocabulary import Mode
 from memory_service.domain.description.modalities import uses_and_ignores
 from memory_service.domain.parallel.parallel import with_parallel_sets
 from memory_service.domain.planning.answer_view import MOST_BYTES, WHOLE, answer_view
-from memory_service.domain.planning.candidates import CandidateSets, price_candidates
+from memory_service.domain.planning.candidates import CandidateSets
 from memory_service.domain.planning.plan import Plan, Refusal
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Done, Question
@@ -43,7 +43,7 @@ from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.asker import still_wanted
 from memory_service.services.knowledge.snapshot import Knowledge, asker_view, knowledge_of
-from memory_service.services.planning.noted_plan import plan_with_note
+from memory_service.services.planning.noted_plan import Planned, planned
 from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.questions import questions, unplanned, without_hardware
@@ -126,43 +126,34 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
     case = case_of(knowledge, question, memory)
     if question.after is not None:
         case = left_of(knowledge, case)
-    candidate_sets = price_candidates(case, knowledge)
-    body = cache.get(knowledge.revision, key)
-    if body is None:
-        weighed = _planned(knowledge, question, memory, case, candidate_sets)
-        case, candidate_sets, chosen_from, plan = weighed
-        answer = (with_parallel_sets(plan, chosen_from) if "parallel" in parts else plan).as_dict()
-        if "curves" in parts and isinstance(plan, Plan):
-            answer["curves"] = _curves(database, answer)
-        answer["questions"] = questions(knowledge, question, memory, case, candidate_sets)
-        answer["uses"], answer["ignores"] = uses_and_ignores(question.description or "", case.task)
-        answer["knowledge_revision"] = knowledge.revision
-        _mark_scripted(answer)
-        body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
-        plan_id = _of_run(answer["plan_id"], question.run) if question.run else answer["plan_id"]
-        cache.store(knowledge.revision, key, body, plan_id, question.mode, view)
+    case, candidate_sets, chosen_from, plan = _planned(knowledge, question, memory, case)
+    answer = (with_parallel_sets(plan, chosen_from) if "parallel" in parts else plan).as_dict()
+    if "curves" in parts and isinstance(plan, Plan):
+        answer["curves"] = _curves(database, answer)
+    answer["questions"] = questions(knowledge, question, memory, case, candidate_sets)
+    answer["uses"], answer["ignores"] = uses_and_ignores(question.description or "", case.task)
+    answer["knowledge_revision"] = knowledge.revision
+    _mark_scripted(answer)
+    body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
+    plan_id = _of_run(answer["plan_id"], question.run) if question.run else answer["plan_id"]
+    cache.store(knowledge.revision, key, body, plan_id, question.mode, view)
     return (knowledge, memory, case, candidate_sets), body
 
 
 Weighed = tuple[Knowledge, RequestText, PlanningProblem, CandidateSets]
-Planned = tuple[PlanningProblem, CandidateSets, CandidateSets, Plan | Refusal]
-"""The problem, its candidates, those that the plan was chosen from, and the plan."""
 
 
-def _planned(
-    knowledge: Knowledge, question: Question, text: RequestText, case: PlanningProblem, sets: CandidateSets
-) -> Planned:
+def _planned(knowledge: Knowledge, question: Question, text: RequestText, case: PlanningProblem) -> Planned:
     """Where nothing fits, of fewer samples if nobody says how many there are, else of a part of the table."""
-    chosen_from, plan = plan_with_note(knowledge, case, sets)
-    unsaid = case.size_assumed and question.size is None and question.after is None
-    if isinstance(plan, Refusal):
+    first = planned(knowledge, case)
+    if isinstance(first.plan, Refusal):
+        unsaid = case.size_assumed and question.size is None and question.after is None
         smaller = (case_of(knowledge, question, text, fewer) for fewer in (FEWER if unsaid else ()))
-        for other in chain(smaller, _sampled(case, plan)):
-            tried = price_candidates(other, knowledge)
-            found = plan_with_note(knowledge, other, tried)
-            if isinstance(found[1], Plan):
-                return other, tried, *found
-    return case, sets, chosen_from, plan
+        for other in chain(smaller, _sampled(case, first.plan)):
+            found = planned(knowledge, other)
+            if isinstance(found.plan, Plan):
+                return found
+    return first
 
 
 def _sampled(case: PlanningProblem, refusal: Refusal) -> Iterator[PlanningProblem]:
@@ -274,7 +265,7 @@ def left_of(knowledge: Knowledge, case: PlanningProblem) -> PlanningProblem:
     is answered with now; InvalidInput for runs that its portfolio has not, and where no minute is left."""
     question = case.question
     before = replace(case, question=replace(question, after=None, done=(), run=None))
-    chosen_from, plan = plan_with_note(knowledge, before, price_candidates(before, knowledge))
+    _, _, chosen_from, plan = planned(knowledge, before)
     if plan.plan_id != question.after:
         message = f"is not the plan of this question: that is {plan.plan_id}"
         detail = f"after {question.after} {message}; repeat all its fields, or plan anew if knowledge changed"
