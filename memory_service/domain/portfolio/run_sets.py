@@ -9,7 +9,7 @@ than the free plan by `EARLY_WORTH` and the price of the minutes that it saves a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -39,7 +39,7 @@ class RunPool:
     """Arrays over runs: first those that may stand beside others, then what is weighed by itself alone.
 
     beside        how many the former are
-    candidate_set, flat   place of the set, and the place in its grid
+    place         of `CandidateSets.flat`
     model, boosted   its name, and whether it is boosted trees
     seeds         repeats of all its folds
     family        one number for each family, over all sets
@@ -49,8 +49,7 @@ class RunPool:
     first         p90 minute by which a submission of its first fold is written
     """
 
-    candidate_set: Integers
-    flat: Integers
+    place: Integers
     model: npt.NDArray[np.str_]
     boosted: Flags
     seeds: Integers
@@ -73,21 +72,19 @@ def run_pool(all_sets: CandidateSets, minutes: float) -> RunPool:
     at their own cost: a run that is beaten so often could be exchanged for one of them in any set. Trees and
     networks err too differently to stand for each other. Of settings that are close to others
     (`PlanGrid.close`) runs are weighed by themselves only. A larger budget only adds runs."""
-    beside, every, families = [], [], 0
-    for candidate_set, candidates in enumerate(all_sets.sets):
+    beside, every, before, families = [], [], 0, 0
+    for candidates in all_sets.sets:
         if not candidates.table.options:
             continue
         close = candidates.grid.close
-        beside.append(_pool_of(candidates, candidate_set, families, minutes, close))
+        beside.append(_pool_of(candidates, before, families, minutes, close))
         if close is not None:
-            every.append(_pool_of(candidates, candidate_set, families, minutes))
+            every.append(_pool_of(candidates, before, families, minutes))
+        before += candidates.grid.minutes.size
         families += len(candidates.table.columns.families)
-    return replace(_joined([*beside, *every]), beside=sum(len(pool.flat) for pool in beside))
-
-
-def _joined(pools: Sequence[RunPool]) -> RunPool:
+    pools = [*beside, *every]
     arrays: dict[str, Any] = {n: np.concatenate([getattr(pool, n) for pool in pools]) for n in _ARRAYS}
-    return RunPool(**arrays)
+    return RunPool(**arrays, beside=sum(len(pool.place) for pool in beside))
 
 
 def _layers(minutes: Array, quality: Array, family: Integers) -> Integers:
@@ -104,9 +101,10 @@ def _layers(minutes: Array, quality: Array, family: Integers) -> Integers:
 
 
 def _pool_of(
-    candidates: CandidateSet, candidate_set: int, families: int, minutes: float, without: Flags | None = None
+    candidates: CandidateSet, before: int, families: int, minutes: float, without: Flags | None = None
 ) -> RunPool:
-    """without: places of epochs that are left out."""
+    """before, families: how many plans, and families, the sets before it have; without: places of epochs that
+    are left out."""
     grid, columns = candidates.grid, candidates.table.columns
     plans = grid.minutes.shape[1] * grid.minutes.shape[2]
     needed, quality = grid.minutes.ravel(), grid.quality.ravel()
@@ -133,8 +131,7 @@ def _pool_of(
     gained = fold_gain(gain[at], repeats.averaged, n_train) - fold_gain(gain, once, n_train)[at]
     first = (run.first_fold + run.answer).and_independent(run.setup)
     pool = RunPool(
-        candidate_set=np.full(len(at), candidate_set),
-        flat=flat[at],
+        place=before + flat[at],
         model=columns.names[rows[at]],
         boosted=columns.boosted[rows[at]],
         seeds=seeds,
@@ -243,7 +240,7 @@ class RunSets:
 
     def candidate(self, place: int) -> Candidate:
         """The run at a place of the pool."""
-        return self.all_sets.sets[int(self.pool.candidate_set[place])].at(int(self.pool.flat[place]))
+        return self.all_sets.at(int(self.pool.place[place]))
 
     def gain_of(self, objective: str, minutes: float, chosen: int) -> float:
         """Points that the best set of so many minutes is better than the chosen one."""
@@ -261,7 +258,7 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     pool = run_pool(all_sets, 2.0 * minutes)
     sd, done_sd = _differences(all_sets, pool, done, difference)
     base = blend_quality([(run.model, run.quality) for run in done], difference)
-    single = np.arange(len(pool.flat))
+    single = np.arange(len(pool.place))
     alone = expected_best(base, pool.quality, done_sd) if done else pool.quality
     share, n = pool.share, pool.beside
     a, b = np.nonzero(np.triu(pool.family[:n, None] != pool.family[None, :n]))

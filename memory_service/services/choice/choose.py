@@ -72,14 +72,6 @@ class Box:
     priced: PricedOffer
     sets: CandidateSets
 
-    def candidate(self, plan: int) -> Candidate:
-        """The candidate of a place among all plans that were priced."""
-        for each in self.sets.sets:
-            if plan < each.grid.minutes.size:
-                return each.at(plan)
-            plan -= each.grid.minutes.size
-        raise IndexError(plan)
-
 
 def choose_offer(database: Database, request: ChooseRequest, limit: Mode = "open") -> Values:
     """Each offer with its best plan, time limit and cost; the recommended one, why, and what more buys.
@@ -156,9 +148,8 @@ def priced_boxes(
                 known[key] = _candidates(knowledge, question, text, offer, minutes)
         sets = known[key]
         problem = replace(sets.problem, question=replace(sets.problem.question, minutes=minutes))
-        grids = [each.grid for each in sets.sets]
-        arrays = (np.concatenate([getattr(g, n).ravel() for g in grids]) for n in ("minutes", "quality"))
-        boxes.append(Box(PricedOffer.of(offer, starts, *arrays), replace(sets, problem=problem)))
+        priced = PricedOffer.of(offer, starts, sets.flat("minutes"), sets.flat("quality"))
+        boxes.append(Box(priced, replace(sets, problem=problem)))
     return boxes
 
 
@@ -231,7 +222,7 @@ def _row(box: Box, pick: Pick | None, limits: Limits) -> Values:
     }
     if pick is None:
         return row
-    candidate = box.candidate(pick.plan)
+    candidate = box.sets.at(pick.plan)
     whole = wall_minutes(candidate, start)
     ask_for, limit_minutes = _limit(box, pick, limits)
     cost = None if offer.price_per_hour is None else whole.scaled(offer.price_per_hour / 60.0)
@@ -281,7 +272,7 @@ def asked_for(box: Box, minutes: float) -> Values:
 
 
 def _point(box: Box, pick: Pick) -> Values:
-    option = box.candidate(pick.plan).option
+    option = box.sets.at(pick.plan).option
     figures = {"cost": pick.cost, "minutes": pick.minutes, "quality_index": pick.quality}
     shown = {name: None if value is None else round(value, 4) for name, value in figures.items()}
     return {"offer": box.priced.offer.name, "model": option.model.name, **shown}
@@ -298,7 +289,7 @@ def _more(boxes: Sequence[Box], chosen: Chosen) -> Values | None:
 
 def _said(box: Box, pick: Pick) -> Values:
     """Offer, quality, usual minutes and their cost, for a sentence."""
-    minutes = wall_minutes(box.candidate(pick.plan), box.priced.start_up).value
+    minutes = wall_minutes(box.sets.at(pick.plan), box.priced.start_up).value
     cost = box.priced.offer.cost(minutes)
     money = "" if cost is None else f", for {cost:.2f}"
     said = {"offer": box.priced.offer.name, "quality": pick.quality}
@@ -312,7 +303,7 @@ def _reasons(boxes: Sequence[Box], chosen: Chosen, aim: Aim, limits: Limits) -> 
         return []
     box, other = boxes[best.place], chosen.next
     fits, start = sum(pick is not None for pick in chosen.picks), box.priced.start_up
-    model = box.candidate(best.plan).option.model.name
+    model = box.sets.at(best.plan).option.model.name
     counts = {"aim": aim, "fits": fits, "offers": len(boxes)}
     wins = sentence("choose-wins", model=model, **counts, **_said(box, best))
     if other is not None:
@@ -345,7 +336,7 @@ def _scope(knowledge: Knowledge, boxes: Sequence[Box], limits: Limits) -> list[V
     following = None
     if able := next_offers(priced, limits):
         place, plan = able[0]
-        following = {"offer": priced[place].offer.name, "plan": summary(boxes[place].candidate(plan))}
+        following = {"offer": priced[place].offer.name, "plan": summary(boxes[place].sets.at(plan))}
     out = list[Values]()
     for box in boxes:
         why = box.priced.why_not(limits)
