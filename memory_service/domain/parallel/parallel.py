@@ -366,7 +366,7 @@ def _why_better(group: Group, cores: int) -> Sentence:
 
 
 def _as_dict(problem: PlanningProblem, group: Group) -> dict[str, Any]:
-    together, after = (_minutes(seconds) for seconds in (group.shared.total, group.after))
+    together, after = (seconds.estimate(60.0, _BASIS) for seconds in (group.shared.total, group.after))
     value, *ends = (_percent(getattr(together, part), getattr(after, part)) for part in _PARTS)
     gain = Estimate(value, min(*ends, value), max(*ends, value), basis="together against one after another")
     networks = group.networks
@@ -398,6 +398,7 @@ def _as_dict(problem: PlanningProblem, group: Group) -> dict[str, Any]:
 
 
 _PARTS = ("value", "low", "high")
+_BASIS = "profile x rates, turns on the card by mean value analysis"
 
 
 def _model(group: Group, process: Process, end: Seconds) -> dict[str, Any]:
@@ -405,8 +406,8 @@ def _model(group: Group, process: Process, end: Seconds) -> dict[str, Any]:
     candidate, column = process.candidate, process.column
     expected = {
         "host_memory_gib" if column is None else "peak_memory_gib": process.memory.as_dict(),
-        "alone_minutes": _minutes(process.alone.alone).as_dict(),
-        "ends_minute": _minutes(end).as_dict(),
+        "alone_minutes": process.alone.alone.estimate(60.0, _BASIS).as_dict(),
+        "ends_minute": end.estimate(60.0, _BASIS).as_dict(),
         "quality_index": expected_quality(candidate).as_dict(),
     }
     settings = settings_of(candidate)
@@ -419,8 +420,3 @@ def _model(group: Group, process: Process, end: Seconds) -> dict[str, Any]:
         settings["learning_rate"] = learning_rate(candidate.option.defaults, batch * steps)
     settings["data_loader"] = settings["data_loader"] | {"num_workers": group.workers}
     return {"runs_on": "gpu", **settings, "expected": expected}
-
-
-def _minutes(seconds: Seconds) -> Estimate:
-    low, value, high = seconds.low / 60, seconds.value / 60, seconds.high / 60
-    return Estimate(value, low, high, basis="profile x rates, turns on the card by mean value analysis")

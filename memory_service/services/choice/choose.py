@@ -245,7 +245,7 @@ _OF_A_PICK = ("plan", "minutes", "time_limit_minutes", "cost", "most_cost", "ask
 
 def wall_minutes(candidate: Candidate, start: Estimate) -> Estimate:
     """From ordering the box to the end of its script."""
-    starts = Seconds(start.low, start.value, start.high).times(60.0)
+    starts = Seconds.of(start).times(60.0)
     whole = candidate.run().total_end.and_independent(starts).times(1.0 / 60.0)
     low, value, high = float(whole.low), float(whole.value), float(whole.high)
     basis = f"timetable, and a start-up {start.basis}"
