@@ -13,8 +13,8 @@ from memory_service.services.conflicts.claims import CLAIMED_N_TRAIN, REFERENCE_
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import with_steering
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.planning.noted_plan import planned
 from memory_service.services.planning.planning_problem import case_of
+from memory_service.services.planning.recommend import planned
 from memory_service.services.planning.request_text import read_request_text
 from memory_service.services.tables.table_rows import every_row, get_row, history_of
 

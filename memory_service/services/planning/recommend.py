@@ -13,21 +13,22 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from memory_service.domain.common.sentences import sentence
+from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.vocabulary import Mode
 from memory_service.domain.description.modalities import uses_and_ignores
 from memory_service.domain.parallel.parallel import with_parallel_sets
 from memory_service.domain.planning.answer_view import MOST_BYTES, WHOLE, answer_view
-from memory_service.domain.planning.candidates import CandidateSets
+from memory_service.domain.planning.candidates import CandidateSets, price_candidates
 from memory_service.domain.planning.plan import Plan, Refusal
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Done, Question
-from memory_service.domain.portfolio.portfolio_plan import done_runs
+from memory_service.domain.portfolio.portfolio_plan import done_runs, plan_portfolio
 from memory_service.domain.quality.conditioning import points_of_metric
+from memory_service.domain.recipe.notes import Note
 from memory_service.domain.recipe.vocabulary import NO_TECHNIQUE
 from memory_service.errors import (
     Conflict,
@@ -43,7 +44,6 @@ from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.asker import still_wanted
 from memory_service.services.knowledge.snapshot import Knowledge, asker_view, knowledge_of
-from memory_service.services.planning.noted_plan import Planned, planned
 from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.questions import questions, unplanned, without_hardware
@@ -141,6 +141,48 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
 
 
 Weighed = tuple[Knowledge, RequestText, PlanningProblem, CandidateSets]
+
+
+class Planned(NamedTuple):
+    """A problem, its candidates, those that the plan was chosen from, and the plan."""
+
+    case: PlanningProblem
+    sets: CandidateSets
+    chosen_from: CandidateSets
+    plan: Plan | Refusal
+
+
+def planned(knowledge: Knowledge, case: PlanningProblem) -> Planned:
+    """The plan, made around what a person noted here as the best where that fits: model, size and folds, else
+    fewer of them; with the reason where nothing of it does."""
+    note, question, sets = case.noted_best, case.question, price_candidates(case, knowledge)
+    why: tuple[Sentence, ...] = ()
+    for pins in () if note is None or question.model is not None else _pins_of(knowledge, case, note):
+        said = f"{note.source} notes it: {note.text}"
+        pinned = replace(case, question=replace(question, **pins), model=pins["model"], noted=said)
+        chosen_from = price_candidates(pinned, knowledge)
+        plan = plan_portfolio(pinned, knowledge, chosen_from)
+        if isinstance(plan, Plan):
+            return Planned(case, sets, chosen_from, replace(plan, rationale=(*plan.rationale, *why)))
+        asked = ", ".join(f"{name} {value}" for name, value in pins.items())
+        why = why or (sentence("note-does-not-fit", source=note.source, asked=asked, why=plan.why),)
+    plan = plan_portfolio(case, knowledge, sets)
+    return Planned(case, sets, sets, replace(plan, warnings=(*plan.warnings, *why)))
+
+
+def _pins_of(knowledge: Knowledge, case: PlanningProblem, note: Note) -> Iterator[dict[str, Any]]:
+    """What a note pins, all of it first; nothing that the question itself pins."""
+    model = knowledge.models[note.prefer[0]]
+    question = case.question
+    pins: dict[str, Any] = {"model": model.name}
+    sized = note.size and model.input_kind in ("image_size", "seq_len")
+    if sized and getattr(question, model.input_kind) is None:
+        pins[model.input_kind] = note.size
+    if question.folds is None and note.folds:
+        yield {**pins, "folds": note.folds}
+    yield pins
+    if len(pins) > 1:
+        yield {"model": model.name}
 
 
 def _planned(knowledge: Knowledge, question: Question, text: RequestText, case: PlanningProblem) -> Planned:
