@@ -371,10 +371,9 @@ def _as_dict(problem: PlanningProblem, group: Group) -> dict[str, Any]:
     gain = Estimate(value, min(*ends, value), max(*ends, value), basis="together against one after another")
     networks = group.networks
     # errors of the same method have the same sign: percentiles add
-    memory = Estimate(
-        *(sum(getattr(each.memory, part) for each in networks) for part in _PARTS),
-        basis=f"sum of {len(networks)} processes, each with its own CUDA context",
-    )
+    peak, low, high = (sum(getattr(each.memory, part) for each in networks) for part in _PARTS)
+    basis = f"sum of {len(networks)} processes, each with its own CUDA context"
+    memory = Estimate(peak, low, high, basis=basis)
     total = problem.question.vram_gib or min(problem.cards, key=lambda card: card.usable_gib).memory_gib
     return {
         "kind": group.kind,

@@ -37,7 +37,7 @@ class Run:
     @property
     def family(self) -> str:
         columns = self.candidate.candidates.table.columns
-        return columns.families[columns.family[self.candidate.pick.row]][0]
+        return str(columns.families[columns.family[self.candidate.pick.row]][0])
 
     @property
     def deadline(self) -> float:

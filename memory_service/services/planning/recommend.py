@@ -157,15 +157,16 @@ def planned(knowledge: Knowledge, case: PlanningProblem) -> Planned:
     fewer of them; with the reason where nothing of it does."""
     note, question, sets = case.noted_best, case.question, price_candidates(case, knowledge)
     why: tuple[Sentence, ...] = ()
-    for pins in () if note is None or question.model is not None else _pins_of(knowledge, case, note):
+    if note is not None and question.model is None:
         said = f"{note.source} notes it: {note.text}"
-        pinned = replace(case, question=replace(question, **pins), model=pins["model"], noted=said)
-        chosen_from = price_candidates(pinned, knowledge)
-        plan = plan_portfolio(pinned, knowledge, chosen_from)
-        if isinstance(plan, Plan):
-            return Planned(case, sets, chosen_from, replace(plan, rationale=(*plan.rationale, *why)))
-        asked = ", ".join(f"{name} {value}" for name, value in pins.items())
-        why = why or (sentence("note-does-not-fit", source=note.source, asked=asked, why=plan.why),)
+        for pins in _pins_of(knowledge, case, note):
+            pinned = replace(case, question=replace(question, **pins), model=pins["model"], noted=said)
+            chosen_from = price_candidates(pinned, knowledge)
+            plan = plan_portfolio(pinned, knowledge, chosen_from)
+            if isinstance(plan, Plan):
+                return Planned(case, sets, chosen_from, replace(plan, rationale=(*plan.rationale, *why)))
+            asked = ", ".join(f"{name} {value}" for name, value in pins.items())
+            why = why or (sentence("note-does-not-fit", source=note.source, asked=asked, why=plan.why),)
     plan = plan_portfolio(case, knowledge, sets)
     return Planned(case, sets, sets, replace(plan, warnings=(*plan.warnings, *why)))
 
