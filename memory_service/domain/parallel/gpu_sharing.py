@@ -16,7 +16,7 @@ to 2.56 times (arXiv 2410.22254).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import hypot
 
 from memory_service.domain.planning.run_seconds import Seconds
@@ -44,7 +44,6 @@ class Demand:
     setup   before its first step; write: after its last. The device is idle in both
     work    training and inference, wall clock
     busy    of work: kernels run (0 for a model on the processor); gaps: of work, between launches
-    alone   all of it, when nothing else is there
     """
 
     setup: Seconds
@@ -52,10 +51,11 @@ class Demand:
     write: Seconds
     busy: Seconds
     gaps: Seconds
-    alone: Seconds = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "alone", one_after_another([self]))
+    @property
+    def alone(self) -> Seconds:
+        """All of it, when nothing else is there."""
+        return one_after_another([self])
 
 
 @dataclass(frozen=True, slots=True)
