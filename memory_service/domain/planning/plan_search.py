@@ -185,7 +185,9 @@ def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds:
     learning = Learning(*(_column(getattr(c.learning, f.name)) for f in fields(Learning)))
     averaged = problem.fits(folds, trees=False).averaged
     index = quality_index(_column(points), _column(c.size_ratio), epochs, averaged, learning, n_train)
-    preferred = _column(_option_points(problem, table)) + _fold_points(problem, folds)
+    preferred = _column(_option_points(problem, table))
+    for count, points_of_folds in problem.preferences.folds.items():
+        preferred = preferred + np.where(folds == count, points_of_folds, 0.0)
     return np.clip(np.asarray(index + preferred, dtype=np.float64), 0.0, 100.0)
 
 
@@ -217,13 +219,6 @@ def _option_points(problem: PlanningProblem, table: CostTable) -> Array:
     for kind, pinned in (("image_size", question.image_size), ("seq_len", question.seq_len)):
         of_kind = c.input_kind == kind
         points[of_kind] += said.size_points(kind, c.input_size[of_kind], pinned=pinned is not None)
-    return points
-
-
-def _fold_points(problem: PlanningProblem, folds: Array) -> Array:
-    points = np.zeros_like(folds)
-    for count, preferred in problem.preferences.folds.items():
-        points = np.where(folds == count, preferred, points)
     return points
 
 

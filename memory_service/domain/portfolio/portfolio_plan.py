@@ -92,8 +92,7 @@ def plan_portfolio(
             *problem.warnings,
             *problem.inferred,
             *warnings(candidate, settings, expected, others > 0),
-            *_no_gain(portfolio),
-            *_large_runs(portfolio, run),
+            *_of_runs(portfolio, run),
         ),
         evidence=(*problem.evidence, *reasons.evidence(candidate, expected, costs)),
         facts=problem.facts,
@@ -157,13 +156,10 @@ def _alternatives(sets: RunSets, run: Run, minutes: float) -> tuple[dict[str, An
     return tuple(out)
 
 
-def _no_gain(portfolio: Portfolio) -> Iterator[Sentence]:
+def _of_runs(portfolio: Portfolio, answered: Run) -> Iterator[Sentence]:
+    """Whether all of them are hardly worth it; what the others take of the host, where it is much."""
     if portfolio.done and sum(run.gain for run in portfolio.runs) < LEAST_GAIN:
         yield sentence("stop-here")
-
-
-def _large_runs(portfolio: Portfolio, answered: Run) -> Iterator[Sentence]:
-    """What the other runs take of the host, where it is much."""
     for run in portfolio.runs:
         large = large_on_host(run.candidate)
         if large and run is not answered:

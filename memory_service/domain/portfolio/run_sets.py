@@ -277,7 +277,10 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     of_second = pair - np.maximum(alone[a], alone[b])
     gains = np.flatnonzero(of_second > LEAST_GAIN)
     a, b, both, pair, of_second = a[gains], b[gains], both[gains], pair[gains], of_second[gains]
-    pairs = _cheapest_pairs(both, pair)
+    # the cheapest of each part of a doubling: what is chosen does not depend on which dearer ones there are
+    best = front(both, pair)
+    parts = np.floor(PAIRS_A_DOUBLING * np.log2(both[best]))
+    pairs = best[np.diff(parts, prepend=-np.inf) > 0]
     of, third = np.nonzero(
         (pool.family[:n] != pool.family[a[pairs], None])
         & (pool.family[:n] != pool.family[b[pairs], None])
@@ -296,7 +299,9 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     members[len(members) - len(of) :] = np.stack([a[of], b[of], third], axis=1)
     together = np.append(share, 0.0)[members].sum(axis=1)  # place -1: no run
     plain = np.where(members[:, 1] < 0, pool.alone[members[:, 0]], together)
-    shortest, early = inf if done else shortest_split(all_sets), plain
+    grids = [each.grid for each in all_sets.sets if 1 in each.grid.folds and not done]
+    splits = (float(grid.minutes[:, :, grid.folds.index(1)].min(initial=inf)) for grid in grids)
+    shortest, early = min(splits, default=inf), plain
     if shortest < inf:  # of its own, or of the shortest split, run before it
         own = np.append(pool.first, inf)[members].min(axis=1) / FIRST_SHARE
         reserve = all_sets.problem.policy.reserve_share
@@ -319,21 +324,6 @@ def _without_trees(
     is_tree = np.append(pool.boosted, False)  # place -1: no run
     boosted = any(families.get(run.model) == "gbdt" for run in done)
     return np.where(is_tree[members].any(axis=1) | boosted, 0.0, WITHOUT_TREES)
-
-
-def shortest_split(all_sets: CandidateSets) -> float:
-    """Minutes of the shortest plan of one split; infinite where there is none."""
-    grids = (each.grid for each in all_sets.sets if 1 in each.grid.folds)
-    found = (float(grid.minutes[:, :, grid.folds.index(1)].min(initial=inf)) for grid in grids)
-    return min(found, default=inf)
-
-
-def _cheapest_pairs(minutes: Array, quality: Array) -> Integers:
-    """Places of the pairs that no cheaper one reaches, the cheapest of each part of a doubling: what is
-    chosen does not depend on which dearer ones there are."""
-    best = front(minutes, quality)
-    parts = np.floor(PAIRS_A_DOUBLING * np.log2(minutes[best]))
-    return np.asarray(best[np.diff(parts, prepend=-np.inf) > 0], dtype=np.int64)
 
 
 def _differences(

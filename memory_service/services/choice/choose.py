@@ -36,7 +36,7 @@ from memory_service.domain.planning.request import MOST_MINUTES, Question
 from memory_service.domain.planning.run_seconds import Seconds
 from memory_service.domain.prediction.trust import heard_rows, near_figures
 from memory_service.errors import InvalidInput, wrong_value
-from memory_service.schemas.choose import ChooseRequest, OfferRow
+from memory_service.schemas.choose import ChooseRequest
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.asker import ASKER, still_wanted
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
@@ -81,7 +81,8 @@ def choose_offer(database: Database, request: ChooseRequest, limit: Mode = "open
     """
     knowledge, question = knowledge_of(database), request.to_domain().within(limit)
     text = read_request_text(database, question)
-    offers, built_in = _offers(request.offers)
+    built_in = request.offers is None
+    offers = [row.to_offer() for row in request.offers or ()] if not built_in else common_boxes()
     aim: Aim = request.objective or "balanced"
     script = script_minutes(knowledge, question)
     deadline = request.deadline_minutes
@@ -110,10 +111,6 @@ def choose_offer(database: Database, request: ChooseRequest, limit: Mode = "open
         "warnings": [each.as_dict() for each in (*warnings, *of_case.inferred)],
         "knowledge_revision": knowledge.revision,
     }
-
-
-def _offers(rows: Sequence[OfferRow] | None) -> tuple[Sequence[Offer], bool]:
-    return (common_boxes(), True) if rows is None else ([row.to_offer() for row in rows], False)
 
 
 def script_minutes(knowledge: Knowledge, question: Question) -> float | None:
