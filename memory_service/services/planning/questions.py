@@ -70,7 +70,9 @@ def unplanned(knowledge: Knowledge, question: Question, text: RequestText) -> Va
     if read is None or named or task_asked(question, read) is not None or read.tells_task:
         return None
     why = "out-of-scope" if read.outside else "task-not-told"
-    asked = _of_task(text, _tasks_of_model(knowledge, question))
+    wanted = models_wanted(knowledge, question.description)
+    alone = knowledge.models.get(wanted[0].name or "") if len(wanted) == 1 else None
+    asked = _of_task(text, alone.tasks if alone else ())
     kind = (
         f"The description asks for {OUTSIDE[read.outside]}: no plan is made for that. "
         if read.outside
@@ -136,12 +138,6 @@ def _open_answer(question: Question, why: str, about: str, asked: Asked | None) 
         "warnings": [],
         "evidence": [],
     }
-
-
-def _tasks_of_model(knowledge: Knowledge, question: Question) -> tuple[str, ...]:
-    """What the model serves that the description wants trained, the most natural first."""
-    wanted = models_wanted(knowledge, question.description)
-    return knowledge.models[wanted[0].name].tasks if len(wanted) == 1 and wanted[0].name else ()
 
 
 def _of_task(text: RequestText, served: tuple[str, ...] = ()) -> Asked | None:
