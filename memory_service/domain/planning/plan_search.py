@@ -151,12 +151,12 @@ class PlanGrid:
         fits = self.minutes <= minutes
         if keep is not None:
             fits &= keep
-        if not fits.any():
+        places = np.flatnonzero(fits)
+        if not places.size:
             return None
-        worth = np.where(fits, utility(objective, self.quality, self.doublings), -np.inf)
-        ties = np.flatnonzero(worth >= worth.max() - 1e-9)
-        flat = ties[np.argmin(self.minutes.ravel()[ties])]
-        return self.at(int(flat))
+        worth = utility(objective, self.quality.ravel()[places], self.doublings.ravel()[places])
+        ties = places[worth >= worth.max() - 1e-9]
+        return self.at(int(ties[np.argmin(self.minutes.ravel()[ties])]))
 
     def at(self, flat: int) -> GridIndex:
         """The plan at a place of the arrays laid flat."""
