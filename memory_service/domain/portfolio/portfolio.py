@@ -7,7 +7,6 @@ import numpy as np
 
 from memory_service.domain.planning.candidates import Candidate
 from memory_service.domain.planning.problem import DoneRun
-from memory_service.domain.planning.run_seconds import Seconds
 from memory_service.domain.portfolio.run_sets import FIRST_SHARE, RunSets, blend_quality
 
 
@@ -18,7 +17,7 @@ class Run:
     role      first | main | other
     minutes   its own budget: what it needs with its part of the reserve
     quality   expected index of it alone; gain: points it adds to the runs before it, of the first its index
-    start     minute at which those before it are over (p90)
+    ends      `_ends` of it; start: minute at which those before it are over (p90)
     """
 
     candidate: Candidate
@@ -26,6 +25,7 @@ class Run:
     role: str
     minutes: float
     quality: float
+    ends: tuple[float, float, float]
     number: int = 0
     start: float = 0.0
     gain: float = 0.0
@@ -42,22 +42,23 @@ class Run:
     @property
     def deadline(self) -> float:
         """Minute by which all of it is over (p90)."""
-        return self._minute(self.candidate.run(self.seeds).total_end)
+        return self.start + self.ends[2]
 
     @property
     def training_end(self) -> float:
-        return self._minute(self.candidate.run(self.seeds).training_end)
+        return self.start + self.ends[1]
 
     @property
     def first(self) -> float:
         """Minute by which a submission of its first fold is there (p90)."""
-        once = self.candidate.run()
-        return self._minute(
-            (once.first_fold + once.answer).and_independent(once.setup).and_independent(once.write)
-        )
+        return self.start + self.ends[0]
 
-    def _minute(self, stage: Seconds) -> float:
-        return self.start + float(stage.high) / 60.0
+
+def _ends(candidate: Candidate, seeds: int) -> tuple[float, float, float]:
+    """p90 minutes from a run's start to the submission of its first fold, the end of training and all."""
+    once, run = candidate.run(), candidate.run(seeds)
+    first = (once.first_fold + once.answer).and_independent(once.setup).and_independent(once.write)
+    return float(first.high) / 60.0, float(run.training_end.high) / 60.0, float(run.total_end.high) / 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +113,14 @@ def choose_portfolio(sets: RunSets, objective: str, minutes: float) -> Portfolio
         if early is not None and objective == "fast" and 2.0 * early.minutes > pool.alone[main]:
             early = None  # what is planned is nearly there by then
     share = pool.alone if len(places) == 1 and early is None else pool.share
-    runs = [Run(early, 1, "first", early.minutes / (1.0 - reserve), early.quality)] if early else []
-    runs += [
-        Run(
-            sets.candidate(i),
-            int(pool.seeds[i]),
-            "main" if i == main else "other",
-            float(share[i]),
-            float(pool.quality[i]),
-        )
-        for i in places
-    ]
+    runs = []
+    if early is not None:
+        budget = early.minutes / (1.0 - reserve)
+        runs.append(Run(early, 1, "first", budget, early.quality, _ends(early, 1)))
+    for i in places:
+        candidate, seeds, role = sets.candidate(i), int(pool.seeds[i]), "main" if i == main else "other"
+        ends = _ends(candidate, seeds)
+        runs.append(Run(candidate, seeds, role, float(share[i]), float(pool.quality[i]), ends))
     return Portfolio(
         _in_order(sets, runs, quality),
         objective,

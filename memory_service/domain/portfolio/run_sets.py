@@ -297,16 +297,17 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     members[: len(single), 0] = single
     members[len(single) : -len(of) or None, :2] = np.stack([a, b], axis=1)
     members[len(members) - len(of) :] = np.stack([a[of], b[of], third], axis=1)
-    together = np.append(share, 0.0)[members.T].sum(axis=0)  # place -1: no run
-    plain = np.where(members[:, 1] < 0, pool.alone[members[:, 0]], together)
+    several = np.concatenate([both, both[of] + share[third]])
+    plain, together = (np.concatenate([one, several]) for one in (pool.alone, share))
     grids = [each.grid for each in all_sets.sets if 1 in each.grid.folds and not done]
     splits = (float(grid.minutes[:, :, grid.folds.index(1)].min(initial=inf)) for grid in grids)
     shortest, early = min(splits, default=inf), plain
     if shortest < inf:  # of its own, or of the shortest split, run before it
-        own = np.append(pool.first, inf)[members.T].min(axis=0) / FIRST_SHARE
+        first = np.minimum(pool.first[a], pool.first[b])
+        first = np.concatenate([pool.first, first, np.minimum(first[of], pool.first[third])])
         reserve = all_sets.problem.policy.reserve_share
         split = np.maximum(together + shortest / (1.0 - reserve), shortest / FIRST_SHARE)
-        early = np.minimum(np.maximum(plain, own), split)
+        early = np.minimum(np.maximum(plain, first / FIRST_SHARE), split)
     quality = np.concatenate([alone, pair, triple])
     quality = np.maximum(quality - _without_trees(all_sets, pool, members, done), base)
     least_gain = np.concatenate([np.full(len(single), inf), of_second, of_third])
