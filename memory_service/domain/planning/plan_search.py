@@ -185,7 +185,7 @@ def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds:
     learning = Learning(*(_column(getattr(c.learning, f.name)) for f in fields(Learning)))
     averaged = problem.fits(folds, trees=False).averaged
     index = quality_index(_column(points), _column(c.size_ratio), epochs, averaged, learning, n_train)
-    preferred = _column(_option_points(problem, table))
+    preferred = _column(_option_points(problem, table)) + np.zeros_like(folds)  # of each number of folds
     for count, points_of_folds in problem.preferences.folds.items():
         preferred = preferred + np.where(folds == count, points_of_folds, 0.0)
     return np.clip(np.asarray(index + preferred, dtype=np.float64), 0.0, 100.0)
