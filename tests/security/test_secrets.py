@@ -24,7 +24,7 @@ from memory_service.cli import app as command_line
 from memory_service.errors import InvalidInput
 from memory_service.services.access.keys import create_key
 from memory_service.services.database.transactions import Database
-from memory_service.services.planning import noted_plan
+from memory_service.services.planning import recommend
 from memory_service.settings import load_settings
 from tests.conftest import Servers, free_port
 from tests.processes import Command
@@ -135,7 +135,7 @@ def test_what_nobody_thought_of_is_logged_without_what_was_sent(
             with database.engine.connect() as connection:
                 connection.exec_driver_sql("SELECT nothing FROM nowhere WHERE a = ?", (key,))
 
-        monkeypatch.setattr(noted_plan, "plan_portfolio", broken)
+        monkeypatch.setattr(recommend, "plan_portfolio", broken)
         answer = client.post("/recommend", json={"task": "image", "gpu": "a100"}, headers={"X-API-Key": key})
     assert answer.status_code == 500, answer.text
     assert "nowhere" in caplog.text, "the trace belongs into the log"

@@ -16,7 +16,7 @@ import numpy as np
 
 from memory_service.domain.choice.offer import Aim, Offer, WhyNot, p95
 from memory_service.domain.common.estimate import SD_OF_P90, Estimate
-from memory_service.domain.planning.batch_choice import Array, Flags, Integers
+from memory_service.domain.planning.option import Array, Flags, Integers
 from memory_service.domain.planning.plan_search import PRICE, evenly, front
 from memory_service.domain.quality.quality_model import QualityModel
 from memory_service.domain.quality.ranking import Candidate, difference_variance, probability_better

@@ -16,7 +16,7 @@ to 2.56 times (arXiv 2410.22254).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import hypot
 
 from memory_service.domain.planning.run_seconds import Seconds
@@ -44,7 +44,6 @@ class Demand:
     setup   before its first step; write: after its last. The device is idle in both
     work    training and inference, wall clock
     busy    of work: kernels run (0 for a model on the processor); gaps: of work, between launches
-    alone   all of it, when nothing else is there
     """
 
     setup: Seconds
@@ -52,10 +51,11 @@ class Demand:
     write: Seconds
     busy: Seconds
     gaps: Seconds
-    alone: Seconds = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "alone", one_after_another([self]))
+    @property
+    def alone(self) -> Seconds:
+        """All of it, when nothing else is there."""
+        return one_after_another([self])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +93,6 @@ def side_by_side(demands: Sequence[Demand]) -> Shared:
     low = max(sum(demand.busy.low for demand in demands), *(end.low for end in ends))
     total = Seconds(low, max(end.value for end in ends), max(end.high for end in ends))
     return Shared(total, tuple(ends))
-
-
-def median_together(demands: Sequence[Demand]) -> float:
-    """The median of `side_by_side(...).total` alone."""
-    return max(_ends(demands, "value"))
 
 
 def _spread(low: float, value: float, high: float, rest: Sequence[Seconds]) -> Seconds:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from memory_service.domain.cost.throughput_knee import BATCH_LADDER
 from memory_service.domain.planning.cost_table import CHECKPOINT_BELOW, CostTable
@@ -14,12 +13,9 @@ from memory_service.domain.planning.hyperparameters import (
     is_dense,
     most_by_updates,
 )
+from memory_service.domain.planning.option import Array, Flags, Integers
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.run_seconds import Seconds
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,10 +33,10 @@ from memory_service.domain.cost.in_context import (
     passed_limit,
 )
 from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.planning.batch_choice import BOUNDS, Batches, Flags
+from memory_service.domain.planning.batch_choice import BOUNDS, Batches
 from memory_service.domain.planning.cost_table import CostTable, with_memory
 from memory_service.domain.planning.fits import Fits, split_of
-from memory_service.domain.planning.option import Option
+from memory_service.domain.planning.option import Flags, Option
 from memory_service.domain.planning.plan_search import GridIndex, Places, PlanGrid, fold_choices, quality_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.run_seconds import (
@@ -257,22 +257,22 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
         kind = kind_of(option)
         out[1, row] = on_card[row] is None
         for place, count in enumerate(folds):
+            schedules: slice | int = slice(None)
+            if is_boosting(kind):
+                best = _best_rounds(problem, option, caps, count)
+                lost[row, :, place] = points + cut_points(best, most)
+                rounds = _rounds(best, patience, most)
+            else:
+                schedules, law = -1, context_laws().get(kind)
+                rounds = ((rounds_of_estimator(kind),) * 3,) * 2
+                out[:, row, :-1, place] = True
+                out[:, row, -1, place] |= bool(limit_of(problem, option))
+                if law is not None and law.cpu_rows is not None:
+                    out[0, row, -1, place] |= problem.n_train > law.cpu_rows
             fits = problem.fits(count, trees=True)
-            if not is_boosting(kind):
-                put((0, row, -1, place), _estimator_fit(problem, option, fits))
-                out[:, row, :-1, place], out[:, row, -1, place] = True, bool(limit_of(problem, option))
-                out[1, row, -1, place] |= on_card[row] is None
-                law = context_laws().get(kind)
-                if law is not None:
-                    out[0, row, -1, place] |= law.cpu_rows is not None and problem.n_train > law.cpu_rows
-                    if on_card[row] is not None:
-                        put((1, row, -1, place), _estimator_fit(problem, option, fits, on_card=True))
-                continue
-            best = _best_rounds(problem, option, caps, count)
-            lost[row, :, place] = points + cut_points(best, most)
-            both_sides = _fits(problem, option, patience, most, fits, best, on_card=on_card[row] is not None)
+            both_sides = _fits(problem, option, fits, *rounds, on_card=on_card[row] is not None)
             for device, fold in enumerate(both_sides):
-                put((device, row, slice(None), place), fold)
+                put((device, row, schedules, place), fold)
     k = np.array(folds, dtype=np.float64)[None, None, :]
     run = _run(problem, both.each(lambda stage: stage.upper), problem.fits(k, trees=True))
     policy = problem.policy
@@ -333,72 +333,56 @@ def run_of_trees(
 ) -> RunSeconds:
     """The stages of one plan, trees grown on the cores of the problem."""
     best = best_round_of(problem, option, learning_rate, folds)
-    patience = patience_rounds(learning_rate)
-    fits = problem.fits(folds, trees=True)
-    (fold,) = _fits(problem, option, patience, cap, fits, best, on_card=False)
+    fits, rounds = problem.fits(folds, trees=True), _rounds(best, patience_rounds(learning_rate), cap)
+    (fold,) = _fits(problem, option, fits, *rounds, on_card=False)
     return _run(problem, fold, fits)
 
 
-def _fits(
-    problem: PlanningProblem,
-    option: Option,
-    patience: Any,
-    cap: Any,
-    fits: Fits,
-    best: Estimate,
-    *,
-    on_card: bool,
-) -> Iterator[Fit]:
-    """Cost of a fold to its expected best round and the patience after it by its cap, numbers or arrays of
-    them, on the processor and then on the card; errors of the seconds a round and of the number of rounds are
-    independent."""
-    stopped, told = (
-        tuple(np.minimum(cap, n + more) for n in (best.low, best.value, best.high)) for more in (patience, 0)
+Rounds = tuple[Any, Any, Any]
+"""As (low, value, high), numbers or arrays of them."""
+
+
+def _rounds(best: Estimate, patience: Any, cap: Any) -> tuple[Rounds, Rounds]:
+    """Rounds to the best one and the patience after it, and without that, by their cap."""
+    low, value, high = (
+        (np.minimum(cap, n + patience), np.minimum(cap, n)) for n in (best.low, best.value, best.high)
     )
+    return (low[0], value[0], high[0]), (low[1], value[1], high[1])
 
-    def expected(rounds: tuple[Any, ...]) -> Any:
-        return np.maximum(1.0, np.round(rounds[1]))
 
-    def on_cpu(rows: Any, rounds: Any) -> CpuFit:
-        return cost_of(problem, option, int(rows), expected(rounds))
+def _fits(
+    problem: PlanningProblem, option: Option, fits: Fits, stopped: Rounds, told: Rounds, *, on_card: bool
+) -> Iterator[Fit]:
+    """Cost of a fold on the processor and then on the card; errors of the seconds a round and of the number
+    of rounds are independent.
 
-    def on_gpu(rows: Any, rounds: Any) -> Estimate:
-        return card_seconds(problem, option, int(rows), expected(rounds))
+    stopped, told   rounds of a fold, which its validation ends, and of a fit to all rows
+    """
 
-    first = on_cpu(fits.rows, stopped)
-    predict = over_rounds(first.predict_seconds_per_row, stopped)
-    devices: list[tuple[Estimate, Seconds, Callable[[Any, Any], Estimate]]]
-    devices = [(first.fit_seconds, NOTHING, lambda *at: on_cpu(*at).fit_seconds)]
+    def on_cpu(rows: Any, rounds: Rounds) -> tuple[Estimate, Estimate]:
+        once = cost_of(problem, option, int(rows), np.maximum(1.0, np.round(rounds[1])))
+        return once.fit_seconds, once.predict_seconds_per_row
+
+    def on_gpu(rows: Any, rounds: Rounds) -> tuple[Estimate, Estimate]:
+        if kind_of(option) in context_laws():
+            return _context_on_card(problem, option, int(rows))
+        return card_seconds(problem, option, int(rows), np.maximum(1.0, np.round(rounds[1]))), of_row
+
+    first, of_row = on_cpu(fits.rows, stopped)
+    devices = [(first, of_row, NOTHING, on_cpu)]
     if on_card:
-        devices.append((on_gpu(fits.rows, stopped), CARD_START, on_gpu))
-    for once, start, cost in devices:
+        devices.append((*on_gpu(fits.rows, stopped), CARD_START, on_gpu))
+    for once, predict, start, cost in devices:
         fit = over_rounds(once, stopped) + start
         other, whole = fit, NOTHING
         if fits.by_time:
-            other = over_rounds(cost(fits.other_rows, stopped), stopped) + start
-            whole = over_rounds(cost(fits.whole_rows, told), told) + start
-        yield Fit(fit, other, whole, Seconds.of(once).times(1.0 / stopped[1]), predict)
+            other = over_rounds(cost(fits.other_rows, stopped)[0], stopped) + start
+            whole = over_rounds(cost(fits.whole_rows, told)[0], told) + start
+        each = fit if fitted_at_once(option) else Seconds.of(once).times(1.0 / stopped[1])
+        yield Fit(fit, other, whole, each, over_rounds(predict, stopped))
 
 
-def _estimator_fit(problem: PlanningProblem, option: Option, fits: Fits, *, on_card: bool = False) -> Fit:
-    """A fold of what is fitted once."""
-
-    def cost(rows: Any) -> tuple[Estimate, Estimate]:
-        if on_card:
-            return _context_on_card(problem, option, int(rows))
-        once = cost_of(problem, option, int(rows), rounds_of_estimator(kind_of(option)))
-        return once.fit_seconds, once.predict_seconds_per_row
-
-    start = CARD_START if on_card else NOTHING
-    first, each = cost(fits.rows)
-    fit = Seconds.of(first) + start
-    other, whole = fit, NOTHING
-    if fits.by_time:
-        other, whole = (Seconds.of(cost(rows)[0]) + start for rows in (fits.other_rows, fits.whole_rows))
-    return Fit(fit, other, whole, fit, Seconds.of(each))
-
-
-def over_rounds(cost: Estimate, rounds: tuple[Any, Any, Any]) -> Seconds:
+def over_rounds(cost: Estimate, rounds: Rounds) -> Seconds:
     """Seconds of a fit of `rounds` (low, value, high) that costs so much at the middle one; numbers or arrays
     of them."""
     few, usual, many = rounds

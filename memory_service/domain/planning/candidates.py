@@ -16,7 +16,7 @@ from memory_service.domain.cost.step_config import StepConfig, layout_of, precis
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.cost.throughput_knee import BATCH_LADDER, KNEE_GAIN
 from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.planning.batch_choice import BOUNDS, Flags
+from memory_service.domain.planning.batch_choice import BOUNDS
 from memory_service.domain.planning.boosting_plan import (
     cost_of,
     fitted_at_once,
@@ -26,7 +26,7 @@ from memory_service.domain.planning.boosting_plan import (
 )
 from memory_service.domain.planning.cost_table import CostTable, with_memory
 from memory_service.domain.planning.fits import Fits
-from memory_service.domain.planning.option import Option
+from memory_service.domain.planning.option import Array, Flags, Option
 from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, loader_rate, price_grid, utility
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.run_seconds import RunSeconds
@@ -104,10 +104,6 @@ class CandidateSet:
     loader: Mapping[str, Any]
     table: CostTable
     grid: PlanGrid
-
-    def at(self, flat: int) -> "Candidate":
-        """The plan at a place of the grid laid flat."""
-        return Candidate(self, self.grid.at(flat))
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +238,18 @@ class CandidateSets:
         picks = ((s, s.grid.best(objective, minutes, None if keep is None else keep(s))) for s in self.sets)
         best = (Candidate(candidates, pick) for candidates, pick in picks if pick is not None)
         return max(best, key=lambda each: each.utility(objective), default=None)
+
+    def flat(self, name: str) -> Array:
+        """Minutes or quality of every plan, the sets one after another."""
+        return np.concatenate([getattr(each.grid, name).ravel() for each in self.sets])
+
+    def at(self, place: int) -> Candidate:
+        """The plan at a place of `flat`."""
+        candidates, *others = self.sets
+        for other in others:
+            if place >= candidates.grid.minutes.size:
+                place, candidates = place - candidates.grid.minutes.size, other
+        return Candidate(candidates, candidates.grid.at(place))
 
     def least_minutes(self) -> float:
         """The smallest budget that any plan holds; infinite when memory allows none."""

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.profile import Profile
@@ -18,16 +17,12 @@ from memory_service.domain.cost.profile_stack import LAYOUTS, ProfileStack, stac
 from memory_service.domain.cost.step_config import StepConfig, StepMode, precision_class
 from memory_service.domain.cost.throughput_knee import BATCH_LADDER, throughput_knees
 from memory_service.domain.learning.observation import prediction_keys
-from memory_service.domain.planning.option import Columns, Option, columns_of
+from memory_service.domain.planning.option import Array, Columns, Flags, Integers, Option, columns_of
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import allocated_limit_gib, bounds_of
 from memory_service.domain.prediction.device_step_time import prepare_many
 from memory_service.domain.prediction.peak_memory_curve import peak_curves
 from memory_service.domain.quality.quality_model import Kind, QualityModel
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 LARGEST_RUNG = {"image_size": 1024, "seq_len": 1024, "n_features": 16_384}
 """No plan wants more: beyond it the updates run out long before the throughput rises."""
@@ -63,18 +58,14 @@ class Grid:
     def empty(cls, rows: int, rungs: int) -> Grid:
         return cls(*(np.full((rows, rungs), np.nan) for _ in fields(cls)))
 
-    def put(self, rows: Integers, other: Grid, of_row: Integers) -> None:
-        """Set rows to those of another grid: options of one architecture at one size differ in their weights
-        only."""
-        for item in fields(Grid):
-            getattr(self, item.name)[rows] = getattr(other, item.name)[of_row]
-
-    def first(self, rungs: int) -> Grid:
-        """The first columns alone; nothing priced takes no memory."""
+    def of_options(self, place: Integers, rungs: int) -> Grid:
+        """The first rungs of the row at each place, NaN at -1: options of one architecture at one size differ
+        in their weights only. Where nothing is priced, it takes no memory."""
         if np.isnan(self.peak_gib).all():
-            nothing = np.broadcast_to(np.nan, (len(self.peak_gib), rungs))
+            nothing = np.broadcast_to(np.nan, (len(place), rungs))
             return Grid(*(nothing for _ in fields(Grid)))
-        return Grid(*(getattr(self, f.name)[:, :rungs].copy() for f in fields(Grid)))
+        priced = (place >= 0)[:, None]
+        return Grid(*(np.where(priced, getattr(self, f.name)[place, :rungs], np.nan) for f in fields(Grid)))
 
     @property
     def nbytes(self) -> int:
@@ -183,22 +174,19 @@ def build_table(
     Boosted trees have no rungs: their rows stay NaN and are priced by `domain.cost.boosted_trees`.
     """
     profiles = profiles or priced_profiles(options, precision)
-    plain, saving = (Grid.empty(len(options), len(rungs)) for _ in range(2))
-    knee = np.zeros(len(options), dtype=np.int64)
+    plain = saving = Grid.empty(0, len(rungs))
+    knee, in_saving = np.zeros(len(options), dtype=np.int64), np.full(len(options), -1)
     if profiles.plain is not None:
-        rows = np.flatnonzero(profiles.of_option >= 0)
-        of_row = profiles.of_option[rows]
-        grid, largest, of_knee = _price(profiles.plain, gpu, precision, rungs)
-        plain.put(rows, grid, of_row)
-        knee[rows] = of_knee[of_row]
+        plain, largest, of_knee = _price(profiles.plain, gpu, precision, rungs)
+        knee = np.where(profiles.of_option >= 0, of_knee[profiles.of_option], 0)
         reached = np.array(rungs)[largest] >= min(CHECKPOINT_BELOW, rungs[-1])
         needed = np.flatnonzero(~((largest >= 0) & reached) & (profiles.saving >= 0))
         if profiles.checkpointed is not None and needed.size:
-            grid, _, _ = _price(profiles.checkpointed.taken(profiles.saving[needed]), gpu, precision, rungs)
+            stack = profiles.checkpointed.taken(profiles.saving[needed])
+            saving, _, _ = _price(stack, gpu, precision, rungs)
             place = np.full(len(profiles.plain), -1)
             place[needed] = np.arange(needed.size)
-            known = place[of_row] >= 0
-            saving.put(rows[known], grid, place[of_row][known])
+            in_saving = np.where(profiles.of_option >= 0, place[profiles.of_option], -1)
     used = ~(np.isnan(plain.peak_gib).all(axis=0) & np.isnan(saving.peak_gib).all(axis=0))
     width = max(1, int(used.sum()))
     ladder = np.array(rungs[:width], dtype=np.float64)
@@ -208,8 +196,8 @@ def build_table(
         options=tuple(options),
         columns=columns or columns_of(options),
         rungs=ladder,
-        plain=plain.first(width),
-        checkpointed=saving.first(width),
+        plain=plain.of_options(profiles.of_option, width),
+        checkpointed=saving.of_options(in_saving, width),
         knee=knee,
         gpus=(gpu,),
     )

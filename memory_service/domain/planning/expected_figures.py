@@ -11,7 +11,7 @@ from memory_service.domain.planning.candidates import Candidate, host_memory
 from memory_service.domain.planning.plan import Expected, Stage
 from memory_service.domain.planning.plan_search import loader_rate
 from memory_service.domain.planning.plan_settings import settings_of
-from memory_service.domain.planning.run_seconds import NOTHING, RunSeconds, Seconds
+from memory_service.domain.planning.run_seconds import NOTHING, RunSeconds
 from memory_service.domain.prediction.device_memory import peak_memory
 from memory_service.domain.quality.quality_index import quality_estimate
 from memory_service.domain.quality.quality_model import NOTHING_LEARNED
@@ -42,7 +42,7 @@ def _peak(candidate: Candidate, memory: Estimate) -> Estimate:
 
 
 def _total(run: RunSeconds, time: Estimate) -> Estimate:
-    return _estimate(run.total_end, 1 / 60, replace(time, grade="estimated"), ", hidden minutes included")
+    return run.total_end.estimate(60.0, f"{time.basis}, hidden minutes included", n=time.n)
 
 
 def expected_of(candidate: Candidate, seeds: int = 1) -> Expected:
@@ -53,14 +53,15 @@ def expected_of(candidate: Candidate, seeds: int = 1) -> Expected:
     tightest = min(problem.cards, key=lambda card: card.usable_gib)
     total = problem.question.vram_gib or tightest.memory_gib
     step = run.epoch if candidate.on_card else grid.step.each(lambda part: part[row])
-    composed = replace(time, grade="estimated")
     return Expected(
         peak_memory_gib=peak,
         memory_percent=peak.scaled(100.0 / total),
-        samples_per_second=_estimate(step, 1.0, time).reciprocal(candidate.batch_size * option.texts_per_row),
-        epoch_seconds=_estimate(run.epoch, 1.0, composed),
+        samples_per_second=step.estimate(1.0, time.basis, time.grade, time.n).reciprocal(
+            candidate.batch_size * option.texts_per_row
+        ),
+        epoch_seconds=run.epoch.estimate(1.0, time.basis, n=time.n),
         total_minutes=_total(run, time),
-        inference_minutes=_estimate(run.inference, 1 / 60, composed),
+        inference_minutes=run.inference.estimate(60.0, time.basis, n=time.n),
         host_memory_gib=host_memory(problem, option, candidate.epochs) if option.is_trees else None,
         best_epoch=None if grid.best_epoch_of is None else grid.best_epoch_of(candidate.pick),
         quality_index=expected_quality(candidate),
@@ -112,11 +113,6 @@ def _bound(candidate: Candidate) -> str:
         return "loader"
     on_host = candidate.option.is_trees and not candidate.on_card
     return "host" if on_host or not candidate.problem.on_gpu else "gpu"
-
-
-def _estimate(seconds: Seconds, factor: float, basis_of: Estimate, how: str = "") -> Estimate:
-    value, low, high = (part * factor for part in (seconds.value, seconds.low, seconds.high))
-    return Estimate(value, low, high, basis_of.grade, basis_of.n, basis_of.basis + how)
 
 
 def timetable_of(candidate: Candidate, seeds: int = 1) -> tuple[Stage, ...]:

@@ -22,6 +22,7 @@ from memory_service.domain.recipe.vocabulary import families_of
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +150,11 @@ class Columns:
     size_ratio: Array
     input_size: Integers
     pretrained: Array
-    pictures: npt.NDArray[np.bool_]
+    pictures: Flags
     n_outputs: Integers
     least_batch: Integers
-    batch_norm: npt.NDArray[np.bool_]
-    boosted: npt.NDArray[np.bool_]
+    batch_norm: Flags
+    boosted: Flags
     wanted_batch: Integers
     learning: Learning
     input_kind: npt.NDArray[np.str_]

@@ -20,17 +20,9 @@ from memory_service.domain.cost.decoders.generation import answer_seconds, write
 from memory_service.domain.cost.multi_gpu import exchange_seconds_of, slowed_by
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.cost.step_time import HIDDEN, LAST_BUCKET
-from memory_service.domain.planning.batch_choice import (
-    ROOMY_GIB,
-    Array,
-    Batches,
-    Flags,
-    Integers,
-    choose_batches,
-    cramped,
-)
+from memory_service.domain.planning.batch_choice import ROOMY_GIB, Batches, choose_batches, cramped
 from memory_service.domain.planning.cost_table import CostTable
-from memory_service.domain.planning.option import Option
+from memory_service.domain.planning.option import Array, Flags, Integers, Option
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.run_seconds import (
     RunSeconds,
@@ -154,17 +146,17 @@ class PlanGrid:
     def best(self, objective: str, minutes: float, keep: Flags | None = None) -> GridIndex | None:
         """The plan of highest utility that `minutes` allow, cheaper first on ties; None when none fits.
 
-        keep   restricts the options [option]
+        keep   restricts the plans, broadcast to [option, epochs, folds]
         """
         fits = self.minutes <= minutes
         if keep is not None:
-            fits &= keep[:, None, None]
-        if not fits.any():
+            fits &= keep
+        places = np.flatnonzero(fits)
+        if not places.size:
             return None
-        worth = np.where(fits, utility(objective, self.quality, self.doublings), -np.inf)
-        ties = np.flatnonzero(worth >= worth.max() - 1e-9)
-        flat = ties[np.argmin(self.minutes.ravel()[ties])]
-        return self.at(int(flat))
+        worth = utility(objective, self.quality.ravel()[places], self.doublings.ravel()[places])
+        ties = places[worth >= worth.max() - 1e-9]
+        return self.at(int(ties[np.argmin(self.minutes.ravel()[ties])]))
 
     def at(self, flat: int) -> GridIndex:
         """The plan at a place of the arrays laid flat."""
@@ -193,7 +185,9 @@ def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds:
     learning = Learning(*(_column(getattr(c.learning, f.name)) for f in fields(Learning)))
     averaged = problem.fits(folds, trees=False).averaged
     index = quality_index(_column(points), _column(c.size_ratio), epochs, averaged, learning, n_train)
-    preferred = _column(_option_points(problem, table)) + _fold_points(problem, folds)
+    preferred = _column(_option_points(problem, table)) + np.zeros_like(folds)  # of each number of folds
+    for count, points_of_folds in problem.preferences.folds.items():
+        preferred = preferred + np.where(folds == count, points_of_folds, 0.0)
     return np.clip(np.asarray(index + preferred, dtype=np.float64), 0.0, 100.0)
 
 
@@ -225,13 +219,6 @@ def _option_points(problem: PlanningProblem, table: CostTable) -> Array:
     for kind, pinned in (("image_size", question.image_size), ("seq_len", question.seq_len)):
         of_kind = c.input_kind == kind
         points[of_kind] += said.size_points(kind, c.input_size[of_kind], pinned=pinned is not None)
-    return points
-
-
-def _fold_points(problem: PlanningProblem, folds: Array) -> Array:
-    points = np.zeros_like(folds)
-    for count, preferred in problem.preferences.folds.items():
-        points = np.where(folds == count, preferred, points)
     return points
 
 

@@ -6,18 +6,22 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from memory_service.domain.common.vocabulary import size_of
+from memory_service.domain.common.sentences import Sentence, sentence
+from memory_service.domain.common.vocabulary import FROM_RANDOM_WEIGHTS, modality_of, size_of
 from memory_service.domain.cost.in_context import context_laws
 from memory_service.domain.cost.throughput_knee import BATCH_LADDER
+from memory_service.domain.planning.boosting_plan import context_on_card, limit_of
 from memory_service.domain.planning.candidates import (
     Candidate,
     CandidateSets,
+    host_limit_gib,
     host_share,
     precision_for,
     price_candidates,
 )
 from memory_service.domain.planning.expected_figures import summary
-from memory_service.domain.planning.explanation import rationale as reasons
+from memory_service.domain.planning.explanation.rationale import ran_out
+from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan import Refusal, gpu_facts, plan_id_of
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.request import MOST_MINUTES, Question
@@ -38,7 +42,7 @@ Change = tuple[dict[str, Any], str]
 
 def refuse(problem: PlanningProblem, costs: CostProvider, all_sets: CandidateSets) -> Refusal:
     """Why nothing keeps the promises, with the smallest changes that would."""
-    why = reasons.why_not(all_sets, unsupported(problem))
+    why = why_not(all_sets)
     return Refusal(
         plan_id=plan_id_of(problem.question.canonical(), {"feasible": False, "why": why}),
         task=problem.task,
@@ -62,6 +66,61 @@ def unsupported(problem: PlanningProblem) -> list[str]:
     return [card.key for card in problem.cards if pinned and not card.supports(pinned)]
 
 
+def model_limit(all_sets: CandidateSets) -> tuple[Option, str] | None:
+    """Where every option was made for less than the data: the one that takes most rows, and which limit."""
+    options = [option for each in all_sets.sets for option in each.table.options]
+    passed = [(option, limit_of(all_sets.problem, option)) for option in options]
+    laws = context_laws()
+    if not passed or not all(why for _, why in passed):
+        return None
+    return max(passed, key=lambda each: laws[each[0].model.name].limits.get("rows", 0))
+
+
+def why_not(all_sets: CandidateSets) -> Sentence:
+    """One sentence: what stands in the way."""
+    problem = all_sets.problem
+    if cannot := unsupported(problem):
+        named = {"cards": ", ".join(cannot), "precision": problem.question.precision}
+        return sentence("precision-not-in-hardware", **named)
+    if not any(candidates.table.options for candidates in all_sets.sets):
+        names = ("image_size", "seq_len", "method", "weights", "licence")
+        asked = {n: getattr(problem.question, n) for n in names}
+        idle = (None, "hub", "any")
+        by = " and ".join(f"{name}={value}" for name, value in asked.items() if value not in idle)
+        if not by:
+            return sentence("no-profile", model=problem.model or f"any model for {problem.task}")
+        return sentence("left-out", by=by, model=problem.model or f"every model for {problem.task}")
+    needed = all_sets.least_minutes()
+    if needed == math.inf:
+        if (passed := model_limit(all_sets)) is not None:
+            return sentence("model-limit", model=passed[0].model.name, limit=passed[1])
+        left = {option.model.name for each in all_sets.sets for option in each.table.options}
+        bare = problem.question.weights == "none" and problem.model is None
+        if bare and modality_of(problem.task) not in FROM_RANDOM_WEIGHTS:
+            return sentence("few-without-weights", task=problem.task, models=", ".join(sorted(left)[:3]))
+        share = host_share(problem, (option for s in all_sets.sets for option in s.table.options))
+        data = {"n_train": problem.n_train, "n_features": problem.n_features}
+        if share is not None and share < 1.0:
+            limit = host_limit_gib(problem)
+            return sentence("host-too-small", **data, needed=limit / share, usable=limit)
+        usable = all_sets.sets[0].table.usable_gib
+        held = [o for each in all_sets.sets for o in each.table.options if context_on_card(problem, o)]
+        if problem.model is not None and held and (need := context_on_card(problem, held[0])) is not None:
+            needed_gib = {"needed": need.high, "usable": usable}
+            return sentence("card-too-small", model=problem.model, **data, **needed_gib)
+        batch = problem.question.batch_size
+        what = f"batch {batch}" if batch else "even one sample"
+        seen = {text for s in all_sets.sets for o in s.table.options if (text := ran_out(s, o))}
+        if problem.model is not None and batch is not None and seen:
+            named = {"model": problem.model, "seen": "; ".join(sorted(seen))}
+            return sentence("ran-out-here", batch=batch, **named)
+        return sentence("no-room", what=what, usable=usable)
+    minutes = problem.question.minutes
+    shown = next((s for n in (1, 2, 3) if float(s := f"{needed:.{n}f}") > minutes), f"{needed:g}")
+    reserve = 100 * problem.policy.reserve_share
+    return sentence("too-little-time", needed=shown, reserve=reserve, minutes=minutes)
+
+
 def closest_changes(
     all_sets: CandidateSets, costs: CostProvider, most: int = MOST_ANSWERS, *, same_cards: bool = False
 ) -> tuple[dict[str, Any], ...]:
@@ -70,25 +129,23 @@ def closest_changes(
     out: list[dict[str, Any]] = []
     offered: set[frozenset[str]] = set()
 
-    def answer(changes: Mapping[str, Any]) -> Candidate | None:
+    def priced(changes: Mapping[str, Any]) -> CandidateSets | None:
+        """None where a card cannot compute what is pinned then."""
         if changes.keys() == {"minutes"}:  # nothing is priced otherwise then
-            return all_sets.best(all_sets.problem.question.objective, changes["minutes"])
+            return all_sets
         problem = _changed(all_sets.problem, changes, costs)
-        if unsupported(problem):
-            return None
-        return price_candidates(problem, costs).best(problem.question.objective, problem.question.minutes)
+        return None if unsupported(problem) else price_candidates(problem, costs)
 
-    def planned_batch(changes: Mapping[str, Any]) -> int | None:
-        fitting = answer(changes)
-        return None if fitting is None else fitting.batch_size
+    def answer(changes: Mapping[str, Any]) -> Candidate | None:
+        sets, question = priced(changes), all_sets.problem.question
+        minutes = changes.get("minutes", question.minutes)
+        return None if sets is None else sets.best(question.objective, minutes)
 
-    def least(changes: Mapping[str, Any]) -> float:
-        return price_candidates(_changed(all_sets.problem, changes, costs), costs).least_minutes()
-
-    singles = _changes(all_sets, costs, planned_batch)
     # A model that the text names is named again when the text is read again.
     of_text = {"model"} & {fact.name for fact in all_sets.problem.facts if fact.source == "text"}
-    for changes, why in chain(singles, _with_minutes(all_sets.problem, costs, least, out)):
+    for changes, why in chain(
+        _changes(all_sets, costs, answer), _with_minutes(all_sets.problem, costs, priced, out)
+    ):
         kind = frozenset(changes)
         if kind in offered or kind & of_text or (same_cards and kind & {"gpu", "plan_for"}):
             continue
@@ -115,7 +172,7 @@ def _changed(problem: PlanningProblem, changes: Mapping[str, Any], costs: CostPr
 
 
 def _changes(
-    all_sets: CandidateSets, costs: CostProvider, planned: Callable[[dict[str, Any]], int | None]
+    all_sets: CandidateSets, costs: CostProvider, answer: Callable[[Mapping[str, Any]], Candidate | None]
 ) -> Iterator[Change]:
     problem, question = all_sets.problem, all_sets.problem.question
     precision = precision_for(problem.cards)
@@ -130,7 +187,7 @@ def _changes(
         yield longer, why_longer
         longer = None
     host = host_share(problem, (option for each in all_sets.sets for option in each.table.options))
-    passed = None if fits_memory else reasons.model_limit(all_sets)
+    passed = None if fits_memory else model_limit(all_sets)
     if passed is not None:
         most = context_laws()[passed[0].model.name].limits.get("rows", problem.n_train)
         if "rows" in passed[1]:
@@ -143,7 +200,7 @@ def _changes(
     elif host is not None and host < 1.0:
         yield from _less_data(problem, host)
     else:
-        yield from _smaller(problem, planned)
+        yield from _smaller(problem, answer)
     if longer:
         yield ({**longer, "precision": precision} if cannot else longer), why_longer
     if problem.on_gpu or not fits_memory:
@@ -177,16 +234,18 @@ def _shorter(problem: PlanningProblem, share: float) -> Iterator[Change]:
     yield from _smaller_input(question)
 
 
-def _smaller(problem: PlanningProblem, planned: Callable[[dict[str, Any]], int | None]) -> Iterator[Change]:
+def _smaller(
+    problem: PlanningProblem, answer: Callable[[Mapping[str, Any]], Candidate | None]
+) -> Iterator[Change]:
     question = problem.question
     if question.vram_gib:
         yield {"vram_gib": None}, "all the memory that the card has"
     if question.batch_size:
         why = "the largest batch that fits; accumulate gradients to keep the effective one"
         if question.model is None:
-            batch = planned({"batch_size": None})
-            if batch is not None and batch < question.batch_size:
-                yield {"batch_size": batch}, "the batch that would be planned"
+            fitting = answer({"batch_size": None})
+            if fitting is not None and fitting.batch_size < question.batch_size:
+                yield {"batch_size": fitting.batch_size}, "the batch that would be planned"
         else:
             yield from (
                 ({"batch_size": rung}, why) for rung in reversed(BATCH_LADDER) if rung < question.batch_size
@@ -223,7 +282,7 @@ def _other_cards(
 def _with_minutes(
     problem: PlanningProblem,
     costs: CostProvider,
-    least: Callable[[Mapping[str, Any]], float],
+    priced: Callable[[Mapping[str, Any]], CandidateSets | None],
     found: Sequence[Any],
 ) -> Iterator[Change]:
     """Two changes at once, when no single one fits: another card or nothing pinned, and the minutes it
@@ -232,7 +291,8 @@ def _with_minutes(
     for changes, why in (*_other_cards(problem, costs), (free, "nothing pinned")):
         if found:
             return
-        needed = least(changes) if changes else math.inf
+        sets = priced(changes) if changes else None
+        needed = math.inf if sets is None else sets.least_minutes()
         if needed <= MOST_MINUTES * 0.95:
             yield {**changes, "minutes": max(problem.question.minutes, _round_up(needed))}, why
 

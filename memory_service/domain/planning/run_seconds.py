@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.planning.fits import Fits, fits_of
 from memory_service.domain.planning.policy import MEDIAN_SHARE, RESERVE_SHARE
 
@@ -64,6 +64,11 @@ class Seconds:
     def each(self, change: Callable[[Any], Any]) -> Seconds:
         """The same done to all three."""
         return Seconds(change(self.low), change(self.value), change(self.high))
+
+    def estimate(self, unit: float, basis: str, grade: Grade = "estimated", n: int = 0) -> Estimate:
+        """Of plain numbers, in a unit of so many seconds."""
+        value, low, high = (float(part) / unit for part in (self.value, self.low, self.high))
+        return Estimate(value, low, high, grade, n, basis)
 
     def taken(self, index: Any) -> Seconds:
         """Some of arrays; what is common to all for each of them."""

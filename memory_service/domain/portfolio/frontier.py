@@ -18,22 +18,18 @@ def best_by_budget(all_sets: CandidateSets) -> list[dict[str, Any]]:
     the smallest budget that holds the plan (p90 and reserve included). At most `MOST_POINTS`, evenly over the
     quality they reach; empty when no plan fits the memory of the cards.
     """
-    sets = all_sets.sets
-    place = np.repeat(np.arange(len(sets)), [each.grid.minutes.size for each in sets])
-    flat = np.concatenate([np.arange(each.grid.minutes.size) for each in sets])
-    minutes, quality = (
-        np.concatenate([getattr(each.grid, name).ravel() for each in sets]) for name in ("minutes", "quality")
-    )
+    minutes, quality = all_sets.flat("minutes"), all_sets.flat("quality")
     able = np.flatnonzero(np.isfinite(minutes))
     shown = evenly(able[front(minutes[able], quality[able], 1e-9)], MOST_POINTS)
-    return [_point(sets[place[i]].at(int(flat[i]))) for i in shown]
+    return [_point(all_sets.at(int(place))) for place in shown]
 
 
 def best_of_models(all_sets: CandidateSets, minutes: float) -> list[dict[str, Any]]:
     """Of each model that `minutes` allow the plan of best expected quality (the cheaper on ties), best first;
     points as of `best_by_budget`."""
-    best: dict[str, tuple[float, float, int, int]] = {}
-    for candidate_set, candidates in enumerate(all_sets.sets):
+    best: dict[str, tuple[float, float, int]] = {}
+    before = 0
+    for candidates in all_sets.sets:
         options = candidates.table.options
         if not options:
             continue
@@ -42,13 +38,14 @@ def best_of_models(all_sets: CandidateSets, minutes: float) -> list[dict[str, An
         most = quality.max(axis=1)
         columns = np.where(quality >= most[:, None] - 1e-9, needed, np.inf).argmin(axis=1)
         for row in np.flatnonzero(np.isfinite(most)):
-            name, flat = options[row].model.name, int(row) * needed.shape[1] + int(columns[row])
-            place = row, columns[row]
-            point = (float(quality[place]), -float(needed[place]), candidate_set, flat)
+            name, place = options[row].model.name, (row, columns[row])
+            flat = before + int(row) * needed.shape[1] + int(columns[row])
+            point = (float(quality[place]), -float(needed[place]), flat)
             if name not in best or point > best[name]:
                 best[name] = point
+        before += needed.size
     ranked = sorted(best.values(), reverse=True)[:MOST_MODELS]
-    return [_point(all_sets.sets[candidate_set].at(flat)) for _, _, candidate_set, flat in ranked]
+    return [_point(all_sets.at(place)) for _, _, place in ranked]
 
 
 def _point(candidate: Candidate) -> dict[str, Any]:

@@ -10,18 +10,18 @@ from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.units import plural
 from memory_service.domain.common.vocabulary import OBJECTIVES, size_of
 from memory_service.domain.planning import checks_and_fallbacks as advice
-from memory_service.domain.planning.batch_choice import Flags
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets, Rival, price_candidates
 from memory_service.domain.planning.expected_figures import expected_of, summary, timetable_of
 from memory_service.domain.planning.explanation import rationale as reasons
 from memory_service.domain.planning.explanation.plan_warnings import large_on_host, warnings
+from memory_service.domain.planning.option import Flags
 from memory_service.domain.planning.plan import Expected, Plan, Refusal, gpu_facts, plan_id_of
 from memory_service.domain.planning.plan_search import PRICE
 from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.planning.problem import CostProvider, DoneRun, PlanningProblem
 from memory_service.domain.planning.refusal import refuse, unsupported
 from memory_service.domain.planning.request import Done
-from memory_service.domain.portfolio.portfolio import Portfolio, Run, choose_portfolio, main_of
+from memory_service.domain.portfolio.portfolio import Portfolio, Run, choose_portfolio
 from memory_service.domain.portfolio.run_sets import EARLY_WORTH, FIRST_SHARE, LEAST_GAIN, RunSets, run_sets
 from memory_service.domain.recipe.vocabulary import families_of
 from memory_service.errors import FieldError, InvalidInput
@@ -94,8 +94,7 @@ def plan_portfolio(
             *problem.warnings,
             *problem.inferred,
             *warnings(candidate, settings, expected, others > 0),
-            *_no_gain(portfolio),
-            *_large_runs(portfolio, run),
+            *_of_runs(portfolio, run),
         ),
         evidence=(*problem.evidence, *reasons.evidence(candidate, expected, costs)),
         facts=problem.facts,
@@ -142,8 +141,8 @@ def _alternatives(sets: RunSets, run: Run, minutes: float) -> tuple[dict[str, An
     question, chosen = sets.all_sets.problem.question, run.candidate
     shown, out = summary(chosen), list[dict[str, Any]]()
     for name in OBJECTIVES:
-        if name != question.objective:
-            other = summary(main_of(sets, name, question.minutes))
+        if name != question.objective and (best := sets.best(name, question.minutes)) is not None:
+            other = summary(sets.candidate(sets.places(best)[0]))
             out += [{"objective": name, **other}] if other != shown else []
     mine, peak = chosen.option.model, chosen.grid.batches.peak_gib[chosen.pick.row]
 
@@ -151,7 +150,7 @@ def _alternatives(sets: RunSets, run: Run, minutes: float) -> tuple[dict[str, An
         columns = each.table.columns
         lighter: Flags = ~(each.grid.batches.peak_gib >= peak)  # of trees it is not known
         lighter &= (columns.params_m < SMALLER * mine.params_m) & (columns.names != mine.name)
-        return lighter
+        return lighter[:, None, None]
 
     smaller = sets.all_sets.best(question.objective, minutes, is_smaller)
     if smaller is not None:
@@ -159,13 +158,10 @@ def _alternatives(sets: RunSets, run: Run, minutes: float) -> tuple[dict[str, An
     return tuple(out)
 
 
-def _no_gain(portfolio: Portfolio) -> Iterator[Sentence]:
+def _of_runs(portfolio: Portfolio, answered: Run) -> Iterator[Sentence]:
+    """Whether all of them are hardly worth it; what the others take of the host, where it is much."""
     if portfolio.done and sum(run.gain for run in portfolio.runs) < LEAST_GAIN:
         yield sentence("stop-here")
-
-
-def _large_runs(portfolio: Portfolio, answered: Run) -> Iterator[Sentence]:
-    """What the other runs take of the host, where it is much."""
     for run in portfolio.runs:
         large = large_on_host(run.candidate)
         if large and run is not answered:

@@ -9,7 +9,7 @@ than the free plan by `EARLY_WORTH` and the price of the minutes that it saves a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from memory_service.domain.planning.batch_choice import Array, Flags, Integers
-from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
+from memory_service.domain.planning.candidates import Candidate, CandidateSet, CandidateSets
+from memory_service.domain.planning.option import Array, Flags, Integers
 from memory_service.domain.planning.plan_search import front, utility
 from memory_service.domain.planning.problem import DoneRun
 from memory_service.domain.planning.run_seconds import minutes_needed
@@ -39,7 +39,7 @@ class RunPool:
     """Arrays over runs: first those that may stand beside others, then what is weighed by itself alone.
 
     beside        how many the former are
-    candidate_set, flat   place of the set, and the place in its grid
+    place         of `CandidateSets.flat`
     model, boosted   its name, and whether it is boosted trees
     seeds         repeats of all its folds
     family        one number for each family, over all sets
@@ -49,8 +49,7 @@ class RunPool:
     first         p90 minute by which a submission of its first fold is written
     """
 
-    candidate_set: Integers
-    flat: Integers
+    place: Integers
     model: npt.NDArray[np.str_]
     boosted: Flags
     seeds: Integers
@@ -73,46 +72,39 @@ def run_pool(all_sets: CandidateSets, minutes: float) -> RunPool:
     at their own cost: a run that is beaten so often could be exchanged for one of them in any set. Trees and
     networks err too differently to stand for each other. Of settings that are close to others
     (`PlanGrid.close`) runs are weighed by themselves only. A larger budget only adds runs."""
-    beside, every, families = [], [], 0
-    for candidate_set, candidates in enumerate(all_sets.sets):
+    beside, every, before, families = [], [], 0, 0
+    for candidates in all_sets.sets:
         if not candidates.table.options:
             continue
         close = candidates.grid.close
-        beside.append(_pool_of(candidates, candidate_set, families, minutes, close))
+        beside.append(_pool_of(candidates, before, families, minutes, close))
         if close is not None:
-            every.append(_pool_of(candidates, candidate_set, families, minutes))
+            every.append(_pool_of(candidates, before, families, minutes))
+        before += candidates.grid.minutes.size
         families += len(candidates.table.columns.families)
-    return replace(_joined([*beside, *every]), beside=sum(len(pool.flat) for pool in beside))
-
-
-def _joined(pools: Sequence[RunPool]) -> RunPool:
+    pools = [*beside, *every]
     arrays: dict[str, Any] = {n: np.concatenate([getattr(pool, n) for pool in pools]) for n in _ARRAYS}
-    return RunPool(**arrays)
+    return RunPool(**arrays, beside=sum(len(pool.place) for pool in beside))
 
 
 def _layers(minutes: Array, quality: Array, family: Integers) -> Integers:
     """Places, by rising minutes, of the points that no cheaper one of their own family and fewer than
     `MOST_RUNS` others reach."""
-    raised = quality + 1e3 * family
-    order = np.argsort(minutes)  # most are far below; ties are put in order among those that are left
-    order = order[np.argsort(family[order].astype(np.int16), kind="stable")]
-    some = np.sort(order[raised[order] >= np.maximum.accumulate(raised[order])])
-    order = some[np.lexsort((-quality[some], minutes[some], family[some]))]
-    steps = np.maximum.accumulate(raised[order])
-    front = order[np.diff(steps, prepend=-np.inf) > 1e-9]
-    front = front[np.argsort(minutes[front], kind="stable")]
-    ranked, codes = quality[front], family[front]
-    best_so_far = np.full((int(codes.max(initial=-1)) + 1, len(front)), -np.inf)
-    best_so_far[codes, np.arange(len(front))] = ranked
+    own = front(minutes + 1e6 * family, quality + 1e3 * family, 1e-9)
+    own = own[np.argsort(minutes[own], kind="stable")]
+    ranked, codes = quality[own], family[own]
+    best_so_far = np.full((int(codes.max(initial=-1)) + 1, len(own)), -np.inf)
+    best_so_far[codes, np.arange(len(own))] = ranked
     np.maximum.accumulate(best_so_far, axis=1, out=best_so_far)
     beaten = (best_so_far > ranked + 1e-9).sum(axis=0)
-    return np.asarray(front[beaten < MOST_RUNS], dtype=np.int64)
+    return np.asarray(own[beaten < MOST_RUNS], dtype=np.int64)
 
 
 def _pool_of(
-    candidates: CandidateSet, candidate_set: int, families: int, minutes: float, without: Flags | None = None
+    candidates: CandidateSet, before: int, families: int, minutes: float, without: Flags | None = None
 ) -> RunPool:
-    """without: places of epochs that are left out."""
+    """before, families: how many plans, and families, the sets before it have; without: places of epochs that
+    are left out."""
     grid, columns = candidates.grid, candidates.table.columns
     plans = grid.minutes.shape[1] * grid.minutes.shape[2]
     needed, quality = grid.minutes.ravel(), grid.quality.ravel()
@@ -139,8 +131,7 @@ def _pool_of(
     gained = fold_gain(gain[at], repeats.averaged, n_train) - fold_gain(gain, once, n_train)[at]
     first = (run.first_fold + run.answer).and_independent(run.setup)
     pool = RunPool(
-        candidate_set=np.full(len(at), candidate_set),
-        flat=flat[at],
+        place=before + flat[at],
         model=columns.names[rows[at]],
         boosted=columns.boosted[rows[at]],
         seeds=seeds,
@@ -242,6 +233,15 @@ class RunSets:
         ties = np.flatnonzero(worth >= worth.max() - 1e-9)
         return int(places[ties[np.argmin(needed[ties])]])
 
+    def places(self, chosen: int) -> list[int]:
+        """Places in the pool of the runs of a set, the best first."""
+        runs = [int(i) for i in self.members[chosen] if i >= 0]
+        return sorted(runs, key=lambda i: (-self.pool.quality[i], self.pool.alone[i]))
+
+    def candidate(self, place: int) -> Candidate:
+        """The run at a place of the pool."""
+        return self.all_sets.at(int(self.pool.place[place]))
+
     def gain_of(self, objective: str, minutes: float, chosen: int) -> float:
         """Points that the best set of so many minutes is better than the chosen one."""
         return float(self.quality[self.needed(objective) <= minutes].max() - self.quality[chosen])
@@ -258,9 +258,9 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     pool = run_pool(all_sets, 2.0 * minutes)
     sd, done_sd = _differences(all_sets, pool, done, difference)
     base = blend_quality([(run.model, run.quality) for run in done], difference)
-    single = np.arange(len(pool.flat))
+    single = np.arange(len(pool.place))
     alone = expected_best(base, pool.quality, done_sd) if done else pool.quality
-    share, early, n = pool.share, pool.first, pool.beside
+    share, n = pool.share, pool.beside
     a, b = np.nonzero(np.triu(pool.family[:n, None] != pool.family[None, :n]))
     both = share[a] + share[b]
     affordable = np.flatnonzero(both <= 2.0 * minutes)
@@ -277,7 +277,10 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     of_second = pair - np.maximum(alone[a], alone[b])
     gains = np.flatnonzero(of_second > LEAST_GAIN)
     a, b, both, pair, of_second = a[gains], b[gains], both[gains], pair[gains], of_second[gains]
-    pairs = _cheapest_pairs(both, pair)
+    # the cheapest of each part of a doubling: what is chosen does not depend on which dearer ones there are
+    best = front(both, pair)
+    parts = np.floor(PAIRS_A_DOUBLING * np.log2(both[best]))
+    pairs = best[np.diff(parts, prepend=-np.inf) > 0]
     of, third = np.nonzero(
         (pool.family[:n] != pool.family[a[pairs], None])
         & (pool.family[:n] != pool.family[b[pairs], None])
@@ -294,21 +297,21 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     members[: len(single), 0] = single
     members[len(single) : -len(of) or None, :2] = np.stack([a, b], axis=1)
     members[len(members) - len(of) :] = np.stack([a[of], b[of], third], axis=1)
-    first = np.minimum(early[a], early[b])
-    alone_needed = np.concatenate([pool.alone, both, both[of] + share[third]])
-    with_early = _with_early(
-        alone_needed,
-        np.concatenate([share, both, both[of] + share[third]]),
-        np.concatenate([early, first, np.minimum(first[of], early[third])]),
-        inf if done else shortest_split(all_sets),
-        all_sets.problem.policy.reserve_share,
-    )
+    several = np.concatenate([both, both[of] + share[third]])
+    plain, together = (np.concatenate([one, several]) for one in (pool.alone, share))
+    grids = [each.grid for each in all_sets.sets if 1 in each.grid.folds and not done]
+    splits = (float(grid.minutes[:, :, grid.folds.index(1)].min(initial=inf)) for grid in grids)
+    shortest, early = min(splits, default=inf), plain
+    if shortest < inf:  # of its own, or of the shortest split, run before it
+        first = np.minimum(pool.first[a], pool.first[b])
+        first = np.concatenate([pool.first, first, np.minimum(first[of], pool.first[third])])
+        reserve = all_sets.problem.policy.reserve_share
+        split = np.maximum(together + shortest / (1.0 - reserve), shortest / FIRST_SHARE)
+        early = np.minimum(np.maximum(plain, first / FIRST_SHARE), split)
     quality = np.concatenate([alone, pair, triple])
     quality = np.maximum(quality - _without_trees(all_sets, pool, members, done), base)
     least_gain = np.concatenate([np.full(len(single), inf), of_second, of_third])
-    return RunSets(
-        all_sets, pool, members, alone_needed, with_early, quality, least_gain, difference, tuple(done)
-    )
+    return RunSets(all_sets, pool, members, plain, early, quality, least_gain, difference, tuple(done))
 
 
 def _without_trees(
@@ -322,35 +325,6 @@ def _without_trees(
     is_tree = np.append(pool.boosted, False)  # place -1: no run
     boosted = any(families.get(run.model) == "gbdt" for run in done)
     return np.where(is_tree[members].any(axis=1) | boosted, 0.0, WITHOUT_TREES)
-
-
-def shortest_split(all_sets: CandidateSets) -> float:
-    """Minutes of the shortest plan of one split; infinite where there is none."""
-    grids = (each.grid for each in all_sets.sets if 1 in each.grid.folds)
-    found = (float(grid.minutes[:, :, grid.folds.index(1)].min(initial=inf)) for grid in grids)
-    return min(found, default=inf)
-
-
-def _with_early(alone: Array, shares: Array, first: Array, shortest: float, reserve: float) -> Array:
-    """The smallest budget that holds each set with a first submission within a fifth of it: its own, or that
-    of the shortest split, run before it. None is asked for where there is no split to run.
-
-    alone    minutes of the set by itself; shares: beside a first split
-    first    p90 minute of its own first submission
-    """
-    if shortest == inf:
-        return alone
-    own = np.maximum(alone, first / FIRST_SHARE)
-    split = np.maximum(shares + shortest / (1.0 - reserve), shortest / FIRST_SHARE)
-    return np.asarray(np.minimum(own, split), dtype=np.float64)
-
-
-def _cheapest_pairs(minutes: Array, quality: Array) -> Integers:
-    """Places of the pairs that no cheaper one reaches, the cheapest of each part of a doubling: what is
-    chosen does not depend on which dearer ones there are."""
-    best = front(minutes, quality)
-    parts = np.floor(PAIRS_A_DOUBLING * np.log2(minutes[best]))
-    return np.asarray(best[np.diff(parts, prepend=-np.inf) > 0], dtype=np.int64)
 
 
 def _differences(

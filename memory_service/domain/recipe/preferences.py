@@ -36,7 +36,7 @@ FAMILY_YEARS = 3
 NOTED, SHOWN_BY_RUNS, LOST = 1.0, 8.0, -8.0
 """Points for a model that shipped notes of the very competition name, that many runs here showed to be the
 best, and that a person noted here as the worse one. What a person noted as the best is planned wherever it
-fits (`services.planning.noted_plan`)."""
+fits (`services.planning.recommend`)."""
 
 OCTAVE_SHORT, OCTAVE_LONG, ANY_OCTAVE = 1.5, 2.0, 0.5
 """Points per doubling that an input is smaller or larger than usual, past half a doubling where only votes

@@ -36,7 +36,7 @@ from memory_service.domain.planning.request import MOST_MINUTES, Question
 from memory_service.domain.planning.run_seconds import Seconds
 from memory_service.domain.prediction.trust import heard_rows, near_figures
 from memory_service.errors import InvalidInput, wrong_value
-from memory_service.schemas.choose import ChooseRequest, OfferRow
+from memory_service.schemas.choose import ChooseRequest
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.asker import ASKER, still_wanted
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
@@ -72,14 +72,6 @@ class Box:
     priced: PricedOffer
     sets: CandidateSets
 
-    def candidate(self, plan: int) -> Candidate:
-        """The candidate of a place among all plans that were priced."""
-        for each in self.sets.sets:
-            if plan < each.grid.minutes.size:
-                return each.at(plan)
-            plan -= each.grid.minutes.size
-        raise IndexError(plan)
-
 
 def choose_offer(database: Database, request: ChooseRequest, limit: Mode = "open") -> Values:
     """Each offer with its best plan, time limit and cost; the recommended one, why, and what more buys.
@@ -89,7 +81,8 @@ def choose_offer(database: Database, request: ChooseRequest, limit: Mode = "open
     """
     knowledge, question = knowledge_of(database), request.to_domain().within(limit)
     text = read_request_text(database, question)
-    offers, built_in = _offers(request.offers)
+    built_in = request.offers is None
+    offers = [row.to_offer() for row in request.offers or ()] if not built_in else common_boxes()
     aim: Aim = request.objective or "balanced"
     script = script_minutes(knowledge, question)
     deadline = request.deadline_minutes
@@ -118,10 +111,6 @@ def choose_offer(database: Database, request: ChooseRequest, limit: Mode = "open
         "warnings": [each.as_dict() for each in (*warnings, *of_case.inferred)],
         "knowledge_revision": knowledge.revision,
     }
-
-
-def _offers(rows: Sequence[OfferRow] | None) -> tuple[Sequence[Offer], bool]:
-    return (common_boxes(), True) if rows is None else ([row.to_offer() for row in rows], False)
 
 
 def script_minutes(knowledge: Knowledge, question: Question) -> float | None:
@@ -156,9 +145,8 @@ def priced_boxes(
                 known[key] = _candidates(knowledge, question, text, offer, minutes)
         sets = known[key]
         problem = replace(sets.problem, question=replace(sets.problem.question, minutes=minutes))
-        grids = [each.grid for each in sets.sets]
-        arrays = (np.concatenate([getattr(g, n).ravel() for g in grids]) for n in ("minutes", "quality"))
-        boxes.append(Box(PricedOffer.of(offer, starts, *arrays), replace(sets, problem=problem)))
+        priced = PricedOffer.of(offer, starts, sets.flat("minutes"), sets.flat("quality"))
+        boxes.append(Box(priced, replace(sets, problem=problem)))
     return boxes
 
 
@@ -231,7 +219,7 @@ def _row(box: Box, pick: Pick | None, limits: Limits) -> Values:
     }
     if pick is None:
         return row
-    candidate = box.candidate(pick.plan)
+    candidate = box.sets.at(pick.plan)
     whole = wall_minutes(candidate, start)
     ask_for, limit_minutes = _limit(box, pick, limits)
     cost = None if offer.price_per_hour is None else whole.scaled(offer.price_per_hour / 60.0)
@@ -254,7 +242,7 @@ _OF_A_PICK = ("plan", "minutes", "time_limit_minutes", "cost", "most_cost", "ask
 
 def wall_minutes(candidate: Candidate, start: Estimate) -> Estimate:
     """From ordering the box to the end of its script."""
-    starts = Seconds(start.low, start.value, start.high).times(60.0)
+    starts = Seconds.of(start).times(60.0)
     whole = candidate.run().total_end.and_independent(starts).times(1.0 / 60.0)
     low, value, high = float(whole.low), float(whole.value), float(whole.high)
     basis = f"timetable, and a start-up {start.basis}"
@@ -281,7 +269,7 @@ def asked_for(box: Box, minutes: float) -> Values:
 
 
 def _point(box: Box, pick: Pick) -> Values:
-    option = box.candidate(pick.plan).option
+    option = box.sets.at(pick.plan).option
     figures = {"cost": pick.cost, "minutes": pick.minutes, "quality_index": pick.quality}
     shown = {name: None if value is None else round(value, 4) for name, value in figures.items()}
     return {"offer": box.priced.offer.name, "model": option.model.name, **shown}
@@ -298,7 +286,7 @@ def _more(boxes: Sequence[Box], chosen: Chosen) -> Values | None:
 
 def _said(box: Box, pick: Pick) -> Values:
     """Offer, quality, usual minutes and their cost, for a sentence."""
-    minutes = wall_minutes(box.candidate(pick.plan), box.priced.start_up).value
+    minutes = wall_minutes(box.sets.at(pick.plan), box.priced.start_up).value
     cost = box.priced.offer.cost(minutes)
     unit = "" if box.priced.offer.price_source == "as asked" else " US dollars"
     money = "" if cost is None else f", for {cost:.2f}{unit}" if cost else ", free of charge"
@@ -313,7 +301,7 @@ def _reasons(boxes: Sequence[Box], chosen: Chosen, aim: Aim, limits: Limits) -> 
         return []
     box, other = boxes[best.place], chosen.next
     fits, start = sum(pick is not None for pick in chosen.picks), box.priced.start_up
-    model = box.candidate(best.plan).option.model.name
+    model = box.sets.at(best.plan).option.model.name
     counts = {"aim": aim, "fits": fits, "offers": len(boxes)}
     wins = sentence("choose-wins", model=model, **counts, **_said(box, best))
     if other is not None:
@@ -346,7 +334,7 @@ def _scope(knowledge: Knowledge, boxes: Sequence[Box], limits: Limits) -> list[V
     following = None
     if able := next_offers(priced, limits):
         place, plan = able[0]
-        following = {"offer": priced[place].offer.name, "plan": summary(boxes[place].candidate(plan))}
+        following = {"offer": priced[place].offer.name, "plan": summary(boxes[place].sets.at(plan))}
     out = list[Values]()
     for box in boxes:
         why = box.priced.why_not(limits)

@@ -134,9 +134,7 @@ def _rows(database: Database, knowledge: Knowledge, request: CompareRequest) -> 
         except MemoryServiceError as error:
             yield _Training(name, "row", given, why=error.detail)
             continue
-        total = best.run().total_end.times(1 / 60)
-        value, low, high = (float(part) for part in (total.value, total.low, total.high))
-        minutes = Estimate(value, low, high, basis="timetable")
+        minutes = best.run().total_end.estimate(60.0, "timetable")
         yield _Training(name, "row", as_planned(given, best), minutes)
 
 

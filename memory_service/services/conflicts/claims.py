@@ -189,9 +189,7 @@ def _total(row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
     run = run_seconds(
         setup, of_step, batch, of_forward, n_train=rows, n_test=rows, folds=int(folds), epochs=epochs
     ).total_end
-    low, value, high = (float(part) / 60.0 for part in (run.low, run.value, run.high))
-    basis = f"{step.basis}; setup, validation, inference; no loader bound"
-    return Estimate(value, low, high, "estimated", 0, basis)
+    return run.estimate(60.0, f"{step.basis}; setup, validation, inference; no loader bound")
 
 
 def _precision_ratio(_row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:

@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from memory_service.domain.planning.candidates import price_candidates
 from memory_service.errors import InvalidInput
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.conflicts.claims import CLAIMED_N_TRAIN, REFERENCE_MODEL, computed_now
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import with_steering
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.planning.noted_plan import plan_with_note
 from memory_service.services.planning.planning_problem import case_of
+from memory_service.services.planning.recommend import planned
 from memory_service.services.planning.request_text import read_request_text
 from memory_service.services.tables.table_rows import every_row, get_row, history_of
 
@@ -231,7 +230,7 @@ def _planned(
         case = case_of(knowledge, question, read_request_text(database, question))
     except InvalidInput:  # its card is not known here
         return {"feasible": "no"}, frozenset()
-    plan = plan_with_note(knowledge, case, price_candidates(case, knowledge))[1].as_dict()
+    plan = planned(knowledge, case).plan.as_dict()
     steering = knowledge.policy.steering
     batches = {row for row in steering if row.startswith("R03-")}
     named = {row["id"] for row in plan.get("evidence", ())}

@@ -71,6 +71,8 @@ def case_of(
     recalled, memory_warnings = _recalled(knowledge, question, text, task, n_train)
     everything = (*resources, *facts.values(), *(fact for fact in stated if fact.value is None))
     warned = sorted(everything, key=lambda fact: not fact.serious)
+    # who describes texts in another language than English has texts that are not English either
+    written, spoken = language_of(question.description or ""), {"en": None, "other": "multi"}
     return PlanningProblem(
         question=question,
         **{name: facts[name].value for name in _COUNTS},
@@ -88,7 +90,7 @@ def case_of(
         size_assumed=facts["n_train"].source == "usual",
         metric=facts["metric"].value if "metric" in facts else None,
         facts=_listed(facts, resources),
-        language=facts["language"].value if "language" in facts else _language(question),
+        language=facts["language"].value if "language" in facts else spoken.get(written, written),
         subtask=facts["subtask"].value if "subtask" in facts else None,
         volumes="dimensions" in facts,
     )
@@ -266,12 +268,6 @@ def _notices(question: Question, text: RequestText, metric_known: bool) -> list[
     return notices
 
 
-def _language(question: Question) -> str | None:
-    """Who describes texts in another language than English has texts that are not English either."""
-    language = language_of(question.description or "")
-    return None if language == "en" else "multi" if language == "other" else language
-
-
 def _task(reading: _Reading, _: Mapping[str, Fact]) -> Fact:
     question, said, sources = reading.question, reading.text.said, reading.sources
     asked, known = task_asked(question, said), sources.fact("task")
@@ -368,10 +364,6 @@ def _n_classes(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
     return fact and replace(fact, value=int(fact.value))
 
 
-def _n_features(reading: _Reading, _: Mapping[str, Fact]) -> Fact | None:
-    return reading.sources.fact("n_features", DEFAULT_N_FEATURES)
-
-
 def _group_by(reading: _Reading, _: Mapping[str, Fact]) -> Fact | None:
     """A column or a noun that names the unit; a sentence on the test names neither."""
     fact = reading.sources.fact("group_by")
@@ -419,7 +411,7 @@ _RESOLVERS: Mapping[str, Callable[[_Reading, Mapping[str, Fact]], Fact | None]] 
     "n_test": _n_test,
     "n_classes": _n_classes,
     "group_by": _group_by,
-    "n_features": _n_features,
+    "n_features": lambda reading, _: reading.sources.fact("n_features", DEFAULT_N_FEATURES),
     "cpu_count": _cpu_count,
     "dimensions": _dimensions,
 }

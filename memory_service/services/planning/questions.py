@@ -70,7 +70,9 @@ def unplanned(knowledge: Knowledge, question: Question, text: RequestText) -> Va
     named = question.competition and knowledge.competition(question.competition).get("task")
     if read is None or named or task_asked(question, read) is not None or read.tells_task:
         return None
-    asked = _of_task(text, _tasks_of_model(knowledge, question))
+    wanted = models_wanted(knowledge, question.description)
+    alone = knowledge.models.get(wanted[0].name or "") if len(wanted) == 1 else None
+    asked = _of_task(text, alone.tasks if alone else ())
     outside = read.outside and sentence("out-of-scope", kind=OUTSIDE[read.outside])
     card = knowledge.gpu(counted(question.gpus[0])[1]) if question.gpus else None
     said = facts_of(Sources(question.canonical(), {}, text.said))
@@ -122,12 +124,6 @@ def _open_answer(question: Question, about: Sentence, asked: Asked | None) -> Va
         "warnings": [],
         "evidence": [],
     }
-
-
-def _tasks_of_model(knowledge: Knowledge, question: Question) -> tuple[str, ...]:
-    """What the model serves that the description wants trained, the most natural first."""
-    wanted = models_wanted(knowledge, question.description)
-    return knowledge.models[wanted[0].name].tasks if len(wanted) == 1 and wanted[0].name else ()
 
 
 def _of_task(text: RequestText, served: tuple[str, ...] = ()) -> Asked | None:

@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from memory_service.domain.common.sentences import sentence
+from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.vocabulary import Mode
 from memory_service.domain.description.modalities import uses_and_ignores
 from memory_service.domain.parallel.parallel import with_parallel_sets
@@ -26,8 +26,9 @@ from memory_service.domain.planning.candidates import CandidateSets, price_candi
 from memory_service.domain.planning.plan import Plan, Refusal
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Done, Question
-from memory_service.domain.portfolio.portfolio_plan import done_runs
+from memory_service.domain.portfolio.portfolio_plan import done_runs, plan_portfolio
 from memory_service.domain.quality.conditioning import points_of_metric
+from memory_service.domain.recipe.notes import Note
 from memory_service.domain.recipe.vocabulary import NO_TECHNIQUE
 from memory_service.errors import (
     Conflict,
@@ -43,7 +44,6 @@ from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.asker import still_wanted
 from memory_service.services.knowledge.snapshot import Knowledge, asker_view, knowledge_of
-from memory_service.services.planning.noted_plan import plan_with_note
 from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.questions import questions, unplanned, without_hardware
@@ -126,44 +126,78 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
     case = case_of(knowledge, question, memory)
     if question.after is not None:
         case = left_of(knowledge, case)
-    candidate_sets = price_candidates(case, knowledge)
-    body = cache.get(knowledge.revision, key)
-    if body is None:
-        weighed = _planned(knowledge, question, memory, case, candidate_sets)
-        case, candidate_sets, chosen_from, plan = weighed
-        answer = (with_parallel_sets(plan, chosen_from) if "parallel" in parts else plan).as_dict()
-        if "curves" in parts and isinstance(plan, Plan):
-            answer["curves"] = _curves(database, answer)
-        answer["questions"] = questions(knowledge, question, memory, case, candidate_sets)
-        answer["uses"], answer["ignores"] = uses_and_ignores(question.description or "", case.task)
-        answer["knowledge_revision"] = knowledge.revision
-        _mark_scripted(answer)
-        answer |= _linked(answer)
-        body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
-        plan_id = _of_run(answer["plan_id"], question.run) if question.run else answer["plan_id"]
-        cache.store(knowledge.revision, key, body, plan_id, question.mode, view)
+    case, candidate_sets, chosen_from, plan = _planned(knowledge, question, memory, case)
+    answer = (with_parallel_sets(plan, chosen_from) if "parallel" in parts else plan).as_dict()
+    if "curves" in parts and isinstance(plan, Plan):
+        answer["curves"] = _curves(database, answer)
+    answer["questions"] = questions(knowledge, question, memory, case, candidate_sets)
+    answer["uses"], answer["ignores"] = uses_and_ignores(question.description or "", case.task)
+    answer["knowledge_revision"] = knowledge.revision
+    _mark_scripted(answer)
+    answer |= _linked(answer)
+    body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
+    plan_id = _of_run(answer["plan_id"], question.run) if question.run else answer["plan_id"]
+    cache.store(knowledge.revision, key, body, plan_id, question.mode, view)
     return (knowledge, memory, case, candidate_sets), body
 
 
 Weighed = tuple[Knowledge, RequestText, PlanningProblem, CandidateSets]
-Planned = tuple[PlanningProblem, CandidateSets, CandidateSets, Plan | Refusal]
-"""The problem, its candidates, those that the plan was chosen from, and the plan."""
 
 
-def _planned(
-    knowledge: Knowledge, question: Question, text: RequestText, case: PlanningProblem, sets: CandidateSets
-) -> Planned:
+class Planned(NamedTuple):
+    """A problem, its candidates, those that the plan was chosen from, and the plan."""
+
+    case: PlanningProblem
+    sets: CandidateSets
+    chosen_from: CandidateSets
+    plan: Plan | Refusal
+
+
+def planned(knowledge: Knowledge, case: PlanningProblem) -> Planned:
+    """The plan, made around what a person noted here as the best where that fits: model, size and folds, else
+    fewer of them; with the reason where nothing of it does."""
+    note, question, sets = case.noted_best, case.question, price_candidates(case, knowledge)
+    why: tuple[Sentence, ...] = ()
+    if note is not None and question.model is None:
+        said = f"{note.source} notes it: {note.text}"
+        for pins in _pins_of(knowledge, case, note):
+            pinned = replace(case, question=replace(question, **pins), model=pins["model"], noted=said)
+            chosen_from = price_candidates(pinned, knowledge)
+            plan = plan_portfolio(pinned, knowledge, chosen_from)
+            if isinstance(plan, Plan):
+                return Planned(case, sets, chosen_from, replace(plan, rationale=(*plan.rationale, *why)))
+            asked = ", ".join(f"{name} {value}" for name, value in pins.items())
+            why = why or (sentence("note-does-not-fit", source=note.source, asked=asked, why=plan.why),)
+    plan = plan_portfolio(case, knowledge, sets)
+    return Planned(case, sets, sets, replace(plan, warnings=(*plan.warnings, *why)))
+
+
+def _pins_of(knowledge: Knowledge, case: PlanningProblem, note: Note) -> Iterator[dict[str, Any]]:
+    """What a note pins, all of it first; nothing that the question itself pins."""
+    model = knowledge.models[note.prefer[0]]
+    question = case.question
+    pins: dict[str, Any] = {"model": model.name}
+    sized = note.size and model.input_kind in ("image_size", "seq_len")
+    if sized and getattr(question, model.input_kind) is None:
+        pins[model.input_kind] = note.size
+    if question.folds is None and note.folds:
+        yield {**pins, "folds": note.folds}
+    yield pins
+    if len(pins) > 1:
+        yield {"model": model.name}
+
+
+def _planned(knowledge: Knowledge, question: Question, text: RequestText, case: PlanningProblem) -> Planned:
     """Where nothing fits, of fewer samples if nobody says how many there are, else of a part of the table."""
-    chosen_from, plan = plan_with_note(knowledge, case, sets)
-    unsaid = case.size_assumed and question.size is None and question.after is None
-    if isinstance(plan, Refusal):
+    first = planned(knowledge, case)
+    if isinstance(first.plan, Refusal):
+        unsaid = case.size_assumed and question.size is None and question.after is None
         smaller = (case_of(knowledge, question, text, fewer) for fewer in (FEWER if unsaid else ()))
-        for other in chain(smaller, _sampled(case, plan)):
-            tried = price_candidates(other, knowledge)
-            found = plan_with_note(knowledge, other, tried)
-            if isinstance(found[1], Plan):
-                return other, tried, *found
-    return case, sets, chosen_from, plan
+        for other in chain(smaller, _sampled(case, first.plan)):
+            found = planned(knowledge, other)
+            if isinstance(found.plan, Plan):
+                return found
+    return first
 
 
 def _sampled(case: PlanningProblem, refusal: Refusal) -> Iterator[PlanningProblem]:
@@ -285,7 +319,7 @@ def left_of(knowledge: Knowledge, case: PlanningProblem) -> PlanningProblem:
     is answered with now; InvalidInput for runs that its portfolio has not, and where no minute is left."""
     question = case.question
     before = replace(case, question=replace(question, after=None, done=(), run=None))
-    chosen_from, plan = plan_with_note(knowledge, before, price_candidates(before, knowledge))
+    _, _, chosen_from, plan = planned(knowledge, before)
     if plan.plan_id != question.after:
         message = f"is not the plan of this question: that is {plan.plan_id}"
         detail = f"after {question.after} {message}; repeat all its fields, or plan anew if knowledge changed"

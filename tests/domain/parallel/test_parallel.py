@@ -32,7 +32,7 @@ questions = st.fixed_dictionaries(
 
 
 def offered(**asked: Any) -> list[dict[str, Any]]:
-    return [dict(each) for each in parallel_sets(price_candidates(case(**asked), seed_knowledge())).sets]
+    return [dict(each) for each in parallel_sets(price_candidates(case(**asked), seed_knowledge()))[0]]
 
 
 def by_kind(sets: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -91,8 +91,8 @@ def broken(asked: dict[str, Any], one: dict[str, Any], usable_gib: float) -> lis
 def test_every_set_keeps_its_promises_for_any_question(asked: dict[str, Any]):
     candidate_sets = price_candidates(case(**asked), seed_knowledge())
     beside = parallel_sets(candidate_sets)
-    assert bool(beside.sets) != bool(beside.why_none)
-    for one in beside.sets:
+    assert bool(beside[0]) != bool(beside[1])
+    for one in beside[0]:
         assert broken(asked, dict(one), candidate_sets.sets[0].table.usable_gib) == []
     assert parallel_sets(candidate_sets) == beside
 
@@ -132,12 +132,13 @@ def test_of_the_minutes_a_set_promises_what_every_plan_does(
     def took(*minutes: float) -> Seconds:
         return Seconds(*(60.0 * each for each in minutes))
 
-    each: Any = SimpleNamespace(
-        inference=[took(9, 9, 9), took(0.1, inference, 6)],
-        beside=[SimpleNamespace(write=took(0.2, 0.2, 0.2)) for _ in range(2)],
+    last = SimpleNamespace(write=took(0.2, 0.2, 0.2))
+    tails = took(9, 9, 9), took(0.1, inference, 6)
+    group: Any = SimpleNamespace(
+        processes=[SimpleNamespace(inference=tail, beside=last) for tail in tails],
+        shared=SimpleNamespace(total=took(1.0, value, high)),
     )
-    shared: Any = SimpleNamespace(total=took(1.0, value, high))
-    assert _keeps_promises(case(**PICTURES | {"minutes": 10}), each, shared) is kept
+    assert _keeps_promises(case(**PICTURES | {"minutes": 10}), group) is kept
 
 
 def test_alone_a_member_takes_what_its_own_plan_takes():
@@ -279,7 +280,7 @@ def test_very_many_classes_cost_every_process_its_head():
     )
     assert many["value"] != few["value"]
     candidate_sets = price_candidates(case(**PICTURES, cpu_count=32, n_classes=20_000), seed_knowledge())
-    for one in parallel_sets(candidate_sets).sets:
+    for one in parallel_sets(candidate_sets)[0]:
         for member in one["models"]:
             assert (
                 member["expected"]["peak_memory_gib"]["value"]
@@ -306,4 +307,4 @@ def test_the_plan_itself_does_not_change_by_what_could_run_beside_it():
     fewer = replace(asked, cpu_count=2)
     ids = {plan(**PICTURES)["plan_id"] for _ in range(2)}
     assert len(ids) == 1
-    assert parallel_sets(price_candidates(fewer, seed_knowledge())).sets == ()
+    assert parallel_sets(price_candidates(fewer, seed_knowledge()))[0] == ()

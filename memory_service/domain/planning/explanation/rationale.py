@@ -9,21 +9,13 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.optimizers import optimizer_or_adam
 from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.units import percent, plural
-from memory_service.domain.common.vocabulary import FROM_RANDOM_WEIGHTS, modality_of
+from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import CARD_BYTES
-from memory_service.domain.cost.in_context import context_laws
 from memory_service.domain.cost.multi_gpu import exchange_seconds_of, exchanged_params
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.cost.tree_seconds import TREE_LAWS
-from memory_service.domain.planning.boosting_plan import context_on_card, kind_of, limit_of, memory_on_card
-from memory_service.domain.planning.candidates import (
-    Candidate,
-    CandidateSet,
-    CandidateSets,
-    Rival,
-    host_limit_gib,
-    host_share,
-)
+from memory_service.domain.planning.boosting_plan import kind_of, memory_on_card
+from memory_service.domain.planning.candidates import Candidate, CandidateSet, CandidateSets, Rival
 from memory_service.domain.planning.cost_table import with_memory
 from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan import Expected
@@ -286,61 +278,6 @@ def ran_out(candidates: CandidateSet, option: Option) -> str:
             times = "" if bounds.out_of_memories == 1 else f", {bounds.out_of_memories} times"
             seen.append(f"{bounds.refused} on {card.key}{times}")
     return ", ".join(seen)
-
-
-def model_limit(all_sets: CandidateSets) -> tuple[Option, str] | None:
-    """Where every option was made for less than the data: the one that takes most rows, and which limit."""
-    options = [option for each in all_sets.sets for option in each.table.options]
-    passed = [(option, limit_of(all_sets.problem, option)) for option in options]
-    laws = context_laws()
-    if not passed or not all(why for _, why in passed):
-        return None
-    return max(passed, key=lambda each: laws[each[0].model.name].limits.get("rows", 0))
-
-
-def why_not(all_sets: CandidateSets, unsupported: list[str]) -> Sentence:
-    """One sentence: what stands in the way."""
-    problem = all_sets.problem
-    if unsupported:
-        named = {"cards": ", ".join(unsupported), "precision": problem.question.precision}
-        return sentence("precision-not-in-hardware", **named)
-    if not any(candidates.table.options for candidates in all_sets.sets):
-        names = ("image_size", "seq_len", "method", "weights", "licence")
-        asked = {n: getattr(problem.question, n) for n in names}
-        idle = (None, "hub", "any")
-        by = " and ".join(f"{name}={value}" for name, value in asked.items() if value not in idle)
-        if not by:
-            return sentence("no-profile", model=problem.model or f"any model for {problem.task}")
-        return sentence("left-out", by=by, model=problem.model or f"every model for {problem.task}")
-    needed = all_sets.least_minutes()
-    if needed == inf:
-        if (passed := model_limit(all_sets)) is not None:
-            return sentence("model-limit", model=passed[0].model.name, limit=passed[1])
-        left = {option.model.name for each in all_sets.sets for option in each.table.options}
-        bare = problem.question.weights == "none" and problem.model is None
-        if bare and modality_of(problem.task) not in FROM_RANDOM_WEIGHTS:
-            return sentence("few-without-weights", task=problem.task, models=", ".join(sorted(left)[:3]))
-        share = host_share(problem, (option for s in all_sets.sets for option in s.table.options))
-        data = {"n_train": problem.n_train, "n_features": problem.n_features}
-        if share is not None and share < 1.0:
-            limit = host_limit_gib(problem)
-            return sentence("host-too-small", **data, needed=limit / share, usable=limit)
-        usable = all_sets.sets[0].table.usable_gib
-        held = [o for each in all_sets.sets for o in each.table.options if context_on_card(problem, o)]
-        if problem.model is not None and held and (need := context_on_card(problem, held[0])) is not None:
-            needed_gib = {"needed": need.high, "usable": usable}
-            return sentence("card-too-small", model=problem.model, **data, **needed_gib)
-        batch = problem.question.batch_size
-        what = f"batch {batch}" if batch else "even one sample"
-        seen = {text for s in all_sets.sets for o in s.table.options if (text := ran_out(s, o))}
-        if problem.model is not None and batch is not None and seen:
-            named = {"model": problem.model, "seen": "; ".join(sorted(seen))}
-            return sentence("ran-out-here", batch=batch, **named)
-        return sentence("no-room", what=what, usable=usable)
-    minutes = problem.question.minutes
-    shown = next((s for n in (1, 2, 3) if float(s := f"{needed:.{n}f}") > minutes), f"{needed:g}")
-    reserve = 100 * problem.policy.reserve_share
-    return sentence("too-little-time", needed=shown, reserve=reserve, minutes=minutes)
 
 
 def evidence(candidate: Candidate, expected: Expected, costs: CostProvider) -> tuple[Mapping[str, Any], ...]:
