@@ -1,12 +1,13 @@
 """Exception handlers: every error becomes an `application/problem+json` document."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 from traceback import walk_tb
 from typing import Any
 
 import orjson
+from cachetools import TTLCache
 from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -18,7 +19,6 @@ from memory_service.errors import MemoryServiceError, Unavailable
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = "2"
 QUIET_SECONDS = 10.0
-_MOST_REASONS = 100
 SEE_LOG = "The log of the service says why"
 
 _log = logging.getLogger(__name__)
@@ -41,22 +41,19 @@ class _Failures:
     """What the database refuses (away, busy, full), and what nobody thought of, goes to the log: the same
     reason once in ten seconds, however many requests it meets."""
 
-    def __init__(self) -> None:
-        self._logged: dict[str, tuple[float, str]] = {}
+    def __init__(self, timer: Callable[[], float] = monotonic) -> None:
+        self._logged = TTLCache[str, str](100, QUIET_SECONDS, timer)
 
     def log(self, detail: str, request_id: str, error: BaseException | None = None) -> str:
         """The request under which it stands. `error`: logged with its trace; its place is its reason."""
-        now, reason = monotonic(), detail
+        reason = detail
         for frame, line in walk_tb(error.__traceback__ if error else None):
             reason = f"{type(error)} {frame.f_code.co_filename}:{line}"
-        until, under = self._logged.get(reason, (0.0, ""))
-        if now < until:
-            return under
-        if len(self._logged) >= _MOST_REASONS:
-            self._logged.clear()
-        self._logged[reason] = now + QUIET_SECONDS, request_id
-        _log.error("request %s: %s", request_id, detail, exc_info=error)
-        return request_id
+        under = self._logged.get(reason)
+        if under is None:
+            under = self._logged[reason] = request_id
+            _log.error("request %s: %s", request_id, detail, exc_info=error)
+        return under
 
 
 failures = _Failures()

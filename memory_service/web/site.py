@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 import anyio.to_thread
 from fastapi import APIRouter, Depends, Request
 from python_multipart import FormParser
-from python_multipart.multipart import File, parse_options_header
+from python_multipart.multipart import Field, File, parse_options_header
 from starlette.responses import RedirectResponse, Response
 
 from memory_service.api.answers import file_of, json_answer
@@ -51,8 +51,7 @@ _SHEETS = Workers("a spreadsheet", processes=2, waiting=2, seconds=20.0, mib=1_0
 _PACKED = "packed"
 _PAGING = ("cursor", "limit", "total", "still", "by", "group", *PRESENTED)
 _MOST_PARTS = 1_000
-_MOST_OF_MEDIA = 200
-"""Characters of a form's Content-Type; browsers send some 70."""
+_MOST_OF_MEDIA = 200  # characters of a form's Content-Type; browsers send some 70
 _ONCE = ("cursor", "edit", "saved")
 _SEVERAL = (b"columns", b"slug")
 """Fields that an address may give several times: one, with commas."""
@@ -257,24 +256,19 @@ def _parts_of(media: str, raw: bytes) -> list[tuple[str, str | bytes]]:
     pairs: list[tuple[str, str | bytes]] = []
     ended: list[bool] = []
 
-    def take(name: bytes | None, value: str | bytes) -> None:
-        pairs.append(((name or b"").decode(), value))
+    def take(part: Field | File) -> None:
+        if isinstance(part, File):
+            part.file_object.seek(0)
+        held = part.file_object.read() if isinstance(part, File) else (part.value or b"").decode()
+        pairs.append(((part.field_name or b"").decode(), held))
         if len(pairs) > _MOST_PARTS:
             raise ValueError("has too many parts")
 
-    def of_file(file: File) -> None:
-        file.file_object.seek(0)
-        take(file.field_name, file.file_object.read())
-
     if len(media) > _MOST_OF_MEDIA:
         raise ValueError("says too much of itself")
+    mark, whole = parse_options_header(media)[1].get(b"boundary"), {"MAX_MEMORY_FILE_SIZE": inf}
     form = FormParser(
-        "multipart/form-data",
-        lambda field: take(field.field_name, (field.value or b"").decode()),
-        of_file,
-        lambda: ended.append(True),
-        boundary=parse_options_header(media)[1].get(b"boundary"),
-        config={"MAX_MEMORY_FILE_SIZE": inf},
+        "multipart/form-data", take, take, lambda: ended.append(True), boundary=mark, config=whole
     )
     form.write(raw)
     if not ended:

@@ -442,8 +442,7 @@ def test_of_one_failure_that_comes_again_the_log_has_one_trace(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     now = [1_000.0]
-    monkeypatch.setattr(error_handlers, "monotonic", lambda: now[0])
-    monkeypatch.setattr(error_handlers, "failures", error_handlers._Failures())
+    monkeypatch.setattr(error_handlers, "failures", error_handlers._Failures(lambda: now[0]))
 
     def failed(request_id: str) -> str:
         answer = client.get("/browse/test/broken.json", headers={"x-request-id": request_id})
