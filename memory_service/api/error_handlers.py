@@ -1,11 +1,13 @@
 """Exception handlers: every error becomes an `application/problem+json` document."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
+from traceback import walk_tb
 from typing import Any
 
 import orjson
+from cachetools import TTLCache
 from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -36,18 +38,22 @@ class UnsupportedMediaType(MemoryServiceError):
 
 
 class _Failures:
-    """What the database refuses (away, busy, full) goes to the log, too: the same reason once in ten seconds,
-    however many requests it meets."""
+    """What the database refuses (away, busy, full), and what nobody thought of, goes to the log: the same
+    reason once in ten seconds, however many requests it meets."""
 
-    def __init__(self) -> None:
-        self._last = ""
-        self._quiet_until = 0.0
+    def __init__(self, timer: Callable[[], float] = monotonic) -> None:
+        self._logged = TTLCache[str, str](100, QUIET_SECONDS, timer)
 
-    def log(self, detail: str, request_id: str) -> None:
-        now = monotonic()
-        if detail != self._last or now >= self._quiet_until:
-            self._last, self._quiet_until = detail, now + QUIET_SECONDS
-            _log.error("request %s: %s", request_id, detail)
+    def log(self, detail: str, request_id: str, error: BaseException | None = None) -> str:
+        """The request under which it stands. `error`: logged with its trace; its place is its reason."""
+        reason = detail
+        for frame, line in walk_tb(error.__traceback__ if error else None):
+            reason = f"{type(error)} {frame.f_code.co_filename}:{line}"
+        under = self._logged.get(reason)
+        if under is None:
+            under = self._logged[reason] = request_id
+            _log.error("request %s: %s", request_id, detail, exc_info=error)
+        return under
 
 
 failures = _Failures()
@@ -85,8 +91,8 @@ def install(app: FastAPI) -> None:
 def unexpected(error: BaseException, request_id: str) -> Response:
     """500 for what nobody thought of: the trace goes to the log under the request id, never into the
     answer."""
-    _log.error("request %s failed", request_id, exc_info=error)
-    detail = f"Something unexpected happened; see the log under request {request_id}."
+    under = failures.log("failed", request_id, error)
+    detail = f"Something unexpected happened; see the log under request {under}."
     return problem_response(problem("unexpected", "The service failed", 500, detail, request_id=request_id))
 
 

@@ -3,7 +3,8 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
+from functools import partial
 from weakref import WeakValueDictionary
 
 import anyio
@@ -13,6 +14,7 @@ from memory_service.api.fair_share import EVERYBODY
 from memory_service.api.idempotency import IdempotentAnswers
 from memory_service.api.metrics import Metrics
 from memory_service.api.security.loopback import server_url
+from memory_service.api.time_and_load_limits import Limits
 from memory_service.domain.common.api_keys import mode_limit
 from memory_service.domain.common.vocabulary import Mode
 from memory_service.services.access.keyring import Keyring
@@ -35,17 +37,28 @@ BATCHES = 8
 
 class FewAtOnce:
     """Work that holds Python's lock for most of its time: `most` at once, and one of a caller, whose others
-    wait for it."""
+    wait for it. No thread can be ended: what goes on when its answer was given up (after `seconds`) keeps
+    only its caller waiting."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, seconds: float = Limits().answer_seconds) -> None:
         self.limiter = anyio.CapacityLimiter(most)
+        self.seconds = seconds
         self._own = WeakValueDictionary[str, asyncio.Lock]()
 
     @asynccontextmanager
     async def turn(self, caller: str) -> AsyncIterator[None]:
         own = nullcontext() if caller == EVERYBODY else self._own.setdefault(caller, asyncio.Lock())
-        async with own, self.limiter:
-            yield
+        async with own:
+            turn = object()
+            await self.limiter.acquire_on_behalf_of(turn)
+            end = partial(self.limiter.release_on_behalf_of, turn)
+            late = asyncio.get_running_loop().call_later(self.seconds, end)
+            try:
+                yield
+            finally:
+                late.cancel()
+                with suppress(RuntimeError):  # given back before
+                    end()
 
 
 class Service:

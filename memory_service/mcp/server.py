@@ -4,7 +4,6 @@ The low-level server of the SDK: what a tool takes is described and checked by t
 describes and checks, so that both refuse the same things in the same words.
 """
 
-import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import is_version_at_least
 
 from memory_service import __version__
+from memory_service.api.error_handlers import failures
 from memory_service.api.request_body import check_texts
 from memory_service.api.service import Service
 from memory_service.domain.common.tables import shipped_table
@@ -68,7 +68,6 @@ _CACHED: Mapping[CacheableMethod, CacheHint] = {
 }
 """`ttlMs` and `cacheScope` of MCP 2026-07-28. Lists change with the version and are the same for any key."""
 
-_log = logging.getLogger(__name__)
 _Context = ServerRequestContext[Any, Any]
 
 
@@ -102,8 +101,8 @@ def build_server(service: Service) -> Server[Any]:
             return (await tool.answer(service, {**arguments, **told}, caller) if told else answer).as_result()
         except MemoryServiceError as error:
             text = refused_text(error)
-        except Exception:  # noqa: BLE001 - logged with its trace, which must not reach an agent
-            _log.exception("tool %s failed", tool.name)
+        except Exception as error:  # noqa: BLE001 - logged with its trace, which must not reach an agent
+            failures.log(f"tool {tool.name} failed", f"to {tool.name}", error)
             text = f"unexpected: {tool.name} failed; see the service's log"
         return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)], is_error=True)
 

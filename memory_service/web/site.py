@@ -1,30 +1,37 @@
 """What all pages share: routes, forms, parameters, and answers as HTML or JSON."""
 
+import logging
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
-from email.message import Message
-from email.parser import BytesHeaderParser
+from functools import partial
+from math import inf
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 
 import anyio.to_thread
 from fastapi import APIRouter, Depends, Request
+from python_multipart import FormParser
+from python_multipart.multipart import Field, File, parse_options_header
 from starlette.responses import RedirectResponse, Response
 
 from memory_service.api.answers import file_of, json_answer
 from memory_service.api.request_body import LOOP_BYTES, long_body, parse_query_string, raw_body
 from memory_service.api.security.auth_middleware import form_is_signed
 from memory_service.api.service import database_of, server_of, service_of
+from memory_service.child_processes import Workers
 from memory_service.client.config import DEFAULT_SERVER
 from memory_service.errors import InvalidInput, wrong_value
 from memory_service.schemas.fields import MOST_CHARACTERS
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial.import_file import text_of
+from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.operations.export import stream_rows
 from memory_service.services.pages.grid import PRESENTED
 from memory_service.services.tables.file_formats import FORMATS, MEDIA_TYPES, TableExport, in_format
+from memory_service.services.tables.spreadsheet import as_csv
 from memory_service.web.assets import compressed
 from memory_service.web.environment import rendered
 from memory_service.web.reader import reader_of
@@ -40,10 +47,12 @@ KEPT = {"Cache-Control": "private, no-cache"}
 MOST_PLAIN = 2_000
 """Characters of a description that stand in an address as they are."""
 
+_SHEETS = Workers("a spreadsheet", processes=2, waiting=2, seconds=20.0, mib=1_024, caller=ASKER.get)
 _PACKED = "packed"
 _PAGING = ("cursor", "limit", "total", "still", "by", "group", *PRESENTED)
 _MOST_PARTS = 1_000
 _ONCE = ("cursor", "edit", "saved", "counted")
+_MOST_OF_MEDIA = 200  # characters of a form's Content-Type; browsers send some 70
 _SEVERAL = (b"columns", b"slug")
 """Fields that an address may give several times: one, with commas."""
 
@@ -196,22 +205,19 @@ def query_of(request: Request) -> dict[str, str]:
 
 
 async def form_of(request: Request) -> AsyncIterator[dict[str, str]]:
-    """Field -> text of a form, empty fields included (a dependency of form routes). A long one is read, and
-    answered, as other long bodies are.
+    """Field -> text of a form, empty fields included (a dependency of form routes), read in a thread. A long
+    one is answered as other long bodies are.
 
     TooLarge; InvalidInput for what is not UTF-8 or repeated; CsrfMissing.
     """
     raw = await raw_body(request)
-    if len(raw) <= LOOP_BYTES:
-        yield _fields(request, raw)
-    else:
-        async with long_body(request):
-            yield await anyio.to_thread.run_sync(_fields, request, raw)
+    async with long_body(request) if len(raw) > LOOP_BYTES else nullcontext():
+        yield await anyio.to_thread.run_sync(_fields, request, raw)
 
 
 async def form_with_file(request: Request) -> AsyncIterator[dict[str, str]]:
     """The same of a form whose field `file` is one: its text (`services.editorial.import_file.text_of`), read
-    in a thread, however short, after the token is checked."""
+    after the token is checked, and as long bodies are, however short."""
     raw = await raw_body(request)
     async with long_body(request):
         yield await anyio.to_thread.run_sync(_fields, request, raw, "file")
@@ -241,25 +247,36 @@ def _fields(request: Request, raw: bytes, file: str | None = None) -> dict[str, 
         out[name] = value.replace("\r\n", "\n") if isinstance(value, str) else ""
     form_is_signed(request, out.pop("csrf", ""))
     if held and file is not None:
-        out[file] = text_of(held).replace("\r\n", "\n")
+        out[file] = text_of(held, partial(_SHEETS.run, as_csv)).replace("\r\n", "\n")
     return out
 
 
 def _parts_of(media: str, raw: bytes) -> list[tuple[str, str | bytes]]:
-    """Fields of a form in parts; of a file its bytes."""
-    whole = Message()
-    whole["content-type"] = media
-    mark = f"--{whole.get_boundary('')}".encode("ascii")
-    first, *parts = raw.split(mark, _MOST_PARTS)
-    if mark == b"--" or first or not parts or not parts.pop().startswith(b"--"):
-        raise ValueError("is no form in parts")
-    pairs = []
-    for part in parts:
-        head, _, held = part.removeprefix(b"\r\n").partition(b"\r\n\r\n")
-        about, held = BytesHeaderParser().parsebytes(head), held.removesuffix(b"\r\n")
-        told = held if about.get_filename() is not None else held.decode("utf-8")
-        pairs.append((str(about.get_param("name", "", "content-disposition")), told))
+    """Fields of a form in parts; of a file its bytes. ValueError for what is none, too many or too long."""
+    pairs: list[tuple[str, str | bytes]] = []
+    ended: list[bool] = []
+
+    def take(part: Field | File) -> None:
+        if isinstance(part, File):
+            part.file_object.seek(0)
+        held = part.file_object.read() if isinstance(part, File) else (part.value or b"").decode()
+        pairs.append(((part.field_name or b"").decode(), held))
+        if len(pairs) > _MOST_PARTS:
+            raise ValueError("has too many parts")
+
+    if len(media) > _MOST_OF_MEDIA:
+        raise ValueError("says too much of itself")
+    mark, whole = parse_options_header(media)[1].get(b"boundary"), {"MAX_MEMORY_FILE_SIZE": inf}
+    form = FormParser(
+        "multipart/form-data", take, take, lambda: ended.append(True), boundary=mark, config=whole
+    )
+    form.write(raw)
+    if not ended:
+        raise ValueError("does not end")
     return pairs
+
+
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # each wrong form would be a line
 
 
 READ_FORM = Depends(form_of, scope="function")

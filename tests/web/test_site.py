@@ -6,9 +6,11 @@ import csv
 import gzip
 import io
 import json
+import os
 import re
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from html import unescape
 from typing import Any
 
@@ -17,13 +19,17 @@ from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
 from starlette.responses import Response
 
+from memory_service.api import error_handlers
 from memory_service.app import create_app
 from memory_service.services.operations import readiness
 from memory_service.settings import load_settings
+from memory_service.web import site
 from memory_service.web.assets import STATIC, asset
 from memory_service.web.environment import TEMPLATES, environment
 from memory_service.web.site import POLICY, Pages, answer, see
 from tests.conftest import Servers
+from tests.patterns import processor_seconds
+from tests.web import sheets
 from tests.web.conftest import Site, Visitor, follow
 
 HOSTILE = '<script>alert(1)</script>\x1b[31mred\x1b[0m "q" \u202eabc 😀 שלום'
@@ -349,6 +355,12 @@ def test_a_command_names_the_server_that_its_page_is_of(app: FastAPI) -> None:
         ("multipart/form-data; boundary=x", b"--x\r\n" * 2_000 + b"--x--", 422),
         ("multipart/form-data; boundary=x",
          b'--x\r\nContent-Disposition: form-data; name="text"\r\n\r\n\xff\r\n--x--\r\n', 422),
+        ("multipart/form-data; boundary*0=a; boundary*=b; boundary*1*=utf-8''%FF", b"x", 422),
+        ("multipart/form-data; boundary=x" + ";" * 1_000, b"--x--\r\n", 422),
+        ("multipart/form-data; boundary=x", b"--x\r\n" + b"a:b\r\n" * 100 + b"\r\nx\r\n--x--\r\n", 422),
+        ("multipart/form-data; boundary=x",
+         b"".join(b'--x\r\nContent-Disposition: form-data; name="%d"\r\n\r\n\r\n' % n for n in range(1_001))
+         + b"--x--\r\n", 422),
         ("multipart/form-data; boundary=x",
          (b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n'
           b'id,source\r\nR02-start,"here\r\n--y"\r\n--x--\r\n'), 200),
@@ -372,24 +384,101 @@ def with_file(field: str, held: bytes) -> tuple[bytes, dict[str, str]]:
 def test_only_the_file_that_is_asked_for_is_read(
     client: TestClient, page: str, field: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("memory_service.web.site.text_of", lambda raw: pytest.fail("it was read"))
+    monkeypatch.setattr(site, "text_of", lambda *_: pytest.fail("it was read"))
     body, headers = with_file(field, b"PK\x03\x04")
     answer = client.post(page, content=body, headers=headers)
     assert answer.status_code == 422
     assert "none is read here" in answer.text
 
 
-def test_a_file_is_read_in_a_thread(client: TestClient, monkeypatch: pytest.MonkeyPatch):
-    threads = []
-
-    def text_of(raw: bytes) -> str:
-        threads.append(threading.current_thread().name)
-        return "id,source\nR02-start,here\n"
-
-    monkeypatch.setattr("memory_service.web.site.text_of", text_of)
+def test_a_spreadsheet_is_read_in_another_process_that_ends_where_it_takes_too_much(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(site, "as_csv", sheets.of_its_process)
     body, headers = with_file("file", b"PK\x03\x04")
-    assert client.post("/browse/import/strategies", content=body, headers=headers).status_code == 200
-    assert [name for name in threads if "worker" in name.lower()] == threads != []
+    looked = client.post("/browse/import/strategies", content=body, headers=headers)
+    (process,) = re.findall(r"process-(\d+)", looked.text)[:1]
+    assert (looked.status_code, int(process) == os.getpid()) == (200, False)
+    monkeypatch.setattr(site, "as_csv", sheets.of_two_gibibytes)
+    refused = client.post("/browse/import/strategies", content=body, headers=headers)
+    assert refused.status_code == 422
+    assert "took more memory than a process may" in refused.text
+
+
+MEDIA = "multipart/form-data; boundary=x"
+PART = 'Content-Disposition: form-data; name="a'
+FORMS: dict[str, Callable[[str], tuple[str, str]]] = {
+    "boundary": lambda many: (f'multipart/form-data; boundary="x{many}', "--x--"),
+    "parameters": lambda many: (f"multipart/form-data; {many}; boundary=x", "--x--"),
+    "name": lambda many: (MEDIA, f'--x\r\n{PART}{many}"\r\n\r\nb\r\n--x--\r\n'),
+    "lines": lambda many: (MEDIA, f'--x\r\n{PART}"\r\n{many}\r\n\r\nb\r\n--x--\r\n'),
+    "held": lambda many: (MEDIA, f'--x\r\n{PART}"\r\n\r\n{many}\r\n--x--\r\n'),
+    "parts": lambda many: (MEDIA, many),
+}
+PIECES = (
+    ";", "; ", "a=b;", 'a="', 'a="";', '\\"', "a*0=b;", " a=b;\r\n", "a:b\r\n", " a\r\n", "\r\n", "\r", "\n",
+    "\r\n--x", "\r\n--x-", "\r\n--x ", "--x\r\n", "=", " ", "é",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("where", FORMS)
+def test_a_form_is_read_in_a_time_that_grows_as_it_does(where: str):
+    """Four times the text is not more than eight times the work, whatever is repeated in it."""
+
+    def read(piece: str, times: int) -> None:
+        media, body = FORMS[where](piece * times)
+        with suppress(ValueError):
+            site._parts_of(media, body.encode())
+
+    wrong = []
+    for piece in PIECES:
+        if processor_seconds(partial(read, piece, 12_000)) > 0.01:
+            less, more = (processor_seconds(partial(read, piece, n), 3) for n in (4_000, 16_000))
+            wrong += [(piece, less, more)] if more > 8 * less else []
+    assert wrong == []
+
+
+def test_of_one_failure_that_comes_again_the_log_has_one_trace(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    now = [1_000.0]
+    monkeypatch.setattr(error_handlers, "failures", error_handlers._Failures(lambda: now[0]))
+
+    def failed(request_id: str) -> str:
+        answer = client.get("/browse/test/broken.json", headers={"x-request-id": request_id})
+        return str(answer.json()["detail"]).rpartition(" ")[2]
+
+    assert {failed(f"r-{n}") for n in range(20)} == {"r-0."}, (
+        "the answer names the request that is in the log"
+    )
+    now[0] += error_handlers.QUIET_SECONDS
+    assert failed("later") == "later."
+    assert [record.exc_info is not None for record in caplog.records if "failed" in record.message] == [
+        True
+    ] * 2
+
+
+DEEP, DIGITS = "[" * 20_000, "1" * 5_000
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [("tflops", DEEP), ("tflops.fp32", DEEP), ("tflops.fp32", DIGITS), ("tflops", "[" * 900 + "]" * 900)],
+)
+def test_json_too_deep_or_too_long_in_a_form_is_refused_like_any_other(
+    client: TestClient, field: str, text: str
+):
+    version = client.get("/gpus/a100").json()["version"]
+    form = {"version": version, field: text, "why": "x"}
+    assert client.post("/browse/edit/gpus/a100", data=form).status_code == 422
+    cell = {f"to.{field}": text[:6_000], "edit": "a100"}
+    assert client.get("/browse/devices", params=cell).status_code in (200, 422)
+    assert client.post("/browse/edit/gpus/a100", data={**cell, "version": version}).status_code in (200, 422)
+    quoted = text.replace('"', '""')
+    for brought in (f'slug,name,tflops\na100,x,"{quoted}"\n', f'{{"slug":"a100","tflops":{text}}}'):
+        looked = client.post("/browse/import/gpus", data={"text": brought})
+        assert looked.status_code == 200
+        assert re.search("cannot be read: |is no JSON|is nested deeper", looked.text)
 
 
 def inputs_of(html: str) -> dict[str, str]:

@@ -8,7 +8,6 @@ with one reason, which is undone as one (`curation.undo_together`).
 import csv
 import hashlib
 import io
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,9 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
+import orjson
+
+from memory_service.child_processes import TooCostly
 from memory_service.domain.common.row_difference import difference
 from memory_service.errors import InvalidInput, MemoryServiceError, wrong_value
 from memory_service.schemas.rows import ROW_MODELS, fields_of, validate
@@ -83,13 +85,11 @@ def import_file(
     return lines
 
 
-def text_of(raw: bytes) -> str:
-    """What a file says as text: of a spreadsheet its first sheet as CSV; InvalidInput."""
-    if raw.startswith(b"PK\x03\x04"):
-        return as_csv(raw)
+def text_of(raw: bytes, sheet: Callable[[bytes], str] = as_csv) -> str:
+    """What a file says as text: of a spreadsheet its first sheet as CSV (`sheet` reads it); InvalidInput."""
     try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
+        return sheet(raw) if raw.startswith(b"PK\x03\x04") else raw.decode("utf-8-sig")
+    except (TooCostly, UnicodeDecodeError) as error:
         raise wrong_value("file", f"cannot be read: {error}") from error
 
 
@@ -166,14 +166,14 @@ def _json_lines(text: str) -> Iterator[tuple[int, Any, bool]]:
     for line, one in enumerate(text.split("\n"), 1):
         if one.strip():
             try:
-                raw = json.loads(one)
+                raw = value_of(one, "json")
                 if not isinstance(raw, dict):
                     raw = "is no JSON object"
                 elif len(raw) > MOST_COLUMNS:
                     raw = f"has over {MOST_COLUMNS} members"
                 yield line, raw, False
-            except (ValueError, RecursionError) as error:
-                yield line, f"is not JSON: {error}", False
+            except ValueError as error:
+                yield line, f"is {error}", False
 
 
 def _cells(text: str, table: str | None) -> Iterator[tuple[int, Any, bool]]:
@@ -388,9 +388,13 @@ def value_of(text: str, kind: str) -> Any:
         return None
     if kind == "json":
         try:
-            return json.loads(text)
-        except json.JSONDecodeError as error:
+            value = orjson.loads(text)
+            orjson.dumps(value)
+        except orjson.JSONDecodeError as error:
             raise ValueError(f"no JSON ({error.msg} in line {error.lineno})") from None
+        except orjson.JSONEncodeError:
+            raise ValueError("nested deeper than 254 levels") from None
+        return value
     if kind == "number":
         for read in (int, float):
             with suppress(ValueError):

@@ -123,8 +123,8 @@ def edit_page(database: Database, table: str, key: str, form: Mapping[str, str] 
 def _parts(value: Any, written: str | None) -> dict[str, Any]:
     """How an object or a list is entered without JSON, where it is simple."""
     try:
-        now = json.loads(written) if written else value
-    except json.JSONDecodeError:
+        now = value_of(written, "json") if written else value
+    except ValueError:
         now = None
     if (
         isinstance(value, dict)

@@ -1,6 +1,5 @@
 """Correcting rows, in a form or in a table brought back: the difference, a reason; taking a change back."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +11,7 @@ from memory_service.api.security.auth_middleware import signed
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import Conflict, InvalidInput, Moved, wrong_value
 from memory_service.services.editorial.curation import correct_row, reason_given, undo, undo_together
+from memory_service.services.editorial.import_file import value_of
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages import edit as corrections
 from memory_service.services.pages.strategies import effect_on_plans
@@ -250,8 +250,8 @@ def _piece(was: Any, text: str) -> Any:
     if isinstance(was, str):
         return text
     try:
-        read = json.loads(text)
-    except json.JSONDecodeError:
+        read = value_of(text, "json")
+    except ValueError:
         return text
     return read if corrections.is_plain(read) else text
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
-from anyio import create_task_group, move_on_after, run, sleep_forever
+from anyio import create_task_group, move_on_after, run, sleep, sleep_forever
 from fastapi.testclient import TestClient
 from pydantic import ValidationError
 
@@ -248,6 +248,27 @@ def test_a_second_long_body_of_one_caller_leaves_the_place_to_others():
     assert run(main) == (False, True, True)
 
 
+def test_work_that_goes_on_when_its_answer_was_given_up_keeps_only_its_caller_waiting():
+    turns, order = FewAtOnce(1, seconds=0.01), list[str]()
+
+    async def take(caller: str) -> None:
+        async with turns.turn(caller):
+            order.append(caller)
+
+    async def main() -> float:
+        async with create_task_group() as tasks, turns.turn("one"):
+            tasks.start_soon(take, "one")
+            await sleep(0)
+            with move_on_after(30.0):
+                await take("another")
+            order.append("end")
+        await take("another")
+        return turns.limiter.borrowed_tokens
+
+    assert run(main) == 0
+    assert order == ["another", "end", "one", "another"]
+
+
 def test_pieces_of_files_are_made_one_at_a_time_for_a_caller_and_two_for_all():
     service = SimpleNamespace(files=FewAtOnce(2))
     made: list[str] = []
@@ -277,9 +298,7 @@ def test_pieces_of_files_are_made_one_at_a_time_for_a_caller_and_two_for_all():
     assert most == {"all": 2, "one": 1, "two": 1, "three": 1, "four": 1}
 
 
-def test_a_long_form_is_read_beside_the_event_loop_too(
-    sqlite_client: TestClient, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_form_is_read_beside_the_event_loop_too(sqlite_client: TestClient, monkeypatch: pytest.MonkeyPatch):
     in_loop: list[bool] = []
     fields = site._fields
 
@@ -296,7 +315,8 @@ def test_a_long_form_is_read_beside_the_event_loop_too(
     for text in ("leaves", "leaves " * 12_000):
         form = {"text": f"id,quantity\nfrom-a-form,{text}\n", "step": "look"}
         assert sqlite_client.post("/browse/import/claims", data=form).status_code == 200
-    assert in_loop == [False, False]
+    assert sqlite_client.post("/browse/login", data={"key": "none"}).status_code == 401
+    assert in_loop == [False, False, False]
 
 
 def test_whoever_reads_the_answer_to_a_long_form_slowly_holds_no_turn(sqlite_client: TestClient):
