@@ -25,7 +25,8 @@ def evidence_of(transaction: ReadTransaction, run_id: str) -> dict[str, Any]:
     stored = outcomes.of_run(transaction.session, run_id)
     if stored is None:
         return {"advice": None, "evidence": None}
-    shown = stored.outcome and {name: v for name, v in stored.outcome.items() if name != "reporter"}
+    old = ("reporter",)  # outcomes of earlier versions have it; it stands with the run
+    shown = stored.outcome and {name: v for name, v in stored.outcome.items() if name not in old}
     return {"advice": stored.advice, "evidence": shown}
 
 
@@ -88,7 +89,6 @@ def _outcome(
     minutes = (run.finished_at - run.started_at).total_seconds() / 60.0
     names = ("model", "gpu", "batch_size", "precision", "folds", "epochs", "minutes")
     own = {name: getattr(run, name) for name in names}
-    own["reporter"] = ((run.prediction or {}).get("case") or {}).get("reporter")
     took, direction = minutes if minutes >= 0.0 else None, metric_direction(transaction, run, summary)
     families = families_of(run.model, run.family) if run.competition else ()
     return outcome_of_run(own, advice, summary, run.finish, took, direction, families)
