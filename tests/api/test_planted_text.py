@@ -75,7 +75,7 @@ def test_the_best_run_of_a_competition_is_named_in_a_plan_as_a_quotation(sqlite_
     end = {"status": "completed", "best_metric": 0.1, "submission": True, "at": at(600)}
     assert sqlite_client.post(f"/runs/{run_id}/finish", json=end).status_code == 200
     asked = {"competition": slug, "gpu": "a100", "minutes": 30}
-    plan = sqlite_client.post("/recommend?include=evidence", json=asked)
+    plan = sqlite_client.post("/recommend", json=asked | {"detail": "full"})
     assert plan.status_code == 200, plan.text
     texts = [row["text"] for row in plan.json()["evidence"]]
     assert any("PLANTED" in text for text in texts)

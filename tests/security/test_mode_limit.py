@@ -114,8 +114,9 @@ def test_no_page_shows_a_limited_key_the_rows_of_competitions(
         create_row(unit, "competitions", {**own, "slug": slug, "title": MARKER}, who="ada")
         won = list_rows(unit, "solutions").items[0]
         whole = get_row(unit, "solutions", won["id"])
-        own = {n: whole[n] for n in fields_of("solutions") if n in whole} | {"competition": slug}
-        solution = create_row(unit, "solutions", own | {"url": f"https://example.org/{MARKER}"}, who="ada")["id"]
+        own = {n: whole[n] for n in fields_of("solutions") if n in whole}
+        own |= {"competition": slug, "url": f"https://example.org/{MARKER}"}
+        solution = create_row(unit, "solutions", own, who="ada")["id"]
         create_row(
             unit, "patterns",
             {"id": "planted", "scope": "competition", "competition": slug, "task": like["task"],
