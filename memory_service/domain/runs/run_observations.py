@@ -53,7 +53,7 @@ def observations_of(
     if case.part == "fit":
         return _of_fits(case, outcome, ending)
     failed = _failed_batch(case, outcome, ending)
-    timed = (one.batch_size for one in (*outcome.step_windows, *outcome.epochs))
+    timed = [window.batch_size for window in outcome.step_windows] + [e.batch_size for e in outcome.epochs]
     told = dict.fromkeys(batch for batch in reversed((*outcome.peaks, *timed, failed)) if batch)
     used = [*told][:MOST_BATCHES] or {case.batch_size} - {0}
     excluded = exclusion_of(outcome, processor=case.cores is not None)
