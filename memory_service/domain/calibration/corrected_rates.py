@@ -261,10 +261,7 @@ def _case(
     return _Case(content, gpu, calibration, layers, profiles)
 
 
-MOST_FITS = 512
-
-
-@lru_cache(maxsize=MOST_FITS)
+@lru_cache(maxsize=512)
 def _fitted(case: _Case) -> RateEffects | None:
     timed = timed_sections(case.calibration, case.profiles)
     if not timed:
@@ -273,7 +270,7 @@ def _fitted(case: _Case) -> RateEffects | None:
     return fit_effects(timed, rates_at, cpu=case.gpu.kind == "cpu")
 
 
-@lru_cache(maxsize=MOST_FITS)
+@lru_cache(maxsize=512)
 def _held_out(case: _Case) -> tuple[float, ...]:
     """log(measured / predicted) of each network held out, one figure a network: its batches share what is
     wrong. One that waits for the host at every batch says nothing of the card."""

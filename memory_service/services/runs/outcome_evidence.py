@@ -25,8 +25,7 @@ def evidence_of(transaction: ReadTransaction, run_id: str) -> dict[str, Any]:
     stored = outcomes.of_run(transaction.session, run_id)
     if stored is None:
         return {"advice": None, "evidence": None}
-    old = ("reporter",)  # outcomes of earlier versions have it; it stands with the run
-    shown = stored.outcome and {name: v for name, v in stored.outcome.items() if name not in old}
+    shown = stored.outcome and {name: v for name, v in stored.outcome.items() if name != "reporter"}
     return {"advice": stored.advice, "evidence": shown}
 
 
