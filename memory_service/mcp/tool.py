@@ -19,7 +19,7 @@ from memory_service.domain.prediction.trust import reporter_of
 from memory_service.error_document import problem_of
 from memory_service.errors import Forbidden, MemoryServiceError, Unavailable, wrong_value
 from memory_service.mcp.schemas import takes, unquoted
-from memory_service.services.knowledge.asker import ASKER, CORRECTS, GONE, still_wanted
+from memory_service.services.knowledge.asker import ASKER, CORRECTS, GONE, INSIDE, still_wanted
 from memory_service.settings import Settings
 
 Scope = Literal["read", "tell", "edit"]
@@ -82,6 +82,7 @@ def caller_of(context: ServerRequestContext[Any, Any], settings: Settings) -> Ca
     name = context.request.scope["state"].get("key_name")
     ASKER.set(None if name is None else reporter_of(name, None))
     CORRECTS.set(allows(context.request.scope["state"].get("scopes") or (), ("edit",)))
+    INSIDE.set(context.request.scope["state"].get("inside") is True)
     GONE.set(context.request.scope.get(HUNG_UP))
     state, address = context.request.scope["state"], server_url(context.request.scope, settings)
     return Caller(state.get("key_name"), state.get("scopes"), state.get("key_id"), address)

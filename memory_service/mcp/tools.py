@@ -43,6 +43,7 @@ from memory_service.schemas.runs import STATUSES, RunFinish, RunStart
 from memory_service.schemas.similar import SimilarRequest
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.access.keys import check_stated
+from memory_service.services.access.quotas import RUN_BYTES
 from memory_service.services.choice.choose import choose_offer
 from memory_service.services.competitions.similar import similar
 from memory_service.services.database.transactions import Database
@@ -147,6 +148,7 @@ def report(service: Service, arguments: dict[str, Any], caller: Caller) -> Answe
     if facts or "plan_id" in told or run_id is None:
         ids = {name: told[name] for name in ("run_id", "plan_id") if name in told}
         started, new = begin_run(database, unquoted(facts, _fields(RunStart)) | ids, who=caller.name)
+        service.quotas.add(caller.key_id, size=RUN_BYTES if new else 0)
         data, after = _begun(started), "begun"
         lines.append(begun_text(data, new=new))
     if event or "log" in told:

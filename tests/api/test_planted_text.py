@@ -68,6 +68,20 @@ def test_nothing_that_a_run_says_of_itself_reads_like_the_service(
     assert [text for text in texts if "\nstop: set" in text or "\n## Next" in text] == []
 
 
+def test_the_best_run_of_a_competition_is_named_in_a_plan_as_a_quotation(sqlite_client: TestClient) -> None:
+    slug = "dog-breed-identification"
+    said = {"model": f"custom/{NAME}", "gpu": f"custom/{NAME}", "competition": slug}
+    run_id = sqlite_client.post("/runs", json=case(**said)).json()["run_id"]
+    end = {"status": "completed", "best_metric": 0.1, "submission": True, "at": at(600)}
+    assert sqlite_client.post(f"/runs/{run_id}/finish", json=end).status_code == 200
+    asked = {"competition": slug, "gpu": "a100", "minutes": 30}
+    plan = sqlite_client.post("/recommend", json=asked | {"detail": "full"})
+    assert plan.status_code == 200, plan.text
+    texts = [row["text"] for row in plan.json()["evidence"]]
+    assert any("PLANTED" in text for text in texts)
+    assert [text for text in texts if "PLANTED" in unquoted(text)] == []
+
+
 def test_a_name_of_a_megabyte_is_not_repeated_in_every_answer(sqlite_client: TestClient) -> None:
     host = {"imported": {"tracker": "A" * 10_000, "run": "1"}}
     begun = sqlite_client.post("/runs", json=case(host=host)).json()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from fastapi.testclient import TestClient
 
 from memory_service.app import create_app
+from memory_service.schemas.rows import fields_of
 from memory_service.services.access.keys import create_key
+from memory_service.services.tables import mode_limit
+from memory_service.services.tables.mode_limit import OF_WINNERS
+from memory_service.services.tables.table_rows import create_row, get_row, history_of, list_rows
 from memory_service.settings import load_settings
 from tests.answers import warnings_of
 from tests.conftest import Servers
@@ -89,3 +95,54 @@ def test_what_is_left_of_another_s_run_is_planned_within_the_reader_s_limit(limi
         hidden = limited.get(address, headers=blind).json()["next_minutes"]
         assert hidden["left"] == pytest.approx(told["left"], abs=0.1)
         assert (hidden["buys"], hidden["ask"]) == ([], None)
+
+
+MARKER = "zebrafish-winner"
+
+
+def test_no_page_shows_a_limited_key_the_rows_of_competitions(
+    limited: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever route is asked, of whatever row, by its number or its key, in whatever form."""
+    database = limited.app.state.service.database  # type: ignore[attr-defined]
+    key = create_key(database, "blind-looks", ["read", "edit", "admin", "blind"])["key"]
+    headers = {"Authorization": f"Bearer {key}"}
+    slug, changes = "planted-here", set()
+    with database.write() as unit:
+        like = get_row(unit, "competitions", ASKED["competition"])
+        own = {n: like[n] for n in fields_of("competitions") if n in like}
+        create_row(unit, "competitions", {**own, "slug": slug, "title": MARKER}, who="ada")
+        won = list_rows(unit, "solutions").items[0]
+        whole = get_row(unit, "solutions", won["id"])
+        own = {n: whole[n] for n in fields_of("solutions") if n in whole}
+        own |= {"competition": slug, "url": f"https://example.org/{MARKER}"}
+        solution = create_row(unit, "solutions", own, who="ada")["id"]
+        create_row(
+            unit, "patterns",
+            {"id": "planted", "scope": "competition", "competition": slug, "task": like["task"],
+             "kind": "input", "statement": MARKER, "advice": {"features": ["x"]}}, who="ada",
+        )  # fmt: skip
+    with database.read() as transaction:
+        for table, key in (("competitions", slug), ("solutions", solution), ("patterns", "planted")):
+            changes |= {str(entry["id"]) for entry in history_of(transaction, table, key)}
+    values = [*changes, slug, quote(solution, safe=""), "planted", *OF_WINNERS]
+    paths = {
+        re.sub(r"\{[^}]*\}", lambda _, value=value: value, route.path) + form
+        for route in limited.app.state.routes  # type: ignore[attr-defined]
+        if "GET" in route.methods
+        for value in (values if "{" in route.path else ["x"])
+        for form in ("", ".json")
+        if not route.path.endswith((".json", ".py")) or not form
+    }
+    asked = ("", "?changes=rows", f"?key={slug}&table=competitions", "?q=zebrafish&text=zebrafish")
+    shown = []
+    for path in sorted(paths):
+        for query in asked if path.startswith("/browse/operate") or "{" not in path else asked[:1]:
+            answer = limited.get(path + query, headers=headers)
+            if MARKER in answer.text:
+                shown.append(path + query)
+    assert not shown
+    assert len(paths) > 500
+    monkeypatch.setattr(mode_limit, "OF_WINNERS", frozenset())
+    there = [limited.get(f"/browse/changes/{number}.json", headers=headers).text for number in changes]
+    assert any(MARKER in text for text in there), there

@@ -51,8 +51,11 @@ def begun(house: House) -> str:
 
 
 def progress(house: House, run_id: str, seq: int) -> Any:
-    event = {"kind": "epoch", "seq": seq, "fold": 0, "epoch": seq}
-    call = {"name": "report", "arguments": {"run_id": run_id, "event": event}}
+    return reported(house, run_id=run_id, event={"kind": "epoch", "seq": seq, "fold": 0, "epoch": seq})
+
+
+def reported(house: House, **arguments: Any) -> Any:
+    call = {"name": "report", "arguments": arguments}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
     return house.ask("POST", "/mcp", house.keys["worker"], body=body, headers=AGENT).json["result"]
 
@@ -94,6 +97,15 @@ def test_bytes_over_the_quota_are_refused(limited: tuple[House, House]):
     assert other.ask("POST", "/claims", house.keys["worker"], body=row).status == 429
     assert house.ask("POST", "/similar", house.keys["worker"], body={"text": "y" * 21_000}).status == 200
     assert house.ask("POST", "/claims", house.keys["edit"], body=row).status == 422
+
+
+def test_a_run_that_an_agent_begins_takes_as_much_of_the_quota(limited: tuple[House, House]):
+    house, _ = limited
+    facts = {name: value for name, value in CUSTOM.items() if name != "run_id"}
+    for _ in range(2):
+        assert not reported(house, run=facts).get("isError")
+    refused = reported(house, run=facts)
+    assert "MEMORY_DAILY_BYTES" in refused["content"][0]["text"]
 
 
 def test_a_spent_quota_blocks_no_key_no_deletion_and_no_undo(house: House, monkeypatch: pytest.MonkeyPatch):

@@ -7,6 +7,7 @@ What follows finds in `scope["state"]`:
 
     scopes              of the key; without one all where none is demanded, else none
     key_id, key_name    None without a key
+    inside              whether it came over loopback
     csrf                the token that the forms of a session carry; None without a session
     still               what was shown, to be asked again by an answer that goes on (`still_good`)
 """
@@ -34,8 +35,9 @@ from memory_service.domain.prediction.trust import reporter_of
 from memory_service.errors import Forbidden, MemoryServiceError, Unauthorized
 from memory_service.services.access.keyring import Holder, Keyring
 from memory_service.services.access.keys import check_stated
-from memory_service.services.access.quotas import Quotas
-from memory_service.services.knowledge.asker import ASKER, CORRECTS, GONE, LIMIT
+from memory_service.services.access.quotas import RUN_BYTES, Quotas
+from memory_service.services.knowledge.asker import ASKER, CORRECTS, GONE, INSIDE
+from memory_service.services.tables.mode_limit import LIMIT, OF_WINNERS, check_shown
 
 SESSION_COOKIE = "memory_service_session"
 CSRF_HEADER = b"x-csrf-token"
@@ -55,10 +57,6 @@ class NoKey(Unauthorized):
 
 class WrongKey(Unauthorized):
     headers: ClassVar[Mapping[str, str]] = {"WWW-Authenticate": f'{_CHALLENGE}, error="invalid_token"'}
-
-
-RUN_BYTES = 16 * 1024
-"""What a run takes in the database beside what was sent: its prediction, its question, what watches it."""
 
 
 class CsrfMissing(Forbidden):
@@ -109,18 +107,21 @@ class Gate:
         scopes = wanted(scope["method"], scope["path"])
         if scopes is None and _has_route(scope):
             raise Forbidden(f"{scope['method']} {scope['path'][:200]} is in no table of access: nobody may")
-        inside = reach_of(scope) == "loopback" and not self.require_keys
+        loopback = reach_of(scope) == "loopback"
+        inside = loopback and not self.require_keys
         if (other := wrong_host(scope) if inside else odd_host(scope)) is not None:
             raise other
         _leave(scope, None, _ALL if inside else _NONE)
+        INSIDE.set(loopback)
+        scope["state"]["inside"] = loopback
         holder = await self._holder(scope, scopes)
         if holder is not None:
             _leave(scope, holder, _NONE)
             _check(scope, holder, scopes)
         limit = mode_limit(scope["state"]["scopes"], self.limit)
         LIMIT.set(limit)
-        if scopes and limit != "open" and _shows_winners(scope["path"]):
-            raise Forbidden("Mode is limited here: rows of past competitions and what won them are not shown")
+        if scopes and _shows_winners(scope["path"]):
+            check_shown("solutions")
         if holder is not None:
             if scope["method"] not in _READING and scopes and "read" not in scopes:
                 if not _takes_back(scope):
@@ -213,8 +214,9 @@ def needs(request: Request, scope: str, to: str) -> None:
         raise _lacks((scope,), f"To {to}")
 
 
-_OF_WINNERS = frozenset({"competitions", "solutions", "patterns", "techniques", "find", "sources"})
-"""Tables and pages that show past competitions, what won them, or what was learned from them."""
+_OF_WINNERS = OF_WINNERS | {"techniques", "find", "sources"}
+"""Tables, and pages that are no table's, that show past competitions and what won them. Rows that another
+page shows are refused where they are read."""
 
 
 def _shows_winners(path: str) -> bool:

@@ -7,7 +7,7 @@ sections still stands on the best that is known.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import exp, expm1, log
 from statistics import fmean, median
 from typing import Any, Literal, TypeVar
@@ -57,14 +57,18 @@ KEPT_OF_ARCHITECTURE = 0.6
 """Share of what another model's calibration says that is taken over, on the logarithm."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+Level = tuple[Origin, Sequence[tuple[Gpu, Calibration]]]
+"""Calibrations of one order of trust, each with its data sheet."""
+
+
+@dataclass(frozen=True, eq=False)
 class CalibratedRates:
     """Corrections of a data sheet's rates; `domain.prediction.device_step_time` applies them.
 
     origin       whose calibrations these are; n: how many of them
     basis        the same in words, for every answer that stands on it
-    log_spread   distance of the 10th and 90th percentile from the median, as logarithm of step time
-    layers       corrections of the data sheet's rates, each on top of the one before
+    levels       the calibrations that have timed sections, the least trusted first; fitted where a rate is
+                 asked for
     memory       what a process holds beyond its live tensors; None = not measured
     loader       workers -> images/s measured, as `domain.cost.data_loader` explains; empty = not measured
     trees        how fast the host builds boosted trees; None = not measured
@@ -75,13 +79,31 @@ class CalibratedRates:
     origin: Origin
     n: int
     basis: str
-    log_spread: float
-    layers: tuple[RateEffects, ...] = ()
+    levels: tuple[Level, ...]
+    profiles: tuple[Profile, ...]
     cpu: bool = False
     memory: MemoryOverhead | None = None
     loader: Mapping[int, float] = field(default_factory=dict)
     trees: TreeSpeed | None = None
     sustained: float | None = None
+
+    @cached_property
+    def layers(self) -> tuple[RateEffects, ...]:
+        """Corrections of the data sheet's rates, each on top of the one before."""
+        layers: tuple[RateEffects, ...] = ()
+        for name, several in self.levels:
+            base = () if name == "architecture" else layers
+            each = [_fitted(_case(sheet, c, base, self.profiles)) for sheet, c in several]
+            share = KEPT_OF_ARCHITECTURE if name == "architecture" else 1.0
+            layers += (_average([fit for fit in each if fit is not None], share),)
+        return layers
+
+    @cached_property
+    def log_spread(self) -> float:
+        """Distance of the 10th and 90th percentile from the median, as logarithm of step time."""
+        last = self.levels[-1][1] if self.levels else ()
+        errors = [e for sheet, c in last for e in _held_out(_case(sheet, c, (), self.profiles))]
+        return _log_spread(self.origin, errors, self.cpu)
 
     def applied(self, rates: Rates, precision: str, layout: str) -> Rates:
         """The data sheet's rates corrected by what was measured."""
@@ -110,31 +132,18 @@ def calibrated_rates(
     kin = [(sheet, c) for sheet, c in same_architecture if c.usable and sheet.kind == gpu.kind]
     alike = [(gpu, c) for c in same_model if c.usable]
     mine = [(gpu, own)] if own is not None and own.usable else []
-    layers: list[RateEffects] = []
-    errors: list[float] = []
-    origin: Origin | None = None
-    level: list[tuple[Gpu, Calibration]] = []
-    found: tuple[tuple[Origin, list[tuple[Gpu, Calibration]], float], ...] = (
-        ("architecture", kin, KEPT_OF_ARCHITECTURE), ("model", alike, 1.0), ("device", mine, 1.0),
-    )  # fmt: skip
-    for name, several, share in found:
-        base = () if name == "architecture" else tuple(layers)
-        each = (_fitted(_Case(sheet, calibration, base, profiles)) for sheet, calibration in several)
-        if fits := [fit for fit in each if fit is not None]:
-            layers.append(_average(fits, share))
-            origin, level = name, several
-            errors = [e for sheet, c in several for e in _held_out(_Case(sheet, c, (), profiles))]
-    usable = [*mine, *alike, *kin]
-    if origin is None:
-        if not usable:
-            return None
-        origin, level = ("device", mine) if mine else ("model", alike) if alike else ("architecture", kin)
+    usable: tuple[Level, ...] = (("architecture", kin), ("model", alike), ("device", mine))
+    usable = tuple(level for level in usable if level[1])
+    if not usable:
+        return None
+    timed = tuple(level for level in usable if any(timed_sections(c, profiles) for _, c in level[1]))
+    origin, level = (timed or usable)[-1]
     return CalibratedRates(
         origin=origin,
         n=len(level),
         basis=_basis(origin, level, gpu),
-        log_spread=_log_spread(origin, errors, gpu.kind == "cpu"),
-        layers=tuple(layers),
+        levels=timed,
+        profiles=profiles,
         cpu=gpu.kind == "cpu",
         memory=_first_of([*mine, *alike], lambda _, c: memory_overhead_of(c, profiles)),
         loader=_first_of(mine, lambda _, c: _loader(c)) or {},
@@ -229,26 +238,30 @@ def _steps_held_out(calibration: Calibration, gpu: Gpu, profiles: Sequence[Profi
     return out
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class _Case:
-    """One calibration to fit; the same objects are asked about again for every card of an architecture."""
+    """One calibration to fit, known by what it says: every card of its model asks for the same again."""
 
-    gpu: Gpu
-    calibration: Calibration
-    layers: tuple[RateEffects, ...]
-    profiles: tuple[Profile, ...]
-
-    def _names(self) -> tuple[int, ...]:
-        return (id(self.gpu), id(self.calibration), *map(id, self.layers), id(self.profiles))
-
-    def __hash__(self) -> int:
-        return hash(self._names())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Case) and self._names() == other._names()
+    content: tuple[Any, ...]
+    gpu: Gpu = field(compare=False)
+    calibration: Calibration = field(compare=False)
+    layers: tuple[RateEffects, ...] = field(compare=False)
+    profiles: tuple[Profile, ...] = field(compare=False)
 
 
-@lru_cache(maxsize=64)
+def _case(
+    gpu: Gpu, calibration: Calibration, layers: tuple[RateEffects, ...], profiles: tuple[Profile, ...]
+) -> _Case:
+    names = "kind", "architecture", "compute_capability", "bandwidth_gb_s", "tdp_w", "cores"
+    figures = *(getattr(gpu, name) for name in names), *sorted(gpu.tflops.items())
+    measured = sorted((name, m.value, m.p20, m.p80) for name, m in calibration.sections.items())
+    below = tuple(tuple(layer.effects.items()) for layer in layers)
+    of = calibration.fingerprint
+    content = figures, of.kind, of.cores, tuple(measured), below, *map(id, profiles)
+    return _Case(content, gpu, calibration, layers, profiles)
+
+
+@lru_cache(maxsize=512)
 def _fitted(case: _Case) -> RateEffects | None:
     timed = timed_sections(case.calibration, case.profiles)
     if not timed:
@@ -257,7 +270,7 @@ def _fitted(case: _Case) -> RateEffects | None:
     return fit_effects(timed, rates_at, cpu=case.gpu.kind == "cpu")
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def _held_out(case: _Case) -> tuple[float, ...]:
     """log(measured / predicted) of each network held out, one figure a network: its batches share what is
     wrong. One that waits for the host at every batch says nothing of the card."""

@@ -106,8 +106,7 @@ def outcome_of_run(
 ) -> dict[str, Any]:
     """What came of a run, as it is stored and shown.
 
-    run         model, gpu, batch_size, precision, folds, epochs, minutes as it said when it began; reporter:
-                who told of it (`domain.prediction.trust.reporter_of`)
+    run         model, gpu, batch_size, precision, folds, epochs, minutes as it said when it began
     summary     wire form of `domain.runs.run_outcome.Outcome`
     minutes     how long it took; direction: max or min, where the metric's is known
     families    of the model that ran, as `domain.recipe.vocabulary` names them
@@ -140,7 +139,6 @@ def outcome_of_run(
         "budget_percent": _share(minutes, run.get("minutes")),
         **{name: run.get(name) for name in ("model", "gpu", "batch_size", "precision", "folds", "epochs")},
         "budget_minutes": run.get("minutes"),
-        "reporter": run.get("reporter"),
         "followed": dict(advice["followed"]) if advice and advice.get("followed") else None,
         "served": _served(advice, finish.get("followed") or (), families),
     }

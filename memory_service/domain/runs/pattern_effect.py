@@ -7,6 +7,8 @@ validation metric, in the metric's direction; between competitions metrics say n
 Every run that followed the pattern is compared with every run that did not, and the pairs are counted. They
 are not independent: n runs against m are worth 3 n m / (n + m + 1) independent comparisons (the variance of
 the Mann-Whitney statistic, 1947), which is what the interval of the share won is made of (Wilson, 1927).
+
+Of one key a few runs on each side count, and what is concluded must hold whichever key is left out.
 """
 
 from __future__ import annotations
@@ -38,6 +40,9 @@ MOST_OF_LONE_KEY = 3.0
 """Independent comparisons that runs of one key alone are worth: they show a chance, and demote nothing.
 Without keys all runs are the user's own."""
 
+MOST_OF_KEY = 5.0
+"""Runs that those of one key are worth on each side of a company."""
+
 SHOWN = 1.2816
 """Of the central 80 %, as every figure of an answer."""
 
@@ -48,7 +53,8 @@ class Tally:
 
     compared, without    runs that followed it and runs that did not, in comparable company
     better, same, worse  pairs of them, from the side of the run that followed
-    weight               independent comparisons that the pairs are worth; won: of these, ties half
+    weight               independent comparisons that the pairs are worth, whichever key is left out; 0 where
+                         they say something else without one. won: of these, ties half
     """
 
     served: int = 0
@@ -67,29 +73,40 @@ class Tally:
     @property
     def demoted(self) -> bool:
         """Following it was worse than not, beyond doubt: the 99 % interval lies under one half."""
-        return self.weight > 0.0 and self._interval(SURE)[1] < 0.5
+        return self.weight > 0.0 and _interval(self.weight, self.won, SURE)[1] < 0.5
+
+    @property
+    def chance(self) -> tuple[float, float]:
+        """(comparisons, of these won) that show a chance: a few where all hangs on one key."""
+        pairs = self.better + self.same + self.worse
+        if self.weight > 0.0 or not pairs:
+            return self.weight, self.won
+        worth = min(MOST_OF_LONE_KEY, _worth(self.compared, self.without))
+        return worth, worth * (self.better + self.same / 2) / pairs
 
     @property
     def chance_better(self) -> Estimate | None:
         """That a run which follows it beats one that does not; None where nothing was compared."""
-        if self.weight <= 0.0:
+        weight, won = self.chance
+        if weight <= 0.0:
             return None
-        low, high = self._interval(SHOWN)
+        low, high = _interval(weight, won, SHOWN)
         basis = f"{self.compared} runs that followed it against {self.without} comparable ones that did not"
-        value = self.won / self.weight
+        value = won / weight
         return Estimate(value, min(low, value), max(high, value), "measured", self.compared, basis)
 
     @property
     def sentence(self) -> str:
         """What the counts say, in words; "" where nothing was compared."""
-        if self.weight <= 0.0:
+        weight, won = self.chance
+        if weight <= 0.0:
             return ""
-        low, high = self._interval(SURE)
+        low, high = _interval(weight, won, SURE)
         pairs = self.better + self.same + self.worse
         return (
             f"followed in {_runs(self.compared)}, it did better than {_runs(self.without)} without it in "
             f"{100 * self.better / pairs:.0f} % of comparisons and worse in {100 * self.worse / pairs:.0f} % "
-            f"(chance of being better {self.won / self.weight:.2f}, 99 % interval {low:.2f} to {high:.2f})"
+            f"(chance of being better {won / weight:.2f}, 99 % interval {low:.2f} to {high:.2f})"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -98,11 +115,16 @@ class Tally:
         counts, chance = {name: getattr(self, name) for name in names}, self.chance_better
         return counts | {"chance_better": chance and chance.as_dict(), "demoted": self.demoted}
 
-    def _interval(self, z: float) -> tuple[float, float]:
-        n, p = self.weight, self.won / self.weight
-        middle = (p + z * z / (2 * n)) / (1 + z * z / n)
-        half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-        return max(middle - half, 0.0), min(middle + half, 1.0)
+
+def _interval(n: float, won: float, z: float) -> tuple[float, float]:
+    p = won / n
+    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def _worth(n: float, m: float) -> float:
+    return 3.0 * n * m / (n + m + 1)
 
 
 def compare(
@@ -117,31 +139,67 @@ def compare(
     for one in outcomes:
         if one["succeeded"] is not None:
             companies.setdefault(_company(one), []).append(one)
+    keys = sorted({one["reporter"] for one in outcomes if is_key(one.get("reporter") or "")})
+    place = {key: i for i, key in enumerate(keys, 1)}  # 0: whoever is no key
     found = dict.fromkeys(subjects, Tally())
+    without: dict[str, NDArray[np.float64]] = {}
     for members in companies.values():
         versus = _versus(members, metrics)
+        told_by = np.array([place.get(one.get("reporter") or "", 0) for one in members])
         for subject in found:
             # A run that was served it, unknown whether it followed, belongs to neither side.
             followed_by = [one["served"].get(subject, False) for one in members]
             mine = [i for i, followed in enumerate(followed_by) if followed]
             others = [i for i, followed in enumerate(followed_by) if followed is False]
             if mine and others:
-                tally = _tally(versus[np.ix_(mine, others)])
-                reporters = {members[i].get("reporter") or "" for i in (*mine, *others)}
-                if len(reporters) == 1 and is_key(reporters.pop()):
-                    share = min(1.0, MOST_OF_LONE_KEY / tally.weight)
-                    tally = replace(tally, weight=share * tally.weight, won=share * tally.won)
-                found[subject] += tally
+                pairs = versus[np.ix_(mine, others)]
+                better, worse = int((pairs > 0).sum()), int((pairs < 0).sum())
+                same = pairs.size - better - worse
+                found[subject] += Tally(0, 0, len(mine), len(others), better, same, worse)
+                left_out = _left_out(pairs, told_by[mine], told_by[others], len(keys) + 1)
+                before = without.get(subject)
+                without[subject] = left_out if before is None else before + left_out
+    for subject, sums in without.items():
+        weight, won = _whoever_is_left_out(sums)
+        found[subject] = replace(found[subject], weight=weight, won=won)
     return found
 
 
-def _tally(pairs: NDArray[np.int8]) -> Tally:
-    n, m = pairs.shape
-    better, worse = int((pairs > 0).sum()), int((pairs < 0).sum())
-    same = n * m - better - worse
-    weight = 3.0 * n * m / (n + m + 1)
-    won = weight * (better + same / 2) / (n * m)
-    return Tally(0, 0, n, m, better, same, worse, weight, won)
+def _left_out(
+    pairs: NDArray[np.int8], mine: NDArray[Any], others: NDArray[Any], reporters: int
+) -> NDArray[np.float64]:
+    """Rows (comparisons, of these won, 1 where runs of that reporter are on a side): of all runs, then
+    without each key in turn. mine, others: who told of each run of a side, 0 for whoever is no key."""
+    shares = []
+    for side in (mine, others):
+        share = (side[:, None] == np.arange(reporters)).astype(float)
+        share[:, 1:] *= np.minimum(1.0, MOST_OF_KEY / np.maximum(share[:, 1:].sum(axis=0), 1.0))
+        shares.append(share)
+    won = shares[0].T @ ((pairs + 1.0) / 2.0) @ shares[1]
+    n, m = (share.sum(axis=0) for share in shares)
+    told = (n + m > 0.0).astype(float)
+    n_left, m_left = n.sum() - n, m.sum() - m
+    left = won.sum() - won.sum(axis=0) - won.sum(axis=1) + won.diagonal()
+    n_left[0], m_left[0], left[0] = n.sum(), m.sum(), won.sum()
+    worth = _worth(n_left, m_left)
+    both = n_left * m_left
+    share_won = np.divide(left, both, out=np.zeros_like(left), where=both > 0.0)
+    return np.array([worth, worth * share_won, told])
+
+
+def _whoever_is_left_out(sums: NDArray[np.float64]) -> tuple[float, float]:
+    """(comparisons, of these won) of the case that says least; nothing where one says the opposite."""
+    weight, won, told = sums.tolist()
+    keys = [key for key in range(1, len(told)) if told[key]]
+    cases = []
+    for key in (0, *keys):
+        worth, better = weight[key], won[key]
+        if len(keys) - (key > 0) == 1 and not told[0] and worth > MOST_OF_LONE_KEY:
+            worth, better = MOST_OF_LONE_KEY, better * MOST_OF_LONE_KEY / worth
+        cases.append(((better - worth / 2) / sqrt(worth) if worth > 0.0 else 0.0, worth, better))
+    if min(cases)[0] < 0.0 < max(cases)[0]:
+        return 0.0, 0.0
+    return min(cases, key=lambda case: abs(case[0]))[1:]
 
 
 def _company(one: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -189,9 +247,10 @@ def with_runs(recipe: Recipe, tallies: Mapping[str, Tally]) -> Recipe:
 
     def judged(kind: str, vote: Vote) -> Vote:
         tally = tallies.get(f"{kind}:{vote.name}")
-        if tally is None or tally.weight <= 0.0:
+        weight, won = (0.0, 0.0) if tally is None else tally.chance
+        if tally is None or weight <= 0.0:
             return vote
-        odds = (tally.won + PRIOR_PAIRS) / (tally.weight - tally.won + PRIOR_PAIRS)
+        odds = (won + PRIOR_PAIRS) / (weight - won + PRIOR_PAIRS)
         chance = vote.share * odds / (vote.share * odds + 1.0 - vote.share)
         return replace(vote, share=chance if kind == "family" else vote.share, runs=tally.sentence)
 

@@ -39,19 +39,23 @@ class Ending:
     batch_size: int | None = None
 
 
+MOST_BATCHES = 64
+"""Batch sizes of one run that teach: each is judged and stored by itself."""
+
+
 def observations_of(
     case: Observation, outcome: Outcome, ending: Ending, *, n_train: int | None, folds: int | None
 ) -> list[Observation]:
-    """Those with something to say, by batch size.
+    """Those with something to say, by batch size: the latest MOST_BATCHES, its epochs' first.
 
     case   of what ran, with the batch it began with (0 = not stated); figures not filled in
     """
     if case.part == "fit":
         return _of_fits(case, outcome, ending)
-    batches = {epoch.batch_size for epoch in outcome.epochs} | {s.batch_size for s in outcome.step_windows}
-    batches |= set(outcome.peaks)
     failed = _failed_batch(case, outcome, ending)
-    used = {batch for batch in (*batches, failed) if batch} or {case.batch_size} - {0}
+    timed = [window.batch_size for window in outcome.step_windows] + [e.batch_size for e in outcome.epochs]
+    told = dict.fromkeys(batch for batch in reversed((*outcome.peaks, *timed, failed)) if batch)
+    used = [*told][:MOST_BATCHES] or {case.batch_size} - {0}
     excluded = exclusion_of(outcome, processor=case.cores is not None)
     found = []
     for batch in sorted(used):

@@ -12,6 +12,9 @@ from memory_service.errors import TooManyRequests
 from memory_service.services.database.transactions import Database
 from memory_service.store.queries import keys as store
 
+RUN_BYTES = 16 * 1024
+"""What a run takes in the database beside what was sent: its prediction, its question, what watches it."""
+
 
 def utc_now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)

@@ -9,6 +9,7 @@ import datetime as dt
 import logging
 import platform
 import re
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -33,6 +34,10 @@ from memory_service.store.tables import devices as tables
 
 CLOCKS_APART = dt.timedelta(minutes=10)
 """A result begun this long before a device was last seen is an old one; less may be another host's clock."""
+
+MOST_OF_REPORTER = 16
+"""Calibrations of one GPU model, the newest, that count of one reporter for other devices and reporters: what
+each further one costs does not grow."""
 
 _UNKNOWN = {"kind": "", "name": "", "uuid": "", "memory_gib": 0.0}
 _SLICE = re.compile(r"\sMIG\s\S{1,40}$", re.IGNORECASE)
@@ -62,7 +67,7 @@ class KeptCalibration:
     gpu    slug of the device's GPU model
     stale  what changed on the device since, as sentences; empty: it holds
     told_by  the key that posted it and that no other reporter's agrees with; "" otherwise
-    checked  whether its reference networks were run
+    checked  whether its reference networks were run; reporter: who told of it
     """
 
     calibration: Calibration
@@ -70,6 +75,7 @@ class KeptCalibration:
     stale: tuple[str, ...]
     told_by: str = ""
     checked: bool = False
+    reporter: str = ""
 
     @property
     def current(self) -> bool:
@@ -89,9 +95,10 @@ def calibrations_of(transaction: ReadTransaction) -> list[KeptCalibration]:
     rows = [row for row in _ended(transaction) if row.device in now]
     made = _made(transaction, rows)
     doubted, alone, kept = quarantined(transaction, rows, made), _told_alone(made), []
+    told_by = {row.id: who for row, _, who in made}
     for row in sorted(rows, key=lambda row: (row.status != "done") * (10**9 - row.measured)):
         why = stale_because(row, now[row.device], doubted)
-        told = alone.get(row.id, ""), row.error_percent is not None
+        told = alone.get(row.id, ""), row.error_percent is not None, told_by.get(row.id, "")
         kept.append(KeptCalibration(measured_calibration(row), now[row.device].gpu, why, *told))
     return kept
 
@@ -125,15 +132,27 @@ def _made(transaction: ReadTransaction, rows: Sequence[tables.Calibration]) -> _
     return [(row, measured_calibration(row), told_by.get(row.id, "")) for row in every]
 
 
+def _agreeing(made: _Made) -> Callable[[str | None, Calibration, str], bool]:
+    """Whether another reporter's of the GPU model agrees with a calibration."""
+    latest: dict[str | None, dict[str, deque[Calibration]]] = {}
+    for row, of, who in made:
+        latest.setdefault(row.gpu, {}).setdefault(who, deque(maxlen=MOST_OF_REPORTER)).append(of)
+
+    def agrees(gpu: str | None, of: Calibration, reporter: str) -> bool:
+        others = (one for who, some in latest[gpu].items() if who != reporter for one in some)
+        return any(calibrations_agree(of, one) for one in others)
+
+    return agrees
+
+
 def _told_alone(made: _Made) -> dict[str, str]:
     """Calibration -> the reporter that posted it, of those with which no other reporter's agrees."""
-    found: dict[str, str] = {}
-    for row, of, who in made:
-        others = (one for other, one, by in made if other.gpu == row.gpu and by != who)
-        posted = row.origin == "posted" and who not in ("", ANONYMOUS, SERVICE)
-        if posted and not any(calibrations_agree(of, one) for one in others):
-            found[row.id] = reporter_of(who, None)
-    return found
+    agrees = _agreeing(made)
+    return {
+        row.id: reporter_of(who, None)
+        for row, of, who in made
+        if row.origin == "posted" and who not in ("", ANONYMOUS, SERVICE) and not agrees(row.gpu, of, who)
+    }
 
 
 def quarantined(
@@ -144,16 +163,16 @@ def quarantined(
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
     made = _made(transaction, rows) if made is None else made
     doubts: dict[str, str] = {}
+    agrees = _agreeing(made)
     standing: dict[str | None, dict[str, Calibration]] = {}  # GPU model -> reporter -> its latest
     for row, of, reporter in made:
         earlier = standing.setdefault(row.gpu, {})
         why = calibration_doubt(of, sheets.get(row.gpu), row.error_percent)
         for who, one in earlier.items() if why is None else ():
             why = why or (contradiction(of, one, who) if who != reporter else None)
-        others = (one for other, one, who in made if other.gpu == row.gpu and who != reporter)
         if why is None:
             earlier[reporter] = of
-        elif not any(calibrations_agree(of, one) for one in others):
+        elif not agrees(row.gpu, of, reporter):
             doubts[row.id] = f"in quarantine until another reporter's calibration agrees: {why}"
     return doubts
 

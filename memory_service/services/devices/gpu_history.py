@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from memory_service.domain.calibration.calibration import Fingerprint, drift_percent, key_figures
 from memory_service.domain.calibration.registered_device import device_card
+from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.errors import NotFound
 from memory_service.schemas.fields import key_text
 from memory_service.services.database.transactions import Database, ReadTransaction
@@ -58,29 +59,40 @@ def gpu_page(database: Database, key: str) -> dict[str, Any]:
         slug = sheet["slug"]
         names = store.names_by_gpu(transaction.session, [slug])[slug] if slug else [row.name for row in rows]
         about = {"device": device.name if device else None, "devices": names}
-        return {**sheet, **about, "registered": [device_shown(transaction, row) for row in rows]}
+        return {**sheet, **about, "registered": devices_shown(transaction, rows)}
 
 
-def device_shown(transaction: ReadTransaction, row: tables.Device) -> dict[str, Any]:
-    """One device as JSON has it, with its calibrations, newest first, and the drift between those usable."""
+def devices_shown(transaction: ReadTransaction, rows: Sequence[tables.Device]) -> list[dict[str, Any]]:
+    """Devices as JSON has them, each with its calibrations, newest first, and the drift between those
+    usable."""
+    made: dict[str, list[tables.Calibration]] = {row.name: [] for row in rows}
+    for each in store.of_device(transaction.session, list(made)):
+        made[each.device].append(each)
+    shown = {name: each[:_MOST_CALIBRATIONS] for name, each in made.items()}
+    doubted = quarantined(transaction, list(chain.from_iterable(shown.values())))
+    sheets = usable_sheets(all_rows(transaction.session, "gpus"))
+    return [_shown(row, shown[row.name], doubted, sheets) for row in rows]
+
+
+def _shown(
+    row: tables.Device,
+    made: Sequence[tables.Calibration],
+    doubted: Mapping[str, str],
+    sheets: Mapping[str, Gpu],
+) -> dict[str, Any]:
     columns = ("name", "gpu", "kind", "uuid", "word", "host", "fingerprint", "environment")
     values = {name: getattr(row, name) for name in (*columns, "registered_at", "seen_at")}
     values["device"] = values.pop("word")
-    values["card"] = card_of(transaction, row)
+    values["card"] = _card_of(row, sheets)
     device = device_of(row) if row.fingerprint else None
-    made = store.of_device(transaction.session, [row.name])[:_MOST_CALIBRATIONS]
-    doubted = quarantined(transaction, made)
     values["calibrations"] = [_brief(each, device, doubted) for each in made]
     values["drift"] = _drift(made)
     return on_the_wire(values)
 
 
-def card_of(transaction: ReadTransaction, row: tables.Device) -> dict[str, Any] | None:
+def _card_of(row: tables.Device, sheets: Mapping[str, Gpu]) -> dict[str, Any] | None:
     """The data sheet's figures with the device's own memory, cores and slice; None while it is not known."""
-    if not row.fingerprint:
-        return None
-    sheets = usable_sheets(all_rows(transaction.session, "gpus"))
-    if not sheets:
+    if not row.fingerprint or not sheets:
         return None
     card = device_card(row.name, Fingerprint.from_dict(row.fingerprint), sheets, row.gpu)
     names = ("slug", "name", "kind", "architecture", "memory_gib", "usable_gib", "bandwidth_gb_s", "tdp_w")

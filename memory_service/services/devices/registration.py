@@ -21,7 +21,7 @@ from memory_service.services.devices.devices import (
     name_by_host,
     registered,
 )
-from memory_service.services.devices.gpu_history import device_shown
+from memory_service.services.devices.gpu_history import devices_shown
 from memory_service.services.devices.local_calibration import Calibrating, Wanted
 from memory_service.services.tables.audit import note
 from memory_service.store.queries import calibrations as store
@@ -72,7 +72,7 @@ def register_device(
         answer["why"] = f"{why}; {hint}" if hint else why
     with database.read() as transaction:
         row = store.device(transaction.session, name)
-        shown = device_shown(transaction, row) if row is not None else {}
+        shown = devices_shown(transaction, [row])[0] if row is not None else {}
     return {**shown, **answer}, new
 
 

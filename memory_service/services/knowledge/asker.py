@@ -1,10 +1,8 @@
-"""Who asks, which decides whose reports count and how much memory, and whether they still wait for the
-answer."""
+"""Who asks, which decides whose reports count, and whether they still wait for the answer."""
 
 from collections.abc import Callable
 from contextvars import ContextVar
 
-from memory_service.domain.common.vocabulary import Mode
 from memory_service.errors import Unavailable
 
 ASKER: ContextVar[str | None] = ContextVar("asker", default=None)
@@ -14,8 +12,8 @@ the server's own machine all that was told counts."""
 CORRECTS: ContextVar[bool] = ContextVar("corrects", default=True)
 """Whether the asker may change what another key told (scope `edit`)."""
 
-LIMIT: ContextVar[Mode] = ContextVar("limit", default="open")
-"""The most that the asker may use of memory of competitions, by the server's settings and the key."""
+INSIDE: ContextVar[bool] = ContextVar("inside", default=True)
+"""Whether the request came over loopback."""
 
 GONE: ContextVar[Callable[[], bool] | None] = ContextVar("gone", default=None)
 """Whether the caller hung up; None where nobody can tell."""

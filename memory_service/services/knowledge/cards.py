@@ -6,7 +6,8 @@ other devices of its model, and, scaled by data sheet, to those of its architect
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -26,7 +27,7 @@ from memory_service.domain.learning.observation_selection import ObservationSele
 from memory_service.domain.prediction.device import Provenance, TargetDevice, target_device
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.database.caches import Caches
-from memory_service.services.devices.devices import Device, KeptCalibration
+from memory_service.services.devices.devices import MOST_OF_REPORTER, Device, KeptCalibration
 
 MOST_NAMES = 4_096
 
@@ -127,40 +128,46 @@ def cards_of(
         device.name: device_card(device.name, device.fingerprint, sheets, device.gpu) for device in devices
     }
     slices = {device.name: device.fingerprint.mig for device in devices}
-    known = [each for each in calibrations if each.calibration.device in bare]
+    known: dict[str, list[KeptCalibration]] = defaultdict(list)
     own: dict[str, Calibration] = {}
-    strange = set()
-    for each in known:
+    alike: dict[Hashable, list[Calibration]] = defaultdict(list)
+    kin: dict[Hashable, list[tuple[Gpu, Calibration]]] = defaultdict(list)
+    told: Counter[Hashable] = Counter()
+    listed = tuple(each for each in calibrations if each.calibration.device in bare)
+    for each in listed:
+        one, name = each.calibration, each.calibration.device
+        known[name].append(each)
         alone = asker is not None and each.told_by not in ("", asker)
-        if each.current and not (alone and not each.checked) and each.calibration.device not in own:
-            own[each.calibration.device] = each.calibration
-            if alone:
-                strange.add(each.calibration.id)
-    newest = [each for each in own.values() if each.id not in strange]
+        if not each.current or (alone and not each.checked) or name in own:
+            continue
+        own[name], card = one, bare[name]
+        model = card.slug, one.fingerprint.mig
+        told[model, each.reporter] += not alone
+        if not alone and told[model, each.reporter] <= MOST_OF_REPORTER:
+            alike[model].append(one)
+            kin[card.kind, card.architecture].append((card, one))
 
     def rated(card: Gpu) -> TargetDevice:
         mine = own.get(card.device) if card.device else None
-        part = slices.get(card.device)  # a slice's times say nothing of the whole card's, nor these of it
-        same = [c for c in newest if bare[c.device].slug == card.slug and c.fingerprint.mig == part]
-        of_model = [c for c in same if c is not mine]
-        kin = (card.kind, card.architecture)
-        others = [(bare[c.device], c) for c in newest if c not in same and c is not mine]
-        of_kin = [(one, c) for one, c in others if (one.kind, one.architecture) == kin]
+        # A slice's times say nothing of the whole card's, nor these of it.
+        model = card.slug, slices.get(card.device)
+        of_model = [c for c in alike.get(model, ()) if c is not mine]
+        others = kin.get((card.kind, card.architecture), ())
+        of_kin = [(on, c) for on, c in others if (on.slug, c.fingerprint.mig) != model and c is not mine]
         rates = None
         if mine or of_model or of_kin:
             rates = calibrated_rates(mine, of_model, of_kin, card, reference_profiles)
-        return target_device(card, rates, _provenance(card, rates, mine, known))
+        return target_device(card, rates, _provenance(card, rates, mine, known.get(card.device, ())))
 
     models = {slug: rated(card) for slug, card in sheets.items()}
-    return Cards(models, {name: rated(card) for name, card in bare.items()}, tuple(silent), tuple(known))
+    return Cards(models, {name: rated(card) for name, card in bare.items()}, tuple(silent), listed)
 
 
 def _provenance(
     card: Gpu, rates: CalibratedRates | None, own: Calibration | None, known: Sequence[KeptCalibration]
 ) -> Provenance | None:
-    """None for a GPU model that nothing measured stands behind."""
-    own_ones = (each for each in known if each.calibration.device == card.device)
-    set_aside = tuple(why for each in own_ones for why in _why_aside(each, newer=own is not None))
+    """None for a GPU model that nothing measured stands behind. known: calibrations of the device."""
+    set_aside = tuple(why for each in known for why in _why_aside(each, newer=own is not None))
     if rates is None and not card.device:
         return None
     provenance = Provenance(set_aside=set_aside)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
+from memory_service.domain.common.quoted_text import named
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.planning.option import candidate_of
 from memory_service.domain.planning.policy import policy_of
@@ -140,7 +141,8 @@ def happened_there(short: Mapping[str, Any] | None, slug: str | None) -> tuple[d
         parts = [f"{best[name]} {name}" for name in ("folds", "epochs") if best[name]]
         parts += [f"batch {best['batch_size']}"] if best["batch_size"] else []
         took = f" in {best['minutes']:.0f} min" if best["minutes"] is not None else ""
-        text += f" Best metric {score:g} by {best['model']} ({', '.join(parts)}) on {best['gpu']}{took}."
+        model, gpu = named(str(best["model"])), named(str(best["gpu"]))
+        text += f" Best metric {score:g} by {model} ({', '.join(parts)}) on {gpu}{took}."
     if short["median_minutes_to_submission"] is not None:
         text += f" A first submission took {short['median_minutes_to_submission']:.1f} min at the median."
     if short["median_epochs_to_best"] is not None:

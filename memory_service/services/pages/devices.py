@@ -5,7 +5,7 @@ from typing import Any
 
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices.calibrations import ENDED, get_calibration, settle_if_possible
-from memory_service.services.devices.gpu_history import device_shown, gpu_page, with_devices
+from memory_service.services.devices.gpu_history import devices_shown, gpu_page, with_devices
 from memory_service.services.tables.table_rows import every_row, history_of
 from memory_service.store.queries import calibrations as store
 
@@ -31,7 +31,8 @@ def more(database: Database, *_: Any) -> dict[str, Any]:
     from memory_service.measure.identity import local_devices
 
     with database.read() as transaction:
-        known = [_brief(device_shown(transaction, row)) for row in store.devices(transaction.session)]
+        shown = devices_shown(transaction, store.devices(transaction.session))
+    known = [_brief(each) for each in shown]
     return {"registered": known, "here": local_devices()}
 
 

@@ -12,6 +12,7 @@ from memory_service.errors import InvalidInput, unknown_name, wrong_value
 from memory_service.services.access.keys import list_keys
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.operations import database as databases
+from memory_service.services.tables.mode_limit import hidden
 from memory_service.services.tables.table_rows import CORRECTABLE, on_the_wire, told
 from memory_service.store import migrations
 from memory_service.store.queries import calibrations, history
@@ -68,7 +69,8 @@ def _changes(transaction: ReadTransaction, requested: Mapping[str, str]) -> dict
     before = int(cursor) if cursor else None
     entries = history.latest(transaction.session, CHANGES_OF[of], MOST_CHANGES + 1, before)
     page = entries[:MOST_CHANGES]
-    items = told(transaction, page) if of == "rows" else [_plain(entry) for entry in page]
+    shown = [entry for entry in page if not hidden(entry.table)]
+    items = told(transaction, shown) if of == "rows" else [_plain(entry) for entry in shown]
     return {"of": of, "items": items, "next": str(page[-1].id) if len(entries) > MOST_CHANGES else None}
 
 

@@ -12,8 +12,8 @@ from memory_service.domain.planning.request import Done, Question
 from memory_service.domain.portfolio.run_sets import LEAST_GAIN
 from memory_service.errors import MemoryServiceError
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.asker import LIMIT
 from memory_service.services.planning.recommend import cached_plan, question_of, recommend
+from memory_service.services.tables.mode_limit import LIMIT
 
 FACTS = ("given", "plan_id", "status", "model", "best_metric", "total_minutes")
 """What of a run is read, beside its `watch`."""

@@ -88,7 +88,6 @@ def _outcome(
     minutes = (run.finished_at - run.started_at).total_seconds() / 60.0
     names = ("model", "gpu", "batch_size", "precision", "folds", "epochs", "minutes")
     own = {name: getattr(run, name) for name in names}
-    own["reporter"] = ((run.prediction or {}).get("case") or {}).get("reporter")
     took, direction = minutes if minutes >= 0.0 else None, metric_direction(transaction, run, summary)
     families = families_of(run.model, run.family) if run.competition else ()
     return outcome_of_run(own, advice, summary, run.finish, took, direction, families)

@@ -17,7 +17,6 @@ from memory_service.errors import Conflict, FieldError, MemoryServiceError, NotF
 from memory_service.schemas.runs import RunExclusion, RunFinish, RunStart
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
-from memory_service.services.knowledge.asker import LIMIT
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge, asker_view, knowledge_of
 from memory_service.services.planning.recommend import cached_plan, question_of
@@ -40,6 +39,7 @@ from memory_service.services.runs.summaries import begin_summary, note_teller
 from memory_service.services.runs.telemetry import RUNNING, known_run_key
 from memory_service.services.runs.verdicts import or_nothing, watched_page
 from memory_service.services.tables.audit import note
+from memory_service.services.tables.mode_limit import LIMIT
 from memory_service.services.tables.table_rows import keep_trace, on_the_wire
 from memory_service.store.engine import is_readable
 from memory_service.store.queries import runs

@@ -29,7 +29,7 @@ from memory_service.errors import Forbidden
 from memory_service.schemas.events import SERVER_SEQ
 from memory_service.services.database.caches import Caches
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
-from memory_service.services.knowledge.asker import ASKER, CORRECTS
+from memory_service.services.knowledge.asker import ASKER, CORRECTS, INSIDE
 from memory_service.store.engine import read_object
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
@@ -146,21 +146,30 @@ def told_by_another(database: Database, run_id: str) -> bool:
 
 def note_teller(database: Database, run_id: str) -> None:
     """Forbidden where another key began the run, unless the asker's may correct others' rows: then the run is
-    nobody's report from now on."""
+    nobody's report from now on. One begun without a key the first key over loopback takes over."""
     known, teller = begun(database, [run_id]).get(run_id), ASKER.get()
     if known is None or known.reporter is None or teller in (None, known.reporter):
         return
-    if known.reporter and not CORRECTS.get():  # "": begun without a key
-        raise Forbidden("Another key began this run: tell of it with that key, or with one of scope edit")
+    takes_over = not CORRECTS.get()
+    if takes_over and (known.reporter or not INSIDE.get()):
+        raise Forbidden("Another began this run: tell of it with the same key, or with one of scope edit")
     with database.write_untracked() as transaction:
         run = runs.find(transaction.session, run_id, to_change=True)
-        if run is None or run.told_by == SEVERAL:
+        if run is None:
             return
+        watch = run.watch or {}
+        if takes_over and watch.get("reporter") not in (None, "", teller):
+            raise Forbidden("Another key took this run over: tell of it with that key, or one of scope edit")
         values: dict[str, Any] = {"told_by": SEVERAL}
+        if takes_over:
+            values["watch"] = {**watch, "reporter": teller}
         if run.prediction and run.prediction.get("case"):
             case = run.prediction["case"] | {"reporter": SEVERAL, "confirmed": False}
             values["prediction"] = {**run.prediction, "case": case}
-        runs.change(transaction.session, run_id, values)
+        if run.told_by != SEVERAL or (takes_over and not watch.get("reporter")):
+            runs.change(transaction.session, run_id, values)
+    if takes_over:
+        database.caches.of(_Memory).begun.pop(run_id, None)
 
 
 def _announced(given: Mapping[str, Any], watch: Mapping[str, Any]) -> Announced:

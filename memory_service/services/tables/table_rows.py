@@ -29,6 +29,7 @@ from memory_service.errors import (
 from memory_service.schemas import rows as values_of_rows
 from memory_service.schemas.fields import clean_text, key_text
 from memory_service.services.database.transactions import ReadTransaction, WriteTransaction
+from memory_service.services.tables.mode_limit import check_shown
 from memory_service.services.tables.paging import Query, parse_query
 from memory_service.services.tables.usable_rows import proven
 from memory_service.store.dialects import UtcDateTime
@@ -96,6 +97,7 @@ def list_requested(transaction: ReadTransaction, table: str, requested: Mapping[
 
 def one_page(transaction: ReadTransaction, query: Query) -> Page:
     """The page that a checked question asks for."""
+    check_shown(query.table)
     shown = listed_columns(query.table)
     found: list[dict[str, Any]] = []
     for part in query.parts(select(*(rows.column(query.entity, name) for name in shown))):
@@ -115,6 +117,7 @@ def every_row(transaction: ReadTransaction, table: str) -> list[dict[str, Any]]:
     """All rows of a table of knowledge as lists have them, by key, without long descriptions; read anew only
     where one changed."""
     name = table_named(table)
+    check_shown(name)
 
     def make() -> list[dict[str, Any]]:
         items = one_page(transaction, replace(parse_query(name), limit=sys.maxsize - 1)).items
@@ -145,6 +148,7 @@ def _times(table: str) -> tuple[str, ...]:
 
 def get_row(transaction: ReadTransaction, table: str, key: str) -> dict[str, Any]:
     """One row, whole; NotFound when there is none."""
+    check_shown(table)
     return on_the_wire(rows.values_of(_existing(transaction, table_named(table), key)))
 
 
@@ -292,6 +296,8 @@ _OF_ENTRY = ("id", "table", "row", "version", "action", "origin", "at", "who", "
 
 def told(transaction: ReadTransaction, entries: Sequence[History]) -> list[dict[str, Any]]:
     """Entries as `history_of` has them; each row is read once."""
+    for entry in entries:
+        check_shown(entry.table)
     keys = {(entry.table, entry.row) for entry in entries}
     found = {of: rows.find(transaction.session, *of) for of in keys}
     now = {of: None if row is None else rows.knowledge_values(row) for of, row in found.items()}

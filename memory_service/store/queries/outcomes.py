@@ -57,8 +57,8 @@ def drop(session: WriteSession, run_id: str, now: dt.datetime) -> None:
 
 
 def of_place(session: ReadSession, place: str, limit: int) -> Sequence[Mapping[str, Any]]:
-    """Outcomes of the latest runs that ended in one place, the latest first."""
-    return [row.outcome for row in latest(session, place, limit)]
+    """Outcomes of the latest runs that ended in one place, the latest first, with their `reporter`."""
+    return [{**row.outcome, "reporter": row.told_by} for row in latest(session, place, limit)]
 
 
 def latest(session: ReadSession, place: str, limit: int) -> Sequence[Any]:
@@ -112,7 +112,7 @@ def tallies_of(session: ReadSession, subjects: Iterable[str]) -> dict[str, Tally
 def tallies(session: ReadSession) -> dict[str, dict[str, Tally]]:
     """Subject -> place -> tally; places where nothing was compared are left out."""
     columns = [getattr(tables.Tally, name) for name in ("subject", "place", *_COUNTS)]
-    query = select(*columns).where(tables.Tally.weight > 0.0)
+    query = select(*columns).where(tables.Tally.compared > 0)
     found: dict[str, dict[str, Tally]] = {}
     # Columns, not entities: after a run ended all of them are read again.
     for subject, place, *counts in session.execute(query.order_by(tables.Tally.subject, tables.Tally.place)):

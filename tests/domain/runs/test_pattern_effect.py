@@ -53,6 +53,42 @@ def test_pure_chance_is_hardly_ever_demoted() -> None:
     assert demoted <= 8, "99 % two-sided: two in 400 are expected"
 
 
+def by(key: str, bad: int, good: int, **changed: Any) -> list[dict[str, Any]]:
+    """Runs that a key told: with the tip, which lose, and without it."""
+    said = {"reporter": f"key {key}", **changed}
+    return [run(0.5, True, **said)] * bad + [run(0.4, **said)] * good
+
+
+class TestOneKeyDecidesNothing:
+    def test_however_many_runs_cards_and_places_it_tells_of(self) -> None:
+        flood = [one for gpu in "abcdef" for one in by("eve", 15, 15, gpu=gpu)]
+        places = [tally(*flood), tally(*flood), tally(*flood)]
+        assert not any(place.demoted for place in places)
+        assert not sum(places, Tally()).demoted
+        assert places[0].chance_better is not None
+
+    def test_beside_runs_of_another_key_or_of_nobodys(self) -> None:
+        flood = by("eve", 15, 15)
+        assert not tally(*flood, *by("ada", 0, 1)).demoted
+        assert not tally(*flood, *by("ada", 2, 2), *by("bob", 2, 2)).demoted
+        assert not tally(*flood, *[run(0.4)] * 15).demoted
+        assert not tally(*flood, *[run(0.4)] * 15, *[run(0.4, True)] * 9).demoted
+
+    def test_nor_saves_what_loses_with_everybody_else(self) -> None:
+        lost = [run(0.5, True)] * 20 + [run(0.4)] * 20
+        assert tally(*lost).demoted
+        praise = [run(0.3, True, reporter="key eve")] * 60
+        assert tally(*lost, *by("eve", 0, 60), *praise).demoted
+
+    def test_and_several_do(self) -> None:
+        each = [one for key in "abcdefgh" for one in by(key, 1, 1)]
+        found = tally(*each)
+        assert found.demoted
+        assert found.weight == pytest.approx(3 * 49 / 15), "of any seven"
+        assert tally(*by("a", 9, 9), *by("b", 9, 9), *by("c", 9, 9)).demoted
+        assert not tally(*by("a", 9, 9), *by("b", 9, 9)).demoted
+
+
 def test_the_order_of_the_runs_does_not_matter() -> None:
     draw = random.Random(3)
     runs = [run(draw.random(), n % 3 == 0, gpu=draw.choice(["a100", "t4"])) for n in range(30)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.monitoring.event import Event
-from memory_service.domain.runs.run_observations import Ending, observations_of
+from memory_service.domain.runs.run_observations import MOST_BATCHES, Ending, observations_of
 from memory_service.domain.runs.run_outcome import Outcome, outcome_of
 
 CASE = Observation(
@@ -54,6 +54,17 @@ def test_one_epoch_alone_says_no_steady_speed_but_batches_do():
     steps = [Event(n, "batch", 5.0 * n, {"steps": 10, "seconds": 1.0 if n > 1 else 4.0}) for n in range(1, 6)]
     (one,) = observed(*steps, epoch(9, 24.0))
     assert one.step_seconds == pytest.approx(0.1), "the first ten steps choose kernels"
+
+
+def test_of_a_run_of_many_batch_sizes_the_latest_teach_and_the_one_that_failed():
+    steps = [
+        Event(n, "batch", float(n), {"steps": 20, "seconds": 1.0, "batch_size": 1 + n // 2})
+        for n in range(5_000)
+    ]
+    found = observed(*steps, status="out_of_memory", after=6_000.0, batch=7)
+    assert len(found) <= MOST_BATCHES
+    assert [one.batch_size for one in found if one.out_of_memory] == [7]
+    assert found[-1].batch_size == 2_500
 
 
 def test_less_than_one_step_says_nothing_of_a_step():

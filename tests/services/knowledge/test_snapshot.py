@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
+from memory_service.domain.calibration import corrected_rates
 from memory_service.domain.planning.cost_table import build_table
 from memory_service.errors import InvalidInput
 from memory_service.services.database.transactions import Database
+from memory_service.services.devices import devices as module_of_devices
 from memory_service.services.devices.calibrations import get_calibration
+from memory_service.services.devices.devices import MOST_OF_REPORTER
+from memory_service.services.devices.gpu_history import gpu_page
 from memory_service.services.knowledge import cost_cache, snapshot
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import knowledge_of
@@ -216,6 +220,63 @@ def test_a_calibration_serves_its_device_then_its_model_then_its_architecture(
     assert plan["gpu"]["calibration"]["id"] == key
     assert plan["expected"]["samples_per_second"]["basis"].startswith("profile of")
     assert f"calibration:{key}" in {row["id"] for row in plan["evidence"]}
+
+
+@pytest.mark.parametrize("devices", [6, 24])
+def test_one_more_calibration_is_fitted_once_however_many_devices_there_are(
+    embedded: Database, devices: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits: list[int] = []
+    fit = corrected_rates.fit_effects
+    monkeypatch.setattr(
+        corrected_rates, "fit_effects", lambda *of, **how: fits.append(len(of[0])) or fit(*of, **how)
+    )
+
+    def one_more(number: int) -> None:
+        card = replace(A100, uuid=f"GPU-{devices}-{number}")
+        register(embedded, f"box{number}", "a100", card)
+        figures = {name: value * (1.0 + number / 1000.0) for name, value in SLOW.items()}
+        calibrate(embedded, f"box{number}", "a100", figures, card, day=number)
+
+    for number in range(devices):
+        one_more(number)
+    predict(embedded, {**ASKED, "gpu": "a100"})
+    fits.clear()
+    one_more(devices)
+    predict(embedded, {**ASKED, "gpu": "t4"})
+    assert not fits, "nobody asked about such a card"
+    of_model = predict(embedded, {**ASKED, "gpu": "a100"})["step_seconds"]
+    assert len(fits) == 1
+    assert of_model["n"] == min(devices + 1, MOST_OF_REPORTER)
+    predict(embedded, {**ASKED, "gpu": "box1"})
+    assert len(fits) <= 2
+
+
+def test_comparing_calibrations_does_not_grow_with_the_square_of_a_reporters_devices(
+    embedded: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[str] = []
+    agree = module_of_devices.calibrations_agree
+    monkeypatch.setattr(
+        module_of_devices, "calibrations_agree", lambda one, other: compared.append("") or agree(one, other)
+    )
+
+    def both_have(first: int, last: int) -> int:
+        for number in range(first, last):
+            for who, factor in (("ada", 1.0), ("bob", 9.0)):
+                card, key = replace(A100, uuid=f"GPU-{who}-{number}"), f"{who}{number}"
+                register(embedded, key, "a100", card)
+                figures = {name: value * factor for name, value in SLOW.items()}
+                with embedded.write() as unit:
+                    note(unit, "calibrations", key, "create", "posted", who=who)
+                calibrate(embedded, key, "a100", figures, card, id=key)
+        compared.clear()
+        page = gpu_page(embedded, "a100")
+        assert len(page["registered"]) == 2 * last
+        return len(compared)
+
+    few = both_have(0, 20)
+    assert both_have(20, 40) <= 2.1 * few
 
 
 def test_stale_and_contended_calibrations_are_named_and_not_used(embedded: Database) -> None:

@@ -136,6 +136,36 @@ class TestNegativeTransfer:
         assert "15 of the latest runs" in told_of["text"]
 
 
+def test_one_key_ranks_nothing_down_whatever_model_it_names(shared: Database) -> None:
+    task, tip = "tabular-regression", "a-tip-to-spoil"
+    with shared.read() as unit:
+        like = min(r["slug"] for r in list_rows(unit, "competitions", {"task": task}).items)
+    slug = _competition(shared, "spoilt-like", like, metric_direction="min", n_train=5_000)
+    _pattern(
+        shared, tip, slug, task, kind="input", statement="Rolling means won here.", advice={"features": ["x"]}
+    )
+    plan = recommend(shared, {**ASKED, "competition": slug})
+    assert tip in {row["id"] for row in plan["evidence"]}
+
+    def end(who: str, plan: dict[str, Any] | None, **finish: Any) -> None:
+        body = case(
+            task=task, competition=slug, model="custom/x", gpu="a100", batch_size=64, precision=None,
+            n_train=5_000,
+        )  # fmt: skip
+        begun, _ = begin_run(shared, body | ({"plan": plan} if plan else {}), who=who)
+        finish_run(shared, begun["run_id"], {"at": at(600), **finish}, who=who)
+
+    for _ in range(7):
+        end("eve", plan, status="crashed", submission=False, followed=[tip])
+        end("eve", None, status="completed", submission=True)
+    end("ada", None, status="completed", submission=True)
+    now = recommend(shared, {**ASKED, "competition": slug})
+    assert not any(row.get("demoted") for row in now["evidence"])
+    tally = _tally(shared, tip)
+    assert (tally["followed"], tally["demoted"]) == (7, False)
+    assert tally["chance_better"]["n"] == 7
+
+
 def test_families_that_ran_better_here_gain_in_the_recipe_and_it_says_so(shared: Database) -> None:
     like = "nomad2018-predict-transparent-conductors"
     slug = _competition(shared, "family-test", like, metric_direction="min")

@@ -14,7 +14,7 @@ from memory_service.schemas.choose import ChooseRequest
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.choice.choose import choose_offer
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.asker import ASKER, CORRECTS
+from memory_service.services.knowledge.asker import ASKER, CORRECTS, INSIDE
 from memory_service.services.knowledge.outcomes import outcomes_and_results
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.planning.recommend import cached_plan, recommend
@@ -322,10 +322,20 @@ def test_only_a_key_that_may_correct_tells_of_another_s_run_which_is_then_nobody
     assert seen(shared, "a10g") == before, "not even of the one that began it"
 
 
-def test_a_run_begun_without_a_key_is_told_of_with_any_and_is_then_nobody_s_report(shared: Database) -> None:
+def test_a_run_begun_without_a_key_is_taken_over_once_and_only_over_loopback(shared: Database) -> None:
     begun, _ = begin_run(shared, case(gpu="a10g"))
+    token = INSIDE.set(False)
+    with asking("far", corrects=False), pytest.raises(Forbidden):
+        take_events(shared, begun["run_id"], {"events": epochs(0.1)})
+    with asking("far", corrects=False), pytest.raises(Forbidden):
+        finish_run(shared, begun["run_id"], {"status": "crashed", "at": at(600)}, who="far")
+    INSIDE.reset(token)
     with asking("one", corrects=False):
         take_events(shared, begun["run_id"], {"events": epochs(0.1)})
+    with asking("two", corrects=False), pytest.raises(Forbidden):
+        finish_run(shared, begun["run_id"], {"status": "crashed", "at": at(600)}, who="two")
+    take_events(shared, begun["run_id"], {"events": epochs(0.1)})
+    with asking("one", corrects=False):
         finish_run(shared, begun["run_id"], {"status": "completed", "at": at(600)}, who="one")
     with shared.read() as transaction:
         run = runs.find(transaction.session, begun["run_id"])
