@@ -154,7 +154,7 @@ def test_r13_r15_what_to_do_when_time_runs_out() -> None:
         assert f"over {100 * training / full['minutes']:.0f} %" in late["only_if"]
     assert ("only_if" in late) == (training > 0.7 * full["minutes"])
     assert late["over_percent"] >= 70.0
-    assert f"training not done at {late['over_percent']:.0f} %: stop_and_predict" in plan_markdown(full)
+    assert f"training not done at {late['over_percent']:.0f} %: stop and predict" in plan_markdown(full)
 
 
 def test_r14_fifteen_percent_is_kept_for_inference() -> None:
