@@ -127,7 +127,7 @@ def test_no_page_shows_a_limited_key_the_rows_of_competitions(
             changes |= {str(entry["id"]) for entry in history_of(transaction, table, key)}
     values = [*changes, slug, quote(solution, safe=""), "planted", *OF_WINNERS]
     paths = {
-        re.sub(r"\{[^}]*\}", lambda _, value=value: value, route.path) + form
+        value.join(re.split(r"\{[^}]*\}", route.path)) + form
         for route in limited.app.state.routes  # type: ignore[attr-defined]
         if "GET" in route.methods
         for value in (values if "{" in route.path else ["x"])

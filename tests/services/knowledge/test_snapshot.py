@@ -6,11 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from threading import Thread
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from memory_service.domain.calibration import corrected_rates
+from memory_service.domain.calibration.rate_fit import fit_effects
 from memory_service.domain.planning.cost_table import build_table
+from memory_service.domain.prediction.trust import calibrations_agree
 from memory_service.errors import InvalidInput
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices import devices as module_of_devices
@@ -226,11 +229,8 @@ def test_a_calibration_serves_its_device_then_its_model_then_its_architecture(
 def test_one_more_calibration_is_fitted_once_however_many_devices_there_are(
     embedded: Database, devices: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fits: list[int] = []
-    fit = corrected_rates.fit_effects
-    monkeypatch.setattr(
-        corrected_rates, "fit_effects", lambda *of, **how: fits.append(len(of[0])) or fit(*of, **how)
-    )
+    fit = mock.Mock(wraps=fit_effects)
+    monkeypatch.setattr(corrected_rates, "fit_effects", fit)
 
     def one_more(number: int) -> None:
         card = replace(A100, uuid=f"GPU-{devices}-{number}")
@@ -241,25 +241,22 @@ def test_one_more_calibration_is_fitted_once_however_many_devices_there_are(
     for number in range(devices):
         one_more(number)
     predict(embedded, {**ASKED, "gpu": "a100"})
-    fits.clear()
+    fit.reset_mock()
     one_more(devices)
     predict(embedded, {**ASKED, "gpu": "t4"})
-    assert not fits, "nobody asked about such a card"
+    assert not fit.called, "nobody asked about such a card"
     of_model = predict(embedded, {**ASKED, "gpu": "a100"})["step_seconds"]
-    assert len(fits) == 1
+    assert fit.call_count == 1
     assert of_model["n"] == min(devices + 1, MOST_OF_REPORTER)
     predict(embedded, {**ASKED, "gpu": "box1"})
-    assert len(fits) <= 2
+    assert fit.call_count <= 2
 
 
 def test_comparing_calibrations_does_not_grow_with_the_square_of_a_reporters_devices(
     embedded: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compared: list[str] = []
-    agree = module_of_devices.calibrations_agree
-    monkeypatch.setattr(
-        module_of_devices, "calibrations_agree", lambda one, other: compared.append("") or agree(one, other)
-    )
+    agree = mock.Mock(wraps=calibrations_agree)
+    monkeypatch.setattr(module_of_devices, "calibrations_agree", agree)
 
     def both_have(first: int, last: int) -> int:
         for number in range(first, last):
@@ -270,10 +267,10 @@ def test_comparing_calibrations_does_not_grow_with_the_square_of_a_reporters_dev
                 with embedded.write() as unit:
                     note(unit, "calibrations", key, "create", "posted", who=who)
                 calibrate(embedded, key, "a100", figures, card, id=key)
-        compared.clear()
+        agree.reset_mock()
         page = gpu_page(embedded, "a100")
         assert len(page["registered"]) == 2 * last
-        return len(compared)
+        return agree.call_count
 
     few = both_have(0, 20)
     assert both_have(20, 40) <= 2.1 * few
