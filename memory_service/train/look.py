@@ -12,7 +12,7 @@ import pandas as pd
 
 from memory_service.train.budget import plan
 from memory_service.train.columns import column_kind, new_groups
-from memory_service.train.folder import IMAGE_FILES, SOUND_FILES, not_understood
+from memory_service.train.folder import IMAGE_FILES, SOUND_FILES, not_understood, opened
 from memory_service.train.reading import (
     as_days,
     files_of,
@@ -39,6 +39,7 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
     >>> describe(Path("data"))  # doctest: +SKIP
     {'task': 'tabular-classification', 'n_train': 18310, 'target': ['died'], 'n_classes': 2, ...}
     """
+    folder = opened(folder)
     plan.DATA_DIR, plan.TARGET = folder, target
     train, test, sample = three_tables(MOST_FILES)
     if train is None:
@@ -69,7 +70,7 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
             found["modality"] = "masks"
         task = found["modality"]
     else:
-        found["n_features"] = len(kinds)
+        found |= {"n_features": len(kinds)} if kinds else {}
         others = [name for name, kind in kinds.items() if kind != "text"]
         texts = [name for name, kind in kinds.items() if kind == "text"]
         task = "text" if texts and len(others) <= 1 else "tabular"
@@ -83,6 +84,10 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
             task = "time-series"
     if test is not None and (groups := new_groups(train, test, kinds)):
         found["group_by"] = groups[0]
+    if "qid" in kinds and answer["answer"] == "classes":  # grades, by which rows of a query are ordered
+        answer = {"answer": "values"}
+        found |= answer
+        found = {name: each for name, each in found.items() if name not in ("n_classes", "rarest_class")}
     kind = "regression" if answer["answer"] == "values" else "classification"
     if task == "masks":
         found |= {"answer": "masks", "n_classes": 2}

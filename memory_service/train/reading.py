@@ -30,6 +30,7 @@ from memory_service.train.folder import (
     form_of,
     in_split,
     is_no_text,
+    is_unnamed,
     not_understood,
     step_columns,
     whole_table,
@@ -104,11 +105,20 @@ def three_tables(files: int = 0) -> tuple[Any, Any, Any]:
         ids, test = "", read_table("test.csv")  # it names groups or files
     train = read_table("train.csv", ids)
     if train is not None:
-        train = with_answers(train, test, sample)
+        test = without_withheld(train, test)
         train = with_sample_classes(train, sample)
         train, test = with_steps(train, test, sample, files)
         train, test, sample = as_asked(train, test, sample, further_tables)
     return train, test, sample
+
+
+def without_withheld(train: pd.DataFrame, test):
+    """test.csv without the one column of train.csv that says nothing there: what is to be predicted."""
+    if test is None or not {*train.columns[1:]} <= {*test.columns} or not len(test):
+        return test
+    same = [name for name in train.columns[1:] if test[name].nunique() < 1 < train[name].nunique()]
+    same = same or [name for name in train.columns[1:] if test[name].nunique() == 1 < train[name].nunique()]
+    return test.drop(columns=same) if len(same) == 1 else test
 
 
 def further_tables() -> dict[str, Any]:
@@ -142,13 +152,15 @@ def with_sample_classes(train: pd.DataFrame, sample) -> pd.DataFrame:
 def with_steps(train: pd.DataFrame, test, sample, most: int = 0) -> tuple[pd.DataFrame, Any]:
     """What is usual in the file of each id, train/<id>.csv with a row a step, as columns."""
     asked = test if test is not None else None if sample is None else sample.iloc[:, :1]
-    if asked is None or not any(next((plan.DATA_DIR / "train").glob("*" + end), None) for end in STEP_FILES):
+    named = paths_of_steps(train)
+    place = plan.DATA_DIR / "train"
+    if asked is None or not (named or any(next(place.glob("*" + end), None) for end in STEP_FILES)):
         return train, test
     parts = []
     for folder, table in (("train", train), ("test", asked)):
-        found: list[Path | None] = []
+        found: list[Path | None] = [named.get(str(each)) for each in table.iloc[:, 0]]
         with suppress(FileNotFoundError):
-            found = look_up(folder, table.iloc[:, 0])[1]
+            found = found if named else look_up(folder, table.iloc[:, 0])[1]
         files = {
             row: path for row, path in enumerate(found) if path is not None and path.suffix in STEP_FILES
         }
@@ -156,9 +168,22 @@ def with_steps(train: pd.DataFrame, test, sample, most: int = 0) -> tuple[pd.Dat
             return train, test
         steps = [steps_of(path, row) for row, path in list(files.items())[: most or None]]
         parts.append(pd.concat([table.reset_index(drop=True), pd.concat(steps)], axis=1))
-    told = f"{parts[0].shape[1] - train.shape[1]} columns say what is usual in files train/<id>"
+    told = f"{parts[0].shape[1] - train.shape[1]} columns say what is usual in the file of each id"
     print(f"NOTE: {told}", flush=True)
     return parts[0], parts[1]
+
+
+def paths_of_steps(train: pd.DataFrame) -> dict[str, Path]:
+    """id -> its file, where a column of a table beside names such files."""
+    found: dict[str, Path] = {}
+    for parts in find_roles(plan.DATA_DIR).beside.values():
+        with suppress(Exception):  # it is no table
+            head = whole_table(parts[0]).head(5).astype(str)
+            ends = [name for name in head if head[name].str.endswith(STEP_FILES).all()]
+            if ends and (table := read_parts(parts)).iloc[:, 0].isin(train.iloc[:, 0]).any():
+                paths = [plan.DATA_DIR / name for name in table[ends[0]].astype(str)]
+                found |= dict(zip(table.iloc[:, 0].astype(str), paths, strict=True))
+    return {name: path for name, path in found.items() if path.is_file()}
 
 
 def steps_of(path: Path, row: int) -> pd.DataFrame:
@@ -168,27 +193,6 @@ def steps_of(path: Path, row: int) -> pd.DataFrame:
         whole = whole_table(source) if is_no_text(source) else pd.read_csv(path, **form_of(path))
         return step_columns(whole, np.full(len(whole), row))
     return pd.DataFrame()
-
-
-def with_answers(train: pd.DataFrame, test, sample) -> pd.DataFrame:
-    """train.csv with its targets, where another table such as train_labels.csv has them by the same ids."""
-    first, asked = train.columns[0], [] if sample is None else list(sample.columns[1:])
-    if not asked or test is None or set(asked) & set(train.columns) or set(train.columns) - set(test.columns):
-        return train
-    found: dict[str, pd.DataFrame] = {}
-    for path in sorted(plan.DATA_DIR.glob("*.csv")):
-        if not path.is_file() or re.search("submission|sample|baseline|predict|test|oof", path.stem.lower()):
-            continue
-        with suppress(Exception):  # it is no table
-            columns = pd.read_csv(path, nrows=0, encoding_errors="replace").columns
-            if columns[0] == first and {*asked} <= {*columns}:
-                found[path.name] = read_table(path.name).drop_duplicates(first)  # type: ignore[union-attr]
-    named = {name: train[first].isin(answers[first]).mean() for name, answers in found.items()}
-    best = max(named, key=lambda name: named[name], default="")
-    if not best or named[best] <= 0.5:
-        return train
-    print(f"NOTE: {', '.join(asked[:5])}: read from {best}", flush=True)
-    return train.merge(found[best][[first, *asked]], on=first, how="inner")
 
 
 def read_table(name: str, ids: str = "") -> pd.DataFrame | None:
@@ -267,9 +271,11 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
         print(f"NOTE: rows of one {roles.key} are steps: what is usual in them is learned from", flush=True)
         steps = step_columns(table.drop(columns=roles.key), table[roles.key].astype(str))
         table = steps.rename_axis(roles.key).reset_index()
+        if asked := roles.labels if train else roles.sample:
+            table = by_beginnings(table, read_parts(asked, roles.key)[roles.key].astype(str))
     if train and roles.labels:
         labels = read_parts(roles.labels, roles.key)
-        shared = [each for each in labels.columns if each in table.columns and each != "column_1"]
+        shared = [each for each in labels.columns if each in table.columns and not is_unnamed(each)]
         told = ", ".join(str(each) for each in labels.columns if each not in shared)[:100]
         print(f"NOTE: {told}: read from {roles.labels[0].path.name}", flush=True)
         if shared:
@@ -288,6 +294,20 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
         table = table.rename(columns={"id": "id "})
         table.insert(0, "id", [str(row) for row in range(len(table))])
     return table
+
+
+def by_beginnings(table: pd.DataFrame, ids: pd.Series) -> pd.DataFrame:
+    """A row for each id, where ids are those of the table with a part behind, as in 1234_q2."""
+    first = str(table.columns[0])
+    if ids.isin(table[first]).any():
+        return table
+    parts = ids.str.extract(r"^(?P<key>.{1,200})[_\-|:.](?P<part>[^_\-|:.]{1,40})$")
+    if parts["key"].isin(table[first]).mean() < 0.5:
+        return table
+    found = parts.merge(table.rename(columns={first: "key"}), on="key", how="left")
+    found = found.rename(columns={"key": f"{first} begins", "part": f"{first} ends"})
+    found.insert(0, first, ids.to_numpy())
+    return found
 
 
 def as_numbers_or_texts(column: pd.Series) -> pd.Series:
