@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 import pandas as pd
@@ -31,7 +31,7 @@ OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 SOUND_FILES = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff", ".opus", ".m4a")
 IMAGE_FILES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 STEP_FILES = (".csv", ".tsv", ".npy", ".parquet")  # that may be of one sample each, a row a step
-ROLES = ("train.csv", "test.csv", "sample_submission.csv")
+ROLES = {"train.csv": "train", "test.csv": "test", "sample_submission.csv": "sample"}
 
 TRAIN = {"train", "training", "trn", "learn", "learning", "labelled", "labeled", "lernen", "lerndaten",
     "trainingsdaten", "apprentissage", "entrainement", "entraînement", "entrenamiento", "treino",
@@ -55,13 +55,13 @@ SPLITS = {"split", "set", "subset", "part", "partition", "is_test", "istest", "i
 
 PEEK_BYTES, PEEK_ROWS = 1 << 16, 40
 LONGEST_LINE, MOST_UNPACKED, MOST_TIMES = 8 << 20, 1 << 30, 500  # packed by others
-MOST_FILES_OF_ROLES = 12  # texts or arrays of a folder whose names say what for: else one is a sample
 MOST_PARTS = 60  # tables of a folder: more are of a sample each
 MOST_SPREAD = 500  # numbers of an array that become columns
 NUMBER = re.compile(r"[-+]?(?:\d{1,20}(?:[.,]\d{0,20})?|[.,]\d{1,20})(?:[eE][-+]?\d{1,3})?")
 SPARSE = re.compile(r"-?\d{1,9}(?:\.\d{1,9})?(?: qid:\d{1,18})?(?: \d{1,9}:\S{1,40}){1,9}(?: |$)")
 MISSING = ["", "#N/A", "<NA>", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan",
            "?", " ?", "k.A.", "k. A.", "n.a."]  # not None  # fmt: skip
+UNNAMED = re.compile(r"column_\d{1,6}")
 AMOUNT = re.compile(
     r"[$€£]\s?-?\d[\d,]*(?:\.\d+)?|(?<![\d,.])-?\d[\d,]*(?:\.\d+)?\s?[%€$£]"
     r"|(?<![\d,.])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?"
@@ -97,9 +97,6 @@ class Roles:
     index: bool = True
     ids: bool = True
 
-    def of(self, name: str) -> list[Source]:
-        return {"train.csv": self.train, "test.csv": self.test}.get(name, self.sample)
-
 
 def name_words(name: str) -> list[str]:
     """Of a file's name: "sampleSubmission_1.csv" is sample, submission, 1, csv."""
@@ -116,7 +113,7 @@ def opened(folder: Path) -> Path:
     a temporary one, with what they hold and what lies beside them."""
     if not folder.is_dir():
         return folder
-    inside = [path for path in sorted(folder.iterdir()) if path.name[0] != "."]
+    inside = [path for path in sorted(folder.iterdir()) if path.name[0] not in "._"]
     archives = [path for path in inside if path.suffix.lower() == ".zip" and not ending_of(path)]
     if archives:
         UNPACKED.append(tempfile.TemporaryDirectory(prefix="memory-data-"))
@@ -125,20 +122,13 @@ def opened(folder: Path) -> Path:
             if path not in archives:
                 (place / path.name).symlink_to(path.resolve())
                 continue
-            with suppress(BadZipFile), ZipFile(path) as packed:
-                listed = [each for each in packed.infolist() if not each.filename.startswith("__MACOSX")]
-                size, small = (
-                    sum(getattr(each, name) for each in listed) for name in ("file_size", "compress_size")
-                )
-                if size > MOST_UNPACKED and size > MOST_TIMES * small:
-                    raise ValueError(f"{path.name} would unpack to {size >> 20} MiB")
-                packed.extractall(place / path.stem, listed)
+            with suppress(BadZipFile, RuntimeError), ZipFile(path) as packed:  # broken, or with a password
+                packed.extractall(place / path.stem, guarded(path, packed.infolist()))
         return opened(place)
-    tables = [path for path in inside if path.is_file() and ending_of(path)]
-    tables = [path for path in tables if not NEVER & {*name_words(path.name)}]
-    folders = [path for path in inside if path.is_dir() and path.name != "__MACOSX"]
-    alone = len(folders) == 1 and not tables and not (TRAIN | TEST) & {*name_words(folders[0].name)}
-    return opened(folders[0]) if alone else folder
+    told = [path for path in inside if path.is_dir() or not NEVER & {*name_words(path.name)}]
+    told = [path for path in told if path.is_dir() or ending_of(path)]  # others are notes, licences ...
+    alone = len(told) == 1 and told[0].is_dir() and not (TRAIN | TEST) & {*name_words(told[0].name)}
+    return opened(told[0]) if alone else folder
 
 
 def ending_of(path: Path) -> str:
@@ -154,12 +144,17 @@ def ending_of(path: Path) -> str:
     return end if end in TEXT_TABLES + WHOLE_TABLES else ""
 
 
+def guarded(path: Path, files: list[ZipInfo]) -> list[ZipInfo]:
+    size = sum(each.file_size for each in files)
+    if size > MOST_UNPACKED and size > MOST_TIMES * sum(each.compress_size for each in files):
+        raise ValueError(f"{path.name} would unpack to {size >> 20} MiB")
+    return files
+
+
 def read_bytes(path: Path, most: int = -1) -> bytes:
     if path.suffix.lower() == ".zip":
         with ZipFile(path) as packed, packed.open(packed.namelist()[0]) as file:
-            size = packed.infolist()[0]
-            if size.file_size > MOST_UNPACKED and size.file_size > MOST_TIMES * size.compress_size:
-                raise ValueError(f"{path.name} would unpack to {size.file_size >> 20} MiB")
+            guarded(path, packed.infolist()[:1])
             return file.read(most)
     with OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
         return bytes(file.read(most))
@@ -226,11 +221,7 @@ def form_of(path: Path) -> dict[str, Any]:
     form: dict[str, Any] = {"encoding": encoding_of(raw), "encoding_errors": "replace"}
     text = raw.decode(form["encoding"], "replace")
     if ending_of(path) == ".arff":
-        return form | form_of_arff(
-            text
-            if "@data" in text.lower()
-            else read_bytes(path, LONGEST_LINE).decode(form["encoding"], "replace")
-        )
+        return form | form_of_arff(read_bytes(path, LONGEST_LINE).decode(form["encoding"], "replace"))
     lines = [line for line in text.splitlines() if line.strip()]
     lines = lines[: len(lines) - (len(raw) == PEEK_BYTES and len(lines) > 1)][:PEEK_ROWS]
     if not lines:
@@ -243,9 +234,9 @@ def form_of(path: Path) -> dict[str, Any]:
     if mark not in head:
         cells = [line.split() for line in lines]
         alike = len({len(row) for row in cells}) == 1 < len(cells[0])
-        if alike and all(
-            is_number(cell) or cell in MISSING for cell in cells[-1 if ending_of(path) != ".csv" else 0]
-        ):
+        shown = cells[-1 if ending_of(path) != ".csv" else 0]
+        legend = len(shown) == 2 and len({row[0] for row in cells if is_number(row[0])}) == len(cells)
+        if alike and (legend or all(is_number(cell) or cell in MISSING for cell in shown)):
             form["sep"], table = r"\s+", cells
         else:
             table = [[line] for line in lines]
@@ -267,13 +258,8 @@ def form_of_arff(text: str) -> dict[str, Any]:
     head, *_ = re.split(r"(?im)^(@data)", text, maxsplit=1)
     names = re.findall(r"(?im)^@attribute[ \t]{1,9}('[^'\n]{1,99}'|\"[^\"\n]{1,99}\"|\S{1,99})", head)
     quote = '"' if '"' in text[len(head) :] else "'"
-    settings = {
-        "skiprows": head.count("\n") + 1,
-        "comment": "%",
-        "quotechar": quote,
-        "skipinitialspace": True,
-    }
-    return settings | {"header": None, "names": [name.strip("'\"") for name in names]}
+    form = {"skiprows": head.count("\n") + 1, "comment": "%", "quotechar": quote, "skipinitialspace": True}
+    return form | {"header": None, "names": [name.strip("'\"") for name in names]}
 
 
 @lru_cache(maxsize=64)
@@ -287,19 +273,14 @@ def is_sparse(path: Path) -> bool:
 
 def sparse_rows(lines: list[str]) -> pd.DataFrame:
     """Features by their numbers, the query, the target; a feature that is not there is 0."""
-    rows = []
-    for line in lines:
-        target, *cells = line.split("#")[0].split()
-        rows.append(
-            {"target": float(target)}
-            | {name: float(value) for name, value in (each.split(":") for each in cells)}
-        )
-    table = pd.DataFrame(rows).fillna(0.0)
-    numbers = sorted((name for name in table if str(name).isdigit()), key=int)
-    query = [name for name in table if name == "qid"]
-    return table[[*numbers, *query, "target"]].rename(
-        columns={name: f"column_{n + 1}" for n, name in enumerate(numbers)}
+    cells = [line.split("#")[0].split() for line in lines]
+    table = (
+        pd.DataFrame([dict(each.split(":") for each in row[1:]) for row in cells]).astype(float).fillna(0.0)
     )
+    names = sorted((name for name in table if name.isdigit()), key=int)
+    table = table[[*names, *(name for name in table if name not in names)]]
+    table = table.rename(columns={name: f"column_{n + 1}" for n, name in enumerate(names)})
+    return table.assign(target=[float(row[0]) for row in cells])
 
 
 def flat(data: Any) -> pd.DataFrame:
@@ -351,9 +332,8 @@ def _whole(path: Path, part: str, _: int) -> pd.DataFrame:
         table = pd.DataFrame(array, columns=[f"column_{n + 1}" for n in range(array.shape[1])])
         if steps is not None:
             axes = pd.DataFrame(steps.reshape(-1, steps.shape[2])).add_prefix("axis ")
-            table = pd.concat(
-                [table, step_columns(axes, np.repeat(np.arange(len(array)), steps.shape[1]))], axis=1
-            )
+            usual = step_columns(axes, np.repeat(np.arange(len(array)), steps.shape[1]))
+            table = pd.concat([table, usual], axis=1)
         return table
     if ending in DATABASES:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as base:
@@ -403,7 +383,7 @@ def tables_in(folder: Path, deep: bool = False) -> list[Source]:
         files = [each for each in files if ending_of(each) and each.name[0] != "." and each.is_file()]
         small = [{*name_words(path.name)} for path in files if path.suffix in (".txt", ".npy")]
         named = all(words & (TRAIN | TEST | VALID | LABELS | NEVER) for words in small)
-        samples = len(files) > MOST_PARTS or not (named and len(small) <= MOST_FILES_OF_ROLES)
+        samples = len(files) > MOST_PARTS or not named  # a file is a sample
         found += [Source(path, part) for path in files for part in parts_of(path) if not (deep and samples)]
     return found
 
@@ -416,9 +396,7 @@ def parts_of(path: Path) -> list[str]:
                 return list(arrays.files)
         if path.suffix in DATABASES:
             with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as base:
-                return [
-                    name for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-                ]
+                return [row[0] for row in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         if path.suffix in (".xlsx", ".xls"):
             sheets = [str(name) for name in pd.ExcelFile(path).sheet_names]
             return sheets if len(sheets) > 1 else [""]
@@ -434,15 +412,10 @@ class Table:
     words: set[str]
 
     @property
-    def own_words(self) -> set[str]:
-        """Without those of folders."""
-        return {*name_words(self.parts[0].path.name)}
-
-    @property
     def extra(self) -> int:
         """Words that say more than what it is for."""
         ends = {end[1:] for end in TEXT_TABLES + WHOLE_TABLES}
-        return sum(not word.isdigit() for word in self.words - PLAIN - ends)
+        return sum(not word.isdigit() for word in self.words - PLAIN - (ends - LABELS))
 
 
 def grouped_tables(folder: Path, sources: list[Source]) -> list[Table]:
@@ -467,22 +440,17 @@ def find_roles(folder: Path) -> Roles:
     if not folder.is_dir():
         return Roles()
     above = tables_in(folder)
-    roles = _roles(tables := grouped_tables(folder, above))
-    named = any(TRAIN & one.words for one in tables if roles.train and one.parts[0] == roles.train[0])
+    tables = grouped_tables(folder, above)
+    roles, named = _roles(tables), any(TRAIN & one.words for one in tables)
     if not named and (deep := tables_in(folder, deep=True)):
-        below = grouped_tables(folder, above + deep)
-        if not roles.train or any(TRAIN & one.words for one in below):
-            tables, roles = below, _roles(below)
-            named = any(TRAIN & one.words for one in tables if roles.train and one.parts[0] == roles.train[0])
-    return roles if named else _find_files(folder) or roles
-
-
-def is_unnamed(column: Any) -> bool:
-    return re.fullmatch(r"column_\d{1,6}", str(column)) is not None
+        tables = grouped_tables(folder, above + deep)
+        named = any(TRAIN & one.words for one in tables)
+        roles = roles if roles.train and not named else _roles(tables)
+    return roles if named and roles.train else _find_files(folder) or roles
 
 
 def is_sample(table: Table) -> bool:
-    words = table.own_words
+    words = {*name_words(table.parts[0].path.name)}
     return not TRAIN & words and bool(SUBMISSION & words or (SAMPLE & words and not TEST & words))
 
 
@@ -501,18 +469,15 @@ def _roles(tables: list[Table]) -> Roles:
     trains = [one for one in tables if TRAIN & one.words]
     tests = [one for one in tables if TEST & one.words and one not in trains]
     valid = [one for one in tables if VALID & one.words and one not in trains + tests]
-    tests = tests or [
-        one for one in valid if sample is None or not any(asked & {*one.columns} for one in trains)
-    ]
+    answered = any(asked & {*one.columns} for one in trains)  # then the sample has the ids, and these targets
+    tests = tests or ([] if answered else valid)
     others = [one for one in tables if one not in trains + tests]
     if not trains or not tests:
-        pairs = [
-            (a, b) for a in trains or others for b in tests or others if a is not b and _learns_for(a, b)
-        ]
+        pairs = [(a, b) for a in trains or others for b in tests or others if _learns_for(a, b)]
         if trains and not pairs:  # what is to be predicted may be empty in it
             pairs = [(a, b) for a in trains for b in others if a.columns == b.columns and b not in valid]
-        named = sorted((one for one in others if asked & {*one.columns} or LABELS & one.words),
-                       key=lambda one: -len(asked & {*one.columns}))  # fmt: skip
+        named = [one for one in others if asked & {*one.columns} or LABELS & one.words]
+        named.sort(key=lambda one: -len(asked & {*one.columns}))
         alone = others if len(others) == 1 and not tests else []
         trains = trains or [a for a, _ in pairs] or named[:1] or alone
         tests = tests or [b for _, b in pairs]
@@ -583,7 +548,7 @@ def _find_labels(roles: Roles, train: Table, tables: list[Table], asked: set[str
         return
     roles.labels = best.parts
     shared = [name for name in best.columns if name in train.columns]
-    if shared and not is_unnamed(shared[0]):
+    if shared and not UNNAMED.fullmatch(shared[0]):
         rows = whole_table(train.parts[0])[shared[0]].head(PEEK_ROWS)
         once = whole_table(best.parts[0])[shared[0]].head(PEEK_ROWS)
         roles.key = shared[0] if once.is_unique and rows.nunique() < len(rows) / 2 else ""
@@ -635,10 +600,8 @@ def classes_in(folder: Path) -> set[str]:
 
 def files_below(folder: Path) -> list[Path]:
     ends = (*IMAGE_FILES, *SOUND_FILES, ".txt", "")
-    paths = [
-        path for path in sorted(folder.rglob("*")) if path.suffix.lower() in ends and path.name[0] != "."
-    ]
-    return [path for path in paths if path.is_file()]
+    paths = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in ends and path.is_file()]
+    return [path for path in paths if path.name[0] != "."]
 
 
 def files_in(folder: Path, part: str) -> pd.DataFrame:

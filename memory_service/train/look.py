@@ -62,13 +62,16 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         told = f"no column of train.csv is known{asked_for} or is not in test.csv, too"
         raise ValueError(f"what is to be predicted is not found: {told}: name it by --target (there are "
                          f"{', '.join(map(str, train.columns[:20]))}), in train.py as TARGET")  # fmt: skip
-    answer = target_facts(some, targets, sample)
+    ordered = "qid" in kinds  # rows of a query, by grades
+    answer = {"answer": "values"} if ordered else target_facts(some, targets, sample)
     found |= answer
     if what is not None:
         found |= what
         if what["modality"] == "image" and len(targets) == 1 and are_run_lengths(some[targets[0]]):
             found["modality"] = "masks"
         task = found["modality"]
+        if task == "image" and "image_size" in found:  # no network takes smaller ones: they are enlarged
+            found["image_size"] = max(32, found["image_size"])
     else:
         found |= {"n_features": len(kinds)} if kinds else {}
         others = [name for name, kind in kinds.items() if kind != "text"]
@@ -84,16 +87,27 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
             task = "time-series"
     if test is not None and (groups := new_groups(train, test, kinds)):
         found["group_by"] = groups[0]
-    if "qid" in kinds and answer["answer"] == "classes":  # grades, by which rows of a query are ordered
-        answer = {"answer": "values"}
-        found |= answer
-        found = {name: each for name, each in found.items() if name not in ("n_classes", "rarest_class")}
+    if test is None and what is None and asks_for_items(train, sample):
+        return {name: found[name] for name in ("n_train", "n_test")} | {
+            "task": "recommendation",
+            "columns": {},
+        }
     kind = "regression" if answer["answer"] == "values" else "classification"
     if task == "masks":
         found |= {"answer": "masks", "n_classes": 2}
         found.pop("rarest_class", None)
     found["task"] = {"masks": "image-segmentation"}.get(task, f"{task}-{kind}")
     return found
+
+
+def asks_for_items(train: pd.DataFrame, sample) -> bool:
+    """Whether train.csv has several rows a user, each of an item, and the sample items between spaces."""
+    user, cells = str(sample.columns[0]), sample.iloc[:200, -1].dropna().astype(str)
+    shown = {word.lstrip("0") for cell in cells for word in cell.split()}
+    if sample.shape[1] != 2 or cells.str.count(" ").mean() < 1 or user not in train or train[user].is_unique:
+        return False
+    others = (train[name].dropna().astype(str).str.lstrip("0") for name in train if name != user)
+    return any(len(shown & {*column}) > len(shown) / 2 for column in others)
 
 
 def target_facts(train: pd.DataFrame, targets: list[str], sample=None) -> dict[str, Any]:
@@ -162,7 +176,10 @@ def what_files(folder: Path, train: pd.DataFrame) -> dict[str, Any] | None:
     masks = (folder / "train_masks").is_dir()
     found = {"modality": "masks" if masks else "image"}
     if sizes:
-        found |= {"image_size": int(np.median([min(size) for size in sizes])), "sizes": sorted({*sizes})[:5]}
+        found |= {
+            "image_size": int(np.median([min(size) for size in sizes])),
+            "sizes": sorted({*sizes})[:5],
+        }
     return found
 
 

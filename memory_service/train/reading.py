@@ -23,6 +23,7 @@ from memory_service.train.folder import (
     SOUND_FILES,
     SPLITS,
     STEP_FILES,
+    UNNAMED,
     Roles,
     Source,
     columns_in,
@@ -30,7 +31,6 @@ from memory_service.train.folder import (
     form_of,
     in_split,
     is_no_text,
-    is_unnamed,
     not_understood,
     step_columns,
     whole_table,
@@ -124,10 +124,9 @@ def without_withheld(train: pd.DataFrame, test):
 def further_tables() -> dict[str, Any]:
     """What else the folder has of tables, by name."""
     found: dict[str, Any] = {}
-    for path in sorted(plan.DATA_DIR.glob("*.csv")):
-        if not path.stem.lower().startswith(("train", "test", "sample", "example", "submission", "oof")):
-            with suppress(Exception):  # it is no table
-                found[path.stem] = read_table(path.name)
+    for name, parts in find_roles(plan.DATA_DIR).beside.items():
+        with suppress(Exception):  # it is no table
+            found[name] = read_parts(parts)
     return found
 
 
@@ -150,40 +149,21 @@ def with_sample_classes(train: pd.DataFrame, sample) -> pd.DataFrame:
 
 
 def with_steps(train: pd.DataFrame, test, sample, most: int = 0) -> tuple[pd.DataFrame, Any]:
-    """What is usual in the file of each id, train/<id>.csv with a row a step, as columns."""
+    """What is usual in the file of each id, such as train/<id>.csv with a row a step, as columns."""
     asked = test if test is not None else None if sample is None else sample.iloc[:, :1]
-    named = paths_of_steps(train)
-    place = plan.DATA_DIR / "train"
-    if asked is None or not (named or any(next(place.glob("*" + end), None) for end in STEP_FILES)):
-        return train, test
     parts = []
     for folder, table in (("train", train), ("test", asked)):
-        found: list[Path | None] = [named.get(str(each)) for each in table.iloc[:, 0]]
+        files: dict[int, Path] = {}
         with suppress(FileNotFoundError):
-            found = found if named else look_up(folder, table.iloc[:, 0])[1]
-        files = {
-            row: path for row, path in enumerate(found) if path is not None and path.suffix in STEP_FILES
-        }
-        if 2 * len(files) < len(table):
+            found = enumerate([] if asked is None else files_of(folder, table))
+            files = {row: path for row, path in found if path.suffix in STEP_FILES and path.is_file()}
+        if asked is None or 2 * len(files) < len(table):
             return train, test
         steps = [steps_of(path, row) for row, path in list(files.items())[: most or None]]
         parts.append(pd.concat([table.reset_index(drop=True), pd.concat(steps)], axis=1))
     told = f"{parts[0].shape[1] - train.shape[1]} columns say what is usual in the file of each id"
     print(f"NOTE: {told}", flush=True)
     return parts[0], parts[1]
-
-
-def paths_of_steps(train: pd.DataFrame) -> dict[str, Path]:
-    """id -> its file, where a column of a table beside names such files."""
-    found: dict[str, Path] = {}
-    for parts in find_roles(plan.DATA_DIR).beside.values():
-        with suppress(Exception):  # it is no table
-            head = whole_table(parts[0]).head(5).astype(str)
-            ends = [name for name in head if head[name].str.endswith(STEP_FILES).all()]
-            if ends and (table := read_parts(parts)).iloc[:, 0].isin(train.iloc[:, 0]).any():
-                paths = [plan.DATA_DIR / name for name in table[ends[0]].astype(str)]
-                found |= dict(zip(table.iloc[:, 0].astype(str), paths, strict=True))
-    return {name: path for name, path in found.items() if path.is_file()}
 
 
 def steps_of(path: Path, row: int) -> pd.DataFrame:
@@ -201,7 +181,7 @@ def read_table(name: str, ids: str = "") -> pd.DataFrame | None:
     sample_submission.csv it is what `find_roles` takes for it."""
     roles = find_roles(plan.DATA_DIR) if name in ROLES else None
     path = plan.DATA_DIR / name
-    sources = roles.of(name) if roles else [Source(path)] if path.is_file() else []
+    sources = getattr(roles, ROLES[name]) if roles else [Source(path)] if path.is_file() else []
     most = plan.SAMPLE_ROWS if roles and name == "train.csv" and not roles.labels else 0
     if not sources:
         return None
@@ -275,7 +255,9 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
             table = by_beginnings(table, read_parts(asked, roles.key)[roles.key].astype(str))
     if train and roles.labels:
         labels = read_parts(roles.labels, roles.key)
-        shared = [each for each in labels.columns if each in table.columns and not is_unnamed(each)]
+        shared = [
+            each for each in labels.columns if each in table.columns and not UNNAMED.fullmatch(str(each))
+        ]
         told = ", ".join(str(each) for each in labels.columns if each not in shared)[:100]
         print(f"NOTE: {told}: read from {roles.labels[0].path.name}", flush=True)
         if shared:
@@ -283,7 +265,8 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
             table = table.astype({shared[0]: str}).merge(labels, on=shared[0], how="inner")
         elif len(labels) == len(table):
             names = ["target"] if labels.shape[1] == 1 else [f"target_{n}" for n in range(labels.shape[1])]
-            table[names] = labels.apply(as_numbers_or_texts)
+            known = class_names(roles)
+            table[names] = labels.replace(known) if known else labels.apply(as_numbers_or_texts)
         else:
             raise ValueError(f"{roles.labels[0].path.name} has {len(labels)} rows, train has {len(table)}")
     last = str(table.columns[-1])
@@ -294,6 +277,15 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
         table = table.rename(columns={"id": "id "})
         table.insert(0, "id", [str(row) for row in range(len(table))])
     return table
+
+
+def class_names(roles: Roles) -> dict[str, str]:
+    """Of numbers, as a table beside has them, where the sample has names."""
+    shown = {*read_parts(roles.sample).iloc[:, -1]} if roles.sample else set()
+    for parts in roles.beside.values():
+        if len(columns_in(parts[0])) == 2 and shown <= {*(pairs := read_parts(parts)).iloc[:, 1]} and shown:
+            return dict(zip(pairs.iloc[:, 0], pairs.iloc[:, 1], strict=True))
+    return {}
 
 
 def by_beginnings(table: pd.DataFrame, ids: pd.Series) -> pd.DataFrame:
@@ -418,13 +410,15 @@ def look_up(folder: str, ids) -> tuple[Path, list[Path | None]]:
 
 
 def media_files(root: Path, folder: str) -> dict[str, Path]:
-    """Pictures and sounds of all folders by the ends of their paths, with and without .png: of like ends
-    that in a folder called `folder`, as train, else the first."""
+    """Pictures and sounds, then files of steps, of all folders by the ends of their paths, with and without
+    .png: of like ends that in a folder called `folder`, as train, else the first."""
     if (root, folder) in FILES:
         return FILES[root, folder]
     paths = [path for path in sorted(root.rglob("*")) if path.suffix.lower() in IMAGE_FILES + SOUND_FILES]
+    paths += [path for path in sorted(root.glob("*/**/*")) if path.suffix.lower() in STEP_FILES]
     known: dict[str, Path] = {}
-    for path in sorted(paths, key=lambda path: not any(folder in part for part in path.parent.parts)):
+    paths.sort(key=lambda path: not any(folder in part for part in path.parent.parts))
+    for path in sorted(paths, key=lambda path: path.suffix.lower() in STEP_FILES):
         names = endings(path.relative_to(root).as_posix())
         for name in (*names, *(name.removesuffix(path.suffix) for name in names)):
             known.setdefault(name, path)
