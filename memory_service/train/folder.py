@@ -99,8 +99,9 @@ class Roles:
 
 
 def name_words(name: str) -> list[str]:
-    """Of a file's name: "sampleSubmission_1.csv" is sample, submission, 1, csv."""
+    """Of a file's name: "sampleSubmission_1.csv" is sample, submission, 1, csv; "trainloans" train, loans."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    spaced = re.sub(r"\b(train|test)(?!i|e|am|data\b)(?=[a-z]{3})", r"\1_", spaced)
     return re.findall(r"[^\W\d_]+|\d+", spaced.replace("samplesubmission", "sample_submission"))
 
 
@@ -115,6 +116,7 @@ def opened(folder: Path) -> Path:
         return folder
     inside = [path for path in sorted(folder.iterdir()) if path.name[0] not in "._"]
     archives = [path for path in inside if path.suffix.lower() == ".zip" and not ending_of(path)]
+    archives = [path for path in archives if path.with_suffix("") not in inside]  # else they are unpacked
     if archives:
         UNPACKED.append(tempfile.TemporaryDirectory(prefix="memory-data-"))
         place = Path(UNPACKED[-1].name)
@@ -125,8 +127,8 @@ def opened(folder: Path) -> Path:
             with suppress(BadZipFile, RuntimeError), ZipFile(path) as packed:  # broken, or with a password
                 packed.extractall(place / path.stem, guarded(path, packed.infolist()))
         return opened(place)
-    told = [path for path in inside if path.is_dir() or not NEVER & {*name_words(path.name)}]
-    told = [path for path in told if path.is_dir() or ending_of(path)]  # others are notes, licences ...
+    notes = [path for path in inside if not ending_of(path) or NEVER & {*name_words(path.name)}]
+    told = [path for path in inside if path.is_dir() or path not in notes]
     alone = len(told) == 1 and told[0].is_dir() and not (TRAIN | TEST) & {*name_words(told[0].name)}
     return opened(told[0]) if alone else folder
 

@@ -62,8 +62,7 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         told = f"no column of train.csv is known{asked_for} or is not in test.csv, too"
         raise ValueError(f"what is to be predicted is not found: {told}: name it by --target (there are "
                          f"{', '.join(map(str, train.columns[:20]))}), in train.py as TARGET")  # fmt: skip
-    ordered = "qid" in kinds  # rows of a query, by grades
-    answer = {"answer": "values"} if ordered else target_facts(some, targets, sample)
+    answer = {"answer": "values"} if "qid" in kinds else target_facts(some, targets, sample)  # in order
     found |= answer
     if what is not None:
         found |= what
@@ -87,11 +86,8 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
             task = "time-series"
     if test is not None and (groups := new_groups(train, test, kinds)):
         found["group_by"] = groups[0]
-    if test is None and what is None and asks_for_items(train, sample):
-        return {name: found[name] for name in ("n_train", "n_test")} | {
-            "task": "recommendation",
-            "columns": {},
-        }
+    if test is None and sample is not None and what is None and asks_for_items(train, sample):
+        return {"n_train": len(train), "n_test": len(sample), "task": "recommendation", "columns": {}}
     kind = "regression" if answer["answer"] == "values" else "classification"
     if task == "masks":
         found |= {"answer": "masks", "n_classes": 2}
@@ -176,10 +172,7 @@ def what_files(folder: Path, train: pd.DataFrame) -> dict[str, Any] | None:
     masks = (folder / "train_masks").is_dir()
     found = {"modality": "masks" if masks else "image"}
     if sizes:
-        found |= {
-            "image_size": int(np.median([min(size) for size in sizes])),
-            "sizes": sorted({*sizes})[:5],
-        }
+        found |= {"image_size": int(np.median([min(size) for size in sizes])), "sizes": sorted({*sizes})[:5]}
     return found
 
 

@@ -150,14 +150,15 @@ def with_sample_classes(train: pd.DataFrame, sample) -> pd.DataFrame:
 
 def with_steps(train: pd.DataFrame, test, sample, most: int = 0) -> tuple[pd.DataFrame, Any]:
     """What is usual in the file of each id, such as train/<id>.csv with a row a step, as columns."""
-    asked = test if test is not None else None if sample is None else sample.iloc[:, :1]
+    if test is None and sample is None:
+        return train, test
     parts = []
-    for folder, table in (("train", train), ("test", asked)):
+    for folder, table in (("train", train), ("test", sample.iloc[:, :1] if test is None else test)):
         files: dict[int, Path] = {}
         with suppress(FileNotFoundError):
-            found = enumerate([] if asked is None else files_of(folder, table))
+            found = enumerate(files_of(folder, table))
             files = {row: path for row, path in found if path.suffix in STEP_FILES and path.is_file()}
-        if asked is None or 2 * len(files) < len(table):
+        if 2 * len(files) < len(table):
             return train, test
         steps = [steps_of(path, row) for row, path in list(files.items())[: most or None]]
         parts.append(pd.concat([table.reset_index(drop=True), pd.concat(steps)], axis=1))
@@ -264,14 +265,17 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
             labels = labels.astype({shared[0]: str}).drop_duplicates(shared[0]).drop(columns=shared[1:])
             table = table.astype({shared[0]: str}).merge(labels, on=shared[0], how="inner")
         elif len(labels) == len(table):
-            names = ["target"] if labels.shape[1] == 1 else [f"target_{n}" for n in range(labels.shape[1])]
-            known = class_names(roles)
-            table[names] = labels.replace(known) if known else labels.apply(as_numbers_or_texts)
+            asked = columns_in(roles.sample[0])[1:] if roles.sample else []
+            names = ["target", *(f"target_{n}" for n in range(1, labels.shape[1]))]
+            names = asked if len(asked) == len(names) else names
+            table[names] = labels.replace(class_names(roles)).apply(as_numbers_or_texts)
         else:
             raise ValueError(f"{roles.labels[0].path.name} has {len(labels)} rows, train has {len(table)}")
     last = str(table.columns[-1])
     if train and roles.test and "column_" in last and len(columns_in(roles.test[0])) < table.shape[1]:
         table = table.rename(columns={last: "target"})
+        if table["target"].astype(str).str.fullmatch(r"[^\W\d]\S{0,60}\.").all():  # negative.
+            table["target"] = table["target"].str.rstrip(".")
     if not roles.ids:
         table[table.columns[0]] = as_numbers_or_texts(table.iloc[:, 0])
         table = table.rename(columns={"id": "id "})
@@ -291,10 +295,8 @@ def class_names(roles: Roles) -> dict[str, str]:
 def by_beginnings(table: pd.DataFrame, ids: pd.Series) -> pd.DataFrame:
     """A row for each id, where ids are those of the table with a part behind, as in 1234_q2."""
     first = str(table.columns[0])
-    if ids.isin(table[first]).any():
-        return table
     parts = ids.str.extract(r"^(?P<key>.{1,200})[_\-|:.](?P<part>[^_\-|:.]{1,40})$")
-    if parts["key"].isin(table[first]).mean() < 0.5:
+    if ids.isin(table[first]).any() or parts["key"].isin(table[first]).mean() < 0.5:
         return table
     found = parts.merge(table.rename(columns={first: "key"}), on="key", how="left")
     found = found.rename(columns={"key": f"{first} begins", "part": f"{first} ends"})

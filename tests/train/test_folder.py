@@ -249,6 +249,7 @@ def named(*names: str) -> Callable[[Path], None]:
         (packed, 2),
         (below, 2),
         (in_french, 2),
+        (named("traintrees.csv", "testtrees.csv", "SampleSubmission.csv"), 2),
         (database, None),
         (arff, 2),
         (gaps_between_blanks, 3),
@@ -289,6 +290,27 @@ def test_windows_of_steps_have_names_of_classes_that_lie_beside(tmp_path: Path) 
     assert [name for name in train.columns if "autocorrelation" in name] == [
         f"axis {n} autocorrelation" for n in (0, 1)
     ]
+
+
+def test_a_full_stop_behind_classes_is_no_part_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "DATA_DIR", tmp_path, raising=False)
+    (tmp_path / "hut.data").write_text(
+        "".join(f"{n}.5, {'?' if n == 0 else n}, {'rich' if n % 2 else 'poor'}.\n" for n in range(9))
+    )
+    (tmp_path / "hut.test").write_text("1.5, 2\n3.5, ?\n")
+    train, test, _ = three_tables()
+    assert ({*train["target"]}, len(train), len(test)) == ({"rich", "poor"}, 9, 2)
+
+
+def test_an_archive_that_is_unpacked_beside_is_left_alone(tmp_path: Path) -> None:
+    csvs(tmp_path, "data/train.csv", "data/test.csv")
+    with ZipFile(tmp_path / "data.zip", "w") as archive:
+        archive.writestr("train.csv", "id\n1\n")
+        archive.writestr("test.csv", "id\n1\n")
+    assert describe(tmp_path)["n_train"] == ROWS
+    assert len((tmp_path / "data" / "train.csv").read_text().splitlines()) == ROWS + 1
 
 
 def test_rows_of_what_users_took_are_a_recommendation(tmp_path: Path) -> None:
