@@ -9,30 +9,41 @@ import gzip
 import json
 import lzma
 import re
-from contextlib import suppress
+import sqlite3
+import tempfile
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 import pandas as pd
 
-TEXT_TABLES = (".csv", ".tsv", ".txt", ".data", ".dat", ".test", ".train", ".solution", ".labels")
-WHOLE_TABLES = (".parquet", ".feather", ".json", ".jsonl", ".ndjson", ".xlsx", ".xls", ".npy", ".npz")
+TEXT_TABLES = (".csv", ".tsv", ".txt", ".data", ".dat", ".test", ".train", ".solution", ".labels",
+               ".arff", ".svm", ".libsvm")  # fmt: skip
+DATABASES = (".db", ".sqlite", ".sqlite3")
+WHOLE_TABLES = (".parquet", ".feather", ".json", ".jsonl", ".jsonlines", ".ndjson", ".xlsx", ".xls", ".npy",
+                ".npz", *DATABASES)  # fmt: skip
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 SOUND_FILES = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff", ".opus", ".m4a")
 IMAGE_FILES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 STEP_FILES = (".csv", ".tsv", ".npy", ".parquet")  # that may be of one sample each, a row a step
-ROLES = ("train.csv", "test.csv", "sample_submission.csv")
+ROLES = {"train.csv": "train", "test.csv": "test", "sample_submission.csv": "sample"}
 
-TRAIN = {"train", "training", "trn", "learn", "learning"}
-TEST = {"test", "testing", "tst", "eval", "evaluation", "hidden", "holdout", "unseen", "scoring"}
-VALID = {"valid", "validation", "val", "dev"}
-SUBMISSION = {"submission", "submissions", "submit", "sub"}
-SAMPLE = {"sample", "samples", "example", "examples", "format", "entry"} | SUBMISSION
+TRAIN = {"train", "training", "trn", "learn", "learning", "labelled", "labeled", "lernen", "lerndaten",
+    "trainingsdaten", "apprentissage", "entrainement", "entraînement", "entrenamiento", "treino",
+    "treinamento", "addestramento", "обучение", "обучающая", "训练", "训练集", "学習", "学習用"}  # fmt: skip
+TEST = {"test", "testing", "tst", "eval", "evaluation", "hidden", "holdout", "unseen", "scoring",
+    "unlabelled", "unlabeled", "testdaten", "teste", "prueba", "тест", "тестовая", "测试", "测试集", "テスト",
+    "評価用"}  # fmt: skip
+VALID = {"valid", "validation", "vali", "val", "dev"}
+SUBMISSION = {"submission", "submissions", "submit", "sub", "abgabe", "soumission", "entrega", "envio",
+    "решение", "решения", "提交", "提出"}  # fmt: skip
+SAMPLE = {"sample", "samples", "example", "examples", "format", "entry", "template", "beispiel", "muster",
+    "exemple", "ejemplo", "exemplo", "пример", "样例", "示例", "サンプル"} | SUBMISSION  # fmt: skip
 LABELS = {"label", "labels", "target", "targets", "y", "solution", "answers", "truth", "events"}
 LABELS |= {"meta", "metadata"}
 PLAIN = TRAIN | TEST | {"set", "data", "dataset", "features", "values", "x", "csv", "df"}  # of a main table
@@ -47,8 +58,10 @@ LONGEST_LINE, MOST_UNPACKED, MOST_TIMES = 8 << 20, 1 << 30, 500  # packed by oth
 MOST_PARTS = 60  # tables of a folder: more are of a sample each
 MOST_SPREAD = 500  # numbers of an array that become columns
 NUMBER = re.compile(r"[-+]?(?:\d{1,20}(?:[.,]\d{0,20})?|[.,]\d{1,20})(?:[eE][-+]?\d{1,3})?")
+SPARSE = re.compile(r"-?\d{1,9}(?:\.\d{1,9})?(?: qid:\d{1,18})?(?: \d{1,9}:\S{1,40}){1,9}(?: |$)")
 MISSING = ["", "#N/A", "<NA>", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan",
            "?", " ?", "k.A.", "k. A.", "n.a."]  # not None  # fmt: skip
+UNNAMED = re.compile(r"column_\d{1,6}")
 AMOUNT = re.compile(
     r"[$€£]\s?-?\d[\d,]*(?:\.\d+)?|(?<![\d,.])-?\d[\d,]*(?:\.\d+)?\s?[%€$£]"
     r"|(?<![\d,.])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?"
@@ -84,14 +97,40 @@ class Roles:
     index: bool = True
     ids: bool = True
 
-    def of(self, name: str) -> list[Source]:
-        return {"train.csv": self.train, "test.csv": self.test}.get(name, self.sample)
-
 
 def name_words(name: str) -> list[str]:
-    """Of a file's name: "sampleSubmission_1.csv" is sample, submission, 1, csv."""
+    """Of a file's name: "sampleSubmission_1.csv" is sample, submission, 1, csv; "trainloans" train, loans."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    spaced = re.sub(r"\b(train|test)(?!i|e|am|data\b)(?=[a-z]{3})", r"\1_", spaced)
     return re.findall(r"[^\W\d_]+|\d+", spaced.replace("samplesubmission", "sample_submission"))
+
+
+UNPACKED: list[tempfile.TemporaryDirectory[str]] = []  # they go with the process
+
+
+@lru_cache(maxsize=8)
+def opened(folder: Path) -> Path:
+    """The folder that has the data: the only one in it, such as data/; where it has archives of several files
+    a temporary one, with what they hold and what lies beside them."""
+    if not folder.is_dir():
+        return folder
+    inside = [path for path in sorted(folder.iterdir()) if path.name[0] not in "._"]
+    archives = [path for path in inside if path.suffix.lower() == ".zip" and not ending_of(path)]
+    archives = [path for path in archives if path.with_suffix("") not in inside]  # else they are unpacked
+    if archives:
+        UNPACKED.append(tempfile.TemporaryDirectory(prefix="memory-data-"))
+        place = Path(UNPACKED[-1].name)
+        for path in inside:
+            if path not in archives:
+                (place / path.name).symlink_to(path.resolve())
+                continue
+            with suppress(BadZipFile, RuntimeError), ZipFile(path) as packed:  # broken, or with a password
+                packed.extractall(place / path.stem, guarded(path, packed.infolist()))
+        return opened(place)
+    notes = [path for path in inside if not ending_of(path) or NEVER & {*name_words(path.name)}]
+    told = [path for path in inside if path.is_dir() or path not in notes]
+    alone = len(told) == 1 and told[0].is_dir() and not (TRAIN | TEST) & {*name_words(told[0].name)}
+    return opened(told[0]) if alone else folder
 
 
 def ending_of(path: Path) -> str:
@@ -107,12 +146,17 @@ def ending_of(path: Path) -> str:
     return end if end in TEXT_TABLES + WHOLE_TABLES else ""
 
 
+def guarded(path: Path, files: list[ZipInfo]) -> list[ZipInfo]:
+    size = sum(each.file_size for each in files)
+    if size > MOST_UNPACKED and size > MOST_TIMES * sum(each.compress_size for each in files):
+        raise ValueError(f"{path.name} would unpack to {size >> 20} MiB")
+    return files
+
+
 def read_bytes(path: Path, most: int = -1) -> bytes:
     if path.suffix.lower() == ".zip":
         with ZipFile(path) as packed, packed.open(packed.namelist()[0]) as file:
-            size = packed.infolist()[0]
-            if size.file_size > MOST_UNPACKED and size.file_size > MOST_TIMES * size.compress_size:
-                raise ValueError(f"{path.name} would unpack to {size.file_size >> 20} MiB")
+            guarded(path, packed.infolist()[:1])
             return file.read(most)
     with OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
         return bytes(file.read(most))
@@ -164,7 +208,7 @@ def has_names(rows: list[list[str]]) -> bool:
         years = min(given) > 1900 and max(given) < 2100 and all(value % 1 == 0 for value in given)
         if years or len(given) > 5 or (len(given) > 2 and len(steps) == 1):
             return True
-    return len(given) < len(numeric)
+    return len(given) < sum(head[n].strip() not in MISSING[1:] for n in numeric)
 
 
 def form_of(path: Path) -> dict[str, Any]:
@@ -178,6 +222,8 @@ def form_of(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path.name} begins with a line of over {LONGEST_LINE >> 20} MiB")
     form: dict[str, Any] = {"encoding": encoding_of(raw), "encoding_errors": "replace"}
     text = raw.decode(form["encoding"], "replace")
+    if ending_of(path) == ".arff":
+        return form | form_of_arff(read_bytes(path, LONGEST_LINE).decode(form["encoding"], "replace"))
     lines = [line for line in text.splitlines() if line.strip()]
     lines = lines[: len(lines) - (len(raw) == PEEK_BYTES and len(lines) > 1)][:PEEK_ROWS]
     if not lines:
@@ -190,7 +236,9 @@ def form_of(path: Path) -> dict[str, Any]:
     if mark not in head:
         cells = [line.split() for line in lines]
         alike = len({len(row) for row in cells}) == 1 < len(cells[0])
-        if alike and all(map(is_number, cells[-1 if ending_of(path) != ".csv" else 0])):
+        shown = cells[-1 if ending_of(path) != ".csv" else 0]
+        legend = len(shown) == 2 and len({row[0] for row in cells if is_number(row[0])}) == len(cells)
+        if alike and (legend or all(is_number(cell) or cell in MISSING for cell in shown)):
             form["sep"], table = r"\s+", cells
         else:
             table = [[line] for line in lines]
@@ -205,6 +253,36 @@ def form_of(path: Path) -> dict[str, Any]:
     if not has_names(table):
         form |= {"header": None, "names": [f"column_{n + 1}" for n in range(len(table[0]))]}
     return form
+
+
+def form_of_arff(text: str) -> dict[str, Any]:
+    """Names are behind @attribute, rows behind @data."""
+    head, *_ = re.split(r"(?im)^(@data)", text, maxsplit=1)
+    names = re.findall(r"(?im)^@attribute[ \t]{1,9}('[^'\n]{1,99}'|\"[^\"\n]{1,99}\"|\S{1,99})", head)
+    quote = '"' if '"' in text[len(head) :] else "'"
+    form = {"skiprows": head.count("\n") + 1, "comment": "%", "quotechar": quote, "skipinitialspace": True}
+    return form | {"header": None, "names": [name.strip("'\"") for name in names]}
+
+
+@lru_cache(maxsize=64)
+def is_sparse(path: Path) -> bool:
+    """Whether its lines are as SVMlight has them: 1 qid:3 1:0.2 7:4."""
+    with suppress(OSError, ValueError, EOFError, BadZipFile):
+        lines = read_bytes(path, 1 << 14).decode("latin-1").splitlines()[:PEEK_ROWS]
+        return bool(lines) and all(map(SPARSE.match, lines[:-1] or lines))
+    return False
+
+
+def sparse_rows(lines: list[str]) -> pd.DataFrame:
+    """Features by their numbers, the query, the target; a feature that is not there is 0."""
+    cells = [line.split("#")[0].split() for line in lines]
+    table = (
+        pd.DataFrame([dict(each.split(":") for each in row[1:]) for row in cells]).astype(float).fillna(0.0)
+    )
+    names = sorted((name for name in table if name.isdigit()), key=int)
+    table = table[[*names, *(name for name in table if name not in names)]]
+    table = table.rename(columns={name: f"column_{n + 1}" for n, name in enumerate(names)})
+    return table.assign(target=[float(row[0]) for row in cells])
 
 
 def flat(data: Any) -> pd.DataFrame:
@@ -243,7 +321,7 @@ UNREAD: dict[str, str] = {}  # table that cannot be read -> why
 def _whole(path: Path, part: str, _: int) -> pd.DataFrame:
     """A table of a file that is no file of lines; of one of lines its first rows."""
     ending = ending_of(path)
-    if ending in TEXT_TABLES:
+    if not is_no_text(Source(path)):
         settings = {"nrows": PEEK_ROWS, "on_bad_lines": "skip", "dtype": str, "engine": "python"}
         return pd.read_csv(path, **form_of(path), **settings)
     if ending in (".parquet", ".feather"):
@@ -251,8 +329,18 @@ def _whole(path: Path, part: str, _: int) -> pd.DataFrame:
     if ending in (".npy", ".npz"):
         array = np.load(path, allow_pickle=False)
         array = array[part] if ending == ".npz" else array
+        steps = array if array.ndim == 3 and array.shape[1] > array.shape[2] else None  # of rows, steps, axes
         array = array.reshape(len(array), -1)
-        return pd.DataFrame(array, columns=[f"column_{n + 1}" for n in range(array.shape[1])])
+        table = pd.DataFrame(array, columns=[f"column_{n + 1}" for n in range(array.shape[1])])
+        if steps is not None:
+            axes = pd.DataFrame(steps.reshape(-1, steps.shape[2])).add_prefix("axis ")
+            usual = step_columns(axes, np.repeat(np.arange(len(array)), steps.shape[1]))
+            table = pd.concat([table, usual], axis=1)
+        return table
+    if ending in DATABASES:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as base:
+            named = part.replace('"', '""')
+            return pd.read_sql_query(f'SELECT * FROM "{named}"', base)  # noqa: S608
     if ending in (".xlsx", ".xls"):
         try:
             return pd.read_excel(path, sheet_name=part or 0)
@@ -260,6 +348,8 @@ def _whole(path: Path, part: str, _: int) -> pd.DataFrame:
             raise ValueError("it is a workbook: pip install openpyxl, or save it as .csv") from error
     raw = read_bytes(path)
     text = raw.decode(encoding_of(raw[:PEEK_BYTES]), "replace")
+    if ending in TEXT_TABLES:
+        return sparse_rows([line for line in text.splitlines() if line.strip()])
     try:
         return flat(json.loads(text))
     except json.JSONDecodeError:
@@ -268,13 +358,13 @@ def _whole(path: Path, part: str, _: int) -> pd.DataFrame:
 
 def whole_table(source: Source) -> pd.DataFrame:
     """The same, a copy; of a folder a row for each file."""
-    if source.part in ("classes", "files") and source.path.is_dir():
-        return files_in(source.path, source.part == "classes")
+    if source.path.is_dir():
+        return files_in(source.path, source.part)
     return _whole(source.path, source.part, source.path.stat().st_mtime_ns).copy()
 
 
 def is_no_text(source: Source) -> bool:
-    return source.path.is_dir() or ending_of(source.path) not in TEXT_TABLES
+    return source.path.is_dir() or ending_of(source.path) not in TEXT_TABLES or is_sparse(source.path)
 
 
 def columns_in(source: Source) -> list[str]:
@@ -293,17 +383,22 @@ def tables_in(folder: Path, deep: bool = False) -> list[Source]:
     for place in (path for path in places if path.is_dir()):
         files = [path for path in sorted(place.iterdir()) if not OWN_FILES.fullmatch(path.name)]
         files = [each for each in files if ending_of(each) and each.name[0] != "." and each.is_file()]
-        samples = len(files) > MOST_PARTS or any(path.suffix in (".txt", ".npy") for path in files)
+        small = [{*name_words(path.name)} for path in files if path.suffix in (".txt", ".npy")]
+        named = all(words & (TRAIN | TEST | VALID | LABELS | NEVER) for words in small)
+        samples = len(files) > MOST_PARTS or not named  # a file is a sample
         found += [Source(path, part) for path in files for part in parts_of(path) if not (deep and samples)]
     return found
 
 
 def parts_of(path: Path) -> list[str]:
     """The arrays of a file, or its sheets."""
-    with suppress(ImportError, ValueError, OSError):
+    with suppress(ImportError, ValueError, OSError, sqlite3.Error):
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as arrays:
                 return list(arrays.files)
+        if path.suffix in DATABASES:
+            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as base:
+                return [row[0] for row in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         if path.suffix in (".xlsx", ".xls"):
             sheets = [str(name) for name in pd.ExcelFile(path).sheet_names]
             return sheets if len(sheets) > 1 else [""]
@@ -322,7 +417,7 @@ class Table:
     def extra(self) -> int:
         """Words that say more than what it is for."""
         ends = {end[1:] for end in TEXT_TABLES + WHOLE_TABLES}
-        return sum(not word.isdigit() for word in self.words - PLAIN - ends)
+        return sum(not word.isdigit() for word in self.words - PLAIN - (ends - LABELS))
 
 
 def grouped_tables(folder: Path, sources: list[Source]) -> list[Table]:
@@ -334,27 +429,39 @@ def grouped_tables(folder: Path, sources: list[Source]) -> list[Table]:
         words, columns = {*name_words(name)}, columns_in(source)
         if not columns or NEVER & words:
             continue
-        parts = re.search(r"/|-of-|part|(?:19|20)\d\d", name)
+        parts = re.search(r"/|-of-|part|(?:19|20)\d\d", name) and "fold" not in name.lower()
         key = (re.sub(r"\d+", "#", name) if parts else name, *columns)
         found.setdefault(key, Table([], columns, words)).parts.append(source)
     return list(found.values())
 
 
 def find_roles(folder: Path) -> Roles:
-    """What the tables of a folder, else those of folders in it, else its folders of files are for."""
+    """What the tables of a folder, else those of folders in it, else its folders of files are for. Folders of
+    classes go before a table that only its columns make one to learn from."""
     UNREAD.clear()
     if not folder.is_dir():
         return Roles()
     above = tables_in(folder)
-    roles = _roles(grouped_tables(folder, above))
-    if not roles.train and (deep := tables_in(folder, deep=True)):
-        roles = _roles(grouped_tables(folder, above + deep))
-    return roles if roles.train else _find_files(folder) or roles
+    tables = grouped_tables(folder, above)
+    roles, named = _roles(tables), any(TRAIN & one.words for one in tables)
+    if not named and (deep := tables_in(folder, deep=True)):
+        tables = grouped_tables(folder, above + deep)
+        named = any(TRAIN & one.words for one in tables)
+        roles = roles if roles.train and not named else _roles(tables)
+    return roles if named and roles.train else _find_files(folder) or roles
 
 
 def is_sample(table: Table) -> bool:
-    words = table.words
+    words = {*name_words(table.parts[0].path.name)}
     return not TRAIN & words and bool(SUBMISSION & words or (SAMPLE & words and not TEST & words))
+
+
+def _learns_for(known: Table, asked: Table) -> bool:
+    """Whether a table has the columns of another one, but for an id, and more; of ids alone, their labels."""
+    shared = {*known.columns} & {*asked.columns}
+    if not {*asked.columns} - shared <= {asked.columns[0]} or len(shared) == len(known.columns):
+        return False
+    return len(shared) > len(known.columns) / 2 or (len(shared) == 1 and bool(LABELS & known.words))
 
 
 def _roles(tables: list[Table]) -> Roles:
@@ -363,12 +470,16 @@ def _roles(tables: list[Table]) -> Roles:
     tables = [one for one in tables if not is_sample(one)]
     trains = [one for one in tables if TRAIN & one.words]
     tests = [one for one in tables if TEST & one.words and one not in trains]
-    tests = tests or [one for one in tables if VALID & one.words and one not in trains]
+    valid = [one for one in tables if VALID & one.words and one not in trains + tests]
+    answered = any(asked & {*one.columns} for one in trains)  # then the sample has the ids, and these targets
+    tests = tests or ([] if answered else valid)
     others = [one for one in tables if one not in trains + tests]
-    if not trains or not tests:  # a table with the columns of another one and more is that to learn from
-        pairs = [(a, b) for a in trains or others for b in tests or others if {*b.columns} < {*a.columns}]
-        pairs = [(a, b) for a, b in pairs if len(b.columns) > len(a.columns) / 2]
-        named = [one for one in others if (asked and asked <= {*one.columns}) or LABELS & one.words]
+    if not trains or not tests:
+        pairs = [(a, b) for a in trains or others for b in tests or others if _learns_for(a, b)]
+        if trains and not pairs:  # what is to be predicted may be empty in it
+            pairs = [(a, b) for a in trains for b in others if a.columns == b.columns and b not in valid]
+        named = [one for one in others if asked & {*one.columns} or LABELS & one.words]
+        named.sort(key=lambda one: -len(asked & {*one.columns}))
         alone = others if len(others) == 1 and not tests else []
         trains = trains or [a for a, _ in pairs] or named[:1] or alone
         tests = tests or [b for _, b in pairs]
@@ -391,7 +502,10 @@ def _roles(tables: list[Table]) -> Roles:
 
     asked_of: list[Table | None] = [*tests] or [None]
     train, test = max(((a, b) for a in trains for b in asked_of), key=fit)
-    roles = Roles(train.parts, test.parts if test else [], sample.parts if sample else [])
+    known = {*train.columns} - ({*test.columns} if test else {*train.columns} - asked)
+    more = [one for one in valid if known and one is not test and {*one.columns} == {*train.columns}]
+    parts = [*train.parts, *(part for one in more if one is not train for part in one.parts)]
+    roles = Roles(parts, test.parts if test else [], sample.parts if sample else [])
     if test and {*train.columns} <= {*test.columns}:
         _find_labels(roles, train, [one for one in tables if one not in (train, test)], asked)
     elif not test:
@@ -421,7 +535,7 @@ def _beside(tables: list[Table]) -> dict[str, list[Source]]:
     found: dict[str, list[Table]] = {}
     for one in tables:
         twin = " ".join(sorted(one.words - TRAIN - TEST - {"csv"})) if (TRAIN | TEST) & one.words else ""
-        found.setdefault(twin or one.parts[0].path.name.split(".")[0], []).append(one)
+        found.setdefault(twin or one.parts[0].part or one.parts[0].path.name.split(".")[0], []).append(one)
     words = {name: {word for one in several for word in one.words} for name, several in found.items()}
     both = {name: several for name, several in found.items() if not TRAIN & words[name] or TEST & words[name]}
     return {name: [part for one in several for part in one.parts] for name, several in both.items()}
@@ -429,14 +543,14 @@ def _beside(tables: list[Table]) -> dict[str, list[Source]]:
 
 def _find_labels(roles: Roles, train: Table, tables: list[Table], asked: set[str]) -> None:
     """The table with what is to be predicted of the rows of train: by a column of both, else row by row."""
-    found = [one for one in tables if not TEST & one.words and (TRAIN | LABELS) & one.words]
+    found = [one for one in tables if not TEST & one.words]
     found = [one for one in found if asked & {*one.columns} or LABELS & one.words]
     best = max(found, key=lambda one: (len(asked & set(one.columns)), bool(TRAIN & one.words)), default=None)
     if best is None:
         return
     roles.labels = best.parts
     shared = [name for name in best.columns if name in train.columns]
-    if shared and not shared[0].startswith("column_"):
+    if shared and not UNNAMED.fullmatch(shared[0]):
         rows = whole_table(train.parts[0])[shared[0]].head(PEEK_ROWS)
         once = whole_table(best.parts[0])[shared[0]].head(PEEK_ROWS)
         roles.key = shared[0] if once.is_unique and rows.nunique() < len(rows) / 2 else ""
@@ -468,7 +582,7 @@ def in_split(table: pd.DataFrame, name: str) -> pd.Series:
 
 def _find_files(folder: Path) -> Roles | None:
     """A folder of classes, train/<class>/<file>, and the files of a folder to predict."""
-    places = [path for path in sorted(folder.iterdir()) if path.is_dir()]
+    places = [path for depth in ("*", "*/*") for path in sorted(folder.glob(depth)) if path.is_dir()]
     trains = [path for path in places if TRAIN & {*name_words(path.name)}]
     tests = [path for path in places if (TEST | VALID) & {*name_words(path.name)} and path not in trains]
     trains = [path for path in trains if len(classes_in(path)) > 1]
@@ -476,7 +590,8 @@ def _find_files(folder: Path) -> Roles | None:
     if not trains or not (samples or tests):
         return None
     asked = tests and (not samples or next(tests[0].glob("*.txt"), None))
-    return Roles([Source(trains[0], "classes")], [Source(tests[0], "files")] if asked else [], samples[:1])
+    part = "files" if samples else "names"
+    return Roles([Source(trains[0], "classes")], [Source(tests[0], part)] if asked else [], samples[:1])
 
 
 def classes_in(folder: Path) -> set[str]:
@@ -486,17 +601,20 @@ def classes_in(folder: Path) -> set[str]:
 
 
 def files_below(folder: Path) -> list[Path]:
-    ends = (*IMAGE_FILES, *SOUND_FILES, ".txt")
-    return [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in ends]
+    ends = (*IMAGE_FILES, *SOUND_FILES, ".txt", "")
+    paths = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in ends and path.is_file()]
+    return [path for path in paths if path.name[0] != "."]
 
 
-def files_in(folder: Path, classes: bool) -> pd.DataFrame:
-    """A row for each picture, sound or text: its path, its class, the words of a text."""
+def files_in(folder: Path, part: str) -> pd.DataFrame:
+    """A row for each picture, sound or text: its path, its class, the words of a text. Of "names" a text is
+    called with its ending."""
+    classes = part == "classes"
     paths = [path for path in files_below(folder) if not classes or path.parent != folder]
-    texts = bool(paths) and all(path.suffix.lower() == ".txt" for path in paths)
+    texts = bool(paths) and all(path.suffix.lower() in (".txt", "") for path in paths)
     names = [path.relative_to(folder.parent).as_posix() for path in paths]
     if not classes and all(path.parent == folder for path in paths):
-        names = [path.stem if texts else path.name for path in paths]
+        names = [path.stem if texts and part != "names" else path.name for path in paths]
     table = pd.DataFrame({"id": names}, dtype=object)
     if texts:
         raw = [path.read_bytes() for path in paths]

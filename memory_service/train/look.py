@@ -12,7 +12,7 @@ import pandas as pd
 
 from memory_service.train.budget import plan
 from memory_service.train.columns import column_kind, new_groups
-from memory_service.train.folder import IMAGE_FILES, SOUND_FILES, not_understood
+from memory_service.train.folder import IMAGE_FILES, SOUND_FILES, not_understood, opened
 from memory_service.train.reading import (
     as_days,
     files_of,
@@ -39,6 +39,7 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
     >>> describe(Path("data"))  # doctest: +SKIP
     {'task': 'tabular-classification', 'n_train': 18310, 'target': ['died'], 'n_classes': 2, ...}
     """
+    folder = opened(folder)
     plan.DATA_DIR, plan.TARGET = folder, target
     train, test, sample = three_tables(MOST_FILES)
     if train is None:
@@ -61,15 +62,17 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         told = f"no column of train.csv is known{asked_for} or is not in test.csv, too"
         raise ValueError(f"what is to be predicted is not found: {told}: name it by --target (there are "
                          f"{', '.join(map(str, train.columns[:20]))}), in train.py as TARGET")  # fmt: skip
-    answer = target_facts(some, targets, sample)
+    answer = {"answer": "values"} if "qid" in kinds else target_facts(some, targets, sample)  # in order
     found |= answer
     if what is not None:
         found |= what
         if what["modality"] == "image" and len(targets) == 1 and are_run_lengths(some[targets[0]]):
             found["modality"] = "masks"
         task = found["modality"]
+        if task == "image" and "image_size" in found:  # no network takes smaller ones: they are enlarged
+            found["image_size"] = max(32, found["image_size"])
     else:
-        found["n_features"] = len(kinds)
+        found |= {"n_features": len(kinds)} if kinds else {}
         others = [name for name, kind in kinds.items() if kind != "text"]
         texts = [name for name, kind in kinds.items() if kind == "text"]
         task = "text" if texts and len(others) <= 1 else "tabular"
@@ -83,12 +86,24 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
             task = "time-series"
     if test is not None and (groups := new_groups(train, test, kinds)):
         found["group_by"] = groups[0]
+    if test is None and sample is not None and what is None and asks_for_items(train, sample):
+        return {"n_train": len(train), "n_test": len(sample), "task": "recommendation", "columns": {}}
     kind = "regression" if answer["answer"] == "values" else "classification"
     if task == "masks":
         found |= {"answer": "masks", "n_classes": 2}
         found.pop("rarest_class", None)
     found["task"] = {"masks": "image-segmentation"}.get(task, f"{task}-{kind}")
     return found
+
+
+def asks_for_items(train: pd.DataFrame, sample) -> bool:
+    """Whether train.csv has several rows a user, each of an item, and the sample items between spaces."""
+    user, cells = str(sample.columns[0]), sample.iloc[:200, -1].dropna().astype(str)
+    shown = {word.lstrip("0") for cell in cells for word in cell.split()}
+    if sample.shape[1] != 2 or cells.str.count(" ").mean() < 1 or user not in train or train[user].is_unique:
+        return False
+    others = (train[name].dropna().astype(str).str.lstrip("0") for name in train if name != user)
+    return any(len(shown & {*column}) > len(shown) / 2 for column in others)
 
 
 def target_facts(train: pd.DataFrame, targets: list[str], sample=None) -> dict[str, Any]:

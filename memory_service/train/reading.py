@@ -23,6 +23,7 @@ from memory_service.train.folder import (
     SOUND_FILES,
     SPLITS,
     STEP_FILES,
+    UNNAMED,
     Roles,
     Source,
     columns_in,
@@ -104,20 +105,28 @@ def three_tables(files: int = 0) -> tuple[Any, Any, Any]:
         ids, test = "", read_table("test.csv")  # it names groups or files
     train = read_table("train.csv", ids)
     if train is not None:
-        train = with_answers(train, test, sample)
+        test = without_withheld(train, test)
         train = with_sample_classes(train, sample)
         train, test = with_steps(train, test, sample, files)
         train, test, sample = as_asked(train, test, sample, further_tables)
     return train, test, sample
 
 
+def without_withheld(train: pd.DataFrame, test):
+    """test.csv without the one column of train.csv that says nothing there: what is to be predicted."""
+    if test is None or not {*train.columns[1:]} <= {*test.columns} or not len(test):
+        return test
+    same = [name for name in train.columns[1:] if test[name].nunique() < 1 < train[name].nunique()]
+    same = same or [name for name in train.columns[1:] if test[name].nunique() == 1 < train[name].nunique()]
+    return test.drop(columns=same) if len(same) == 1 else test
+
+
 def further_tables() -> dict[str, Any]:
     """What else the folder has of tables, by name."""
     found: dict[str, Any] = {}
-    for path in sorted(plan.DATA_DIR.glob("*.csv")):
-        if not path.stem.lower().startswith(("train", "test", "sample", "example", "submission", "oof")):
-            with suppress(Exception):  # it is no table
-                found[path.stem] = read_table(path.name)
+    for name, parts in find_roles(plan.DATA_DIR).beside.items():
+        with suppress(Exception):  # it is no table
+            found[name] = read_parts(parts)
     return found
 
 
@@ -140,23 +149,20 @@ def with_sample_classes(train: pd.DataFrame, sample) -> pd.DataFrame:
 
 
 def with_steps(train: pd.DataFrame, test, sample, most: int = 0) -> tuple[pd.DataFrame, Any]:
-    """What is usual in the file of each id, train/<id>.csv with a row a step, as columns."""
-    asked = test if test is not None else None if sample is None else sample.iloc[:, :1]
-    if asked is None or not any(next((plan.DATA_DIR / "train").glob("*" + end), None) for end in STEP_FILES):
+    """What is usual in the file of each id, such as train/<id>.csv with a row a step, as columns."""
+    if test is None and sample is None:
         return train, test
     parts = []
-    for folder, table in (("train", train), ("test", asked)):
-        found: list[Path | None] = []
+    for folder, table in (("train", train), ("test", sample.iloc[:, :1] if test is None else test)):
+        files: dict[int, Path] = {}
         with suppress(FileNotFoundError):
-            found = look_up(folder, table.iloc[:, 0])[1]
-        files = {
-            row: path for row, path in enumerate(found) if path is not None and path.suffix in STEP_FILES
-        }
+            found = enumerate(files_of(folder, table))
+            files = {row: path for row, path in found if path.suffix in STEP_FILES and path.is_file()}
         if 2 * len(files) < len(table):
             return train, test
         steps = [steps_of(path, row) for row, path in list(files.items())[: most or None]]
         parts.append(pd.concat([table.reset_index(drop=True), pd.concat(steps)], axis=1))
-    told = f"{parts[0].shape[1] - train.shape[1]} columns say what is usual in files train/<id>"
+    told = f"{parts[0].shape[1] - train.shape[1]} columns say what is usual in the file of each id"
     print(f"NOTE: {told}", flush=True)
     return parts[0], parts[1]
 
@@ -170,34 +176,13 @@ def steps_of(path: Path, row: int) -> pd.DataFrame:
     return pd.DataFrame()
 
 
-def with_answers(train: pd.DataFrame, test, sample) -> pd.DataFrame:
-    """train.csv with its targets, where another table such as train_labels.csv has them by the same ids."""
-    first, asked = train.columns[0], [] if sample is None else list(sample.columns[1:])
-    if not asked or test is None or set(asked) & set(train.columns) or set(train.columns) - set(test.columns):
-        return train
-    found: dict[str, pd.DataFrame] = {}
-    for path in sorted(plan.DATA_DIR.glob("*.csv")):
-        if not path.is_file() or re.search("submission|sample|baseline|predict|test|oof", path.stem.lower()):
-            continue
-        with suppress(Exception):  # it is no table
-            columns = pd.read_csv(path, nrows=0, encoding_errors="replace").columns
-            if columns[0] == first and {*asked} <= {*columns}:
-                found[path.name] = read_table(path.name).drop_duplicates(first)  # type: ignore[union-attr]
-    named = {name: train[first].isin(answers[first]).mean() for name, answers in found.items()}
-    best = max(named, key=lambda name: named[name], default="")
-    if not best or named[best] <= 0.5:
-        return train
-    print(f"NOTE: {', '.join(asked[:5])}: read from {best}", flush=True)
-    return train.merge(found[best][[first, *asked]], on=first, how="inner")
-
-
 def read_table(name: str, ids: str = "") -> pd.DataFrame | None:
     """A table of DATA_DIR, ids as text; None where there is none. A malformed line costs no other. The column
     of ids is the first, or that of this name, which then comes first. Of train.csv, test.csv and
     sample_submission.csv it is what `find_roles` takes for it."""
     roles = find_roles(plan.DATA_DIR) if name in ROLES else None
     path = plan.DATA_DIR / name
-    sources = roles.of(name) if roles else [Source(path)] if path.is_file() else []
+    sources = getattr(roles, ROLES[name]) if roles else [Source(path)] if path.is_file() else []
     most = plan.SAMPLE_ROWS if roles and name == "train.csv" and not roles.labels else 0
     if not sources:
         return None
@@ -267,27 +252,56 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
         print(f"NOTE: rows of one {roles.key} are steps: what is usual in them is learned from", flush=True)
         steps = step_columns(table.drop(columns=roles.key), table[roles.key].astype(str))
         table = steps.rename_axis(roles.key).reset_index()
+        if asked := roles.labels if train else roles.sample:
+            table = by_beginnings(table, read_parts(asked, roles.key)[roles.key].astype(str))
     if train and roles.labels:
         labels = read_parts(roles.labels, roles.key)
-        shared = [each for each in labels.columns if each in table.columns and each != "column_1"]
+        shared = [
+            each for each in labels.columns if each in table.columns and not UNNAMED.fullmatch(str(each))
+        ]
         told = ", ".join(str(each) for each in labels.columns if each not in shared)[:100]
         print(f"NOTE: {told}: read from {roles.labels[0].path.name}", flush=True)
         if shared:
             labels = labels.astype({shared[0]: str}).drop_duplicates(shared[0]).drop(columns=shared[1:])
             table = table.astype({shared[0]: str}).merge(labels, on=shared[0], how="inner")
         elif len(labels) == len(table):
-            names = ["target"] if labels.shape[1] == 1 else [f"target_{n}" for n in range(labels.shape[1])]
-            table[names] = labels.apply(as_numbers_or_texts)
+            asked = columns_in(roles.sample[0])[1:] if roles.sample else []
+            names = ["target", *(f"target_{n}" for n in range(1, labels.shape[1]))]
+            names = asked if len(asked) == len(names) else names
+            table[names] = labels.replace(class_names(roles)).apply(as_numbers_or_texts)
         else:
             raise ValueError(f"{roles.labels[0].path.name} has {len(labels)} rows, train has {len(table)}")
     last = str(table.columns[-1])
     if train and roles.test and "column_" in last and len(columns_in(roles.test[0])) < table.shape[1]:
         table = table.rename(columns={last: "target"})
+        if table["target"].astype(str).str.fullmatch(r"[^\W\d]\S{0,60}\.").all():  # negative.
+            table["target"] = table["target"].str.rstrip(".")
     if not roles.ids:
         table[table.columns[0]] = as_numbers_or_texts(table.iloc[:, 0])
         table = table.rename(columns={"id": "id "})
         table.insert(0, "id", [str(row) for row in range(len(table))])
     return table
+
+
+def class_names(roles: Roles) -> dict[str, str]:
+    """Of numbers, as a table beside has them, where the sample has names."""
+    shown = {*read_parts(roles.sample).iloc[:, -1]} if roles.sample else set()
+    for parts in roles.beside.values():
+        if len(columns_in(parts[0])) == 2 and shown <= {*(pairs := read_parts(parts)).iloc[:, 1]} and shown:
+            return dict(zip(pairs.iloc[:, 0], pairs.iloc[:, 1], strict=True))
+    return {}
+
+
+def by_beginnings(table: pd.DataFrame, ids: pd.Series) -> pd.DataFrame:
+    """A row for each id, where ids are those of the table with a part behind, as in 1234_q2."""
+    first = str(table.columns[0])
+    parts = ids.str.extract(r"^(?P<key>.{1,200})[_\-|:.](?P<part>[^_\-|:.]{1,40})$")
+    if ids.isin(table[first]).any() or parts["key"].isin(table[first]).mean() < 0.5:
+        return table
+    found = parts.merge(table.rename(columns={first: "key"}), on="key", how="left")
+    found = found.rename(columns={"key": f"{first} begins", "part": f"{first} ends"})
+    found.insert(0, first, ids.to_numpy())
+    return found
 
 
 def as_numbers_or_texts(column: pd.Series) -> pd.Series:
@@ -398,13 +412,15 @@ def look_up(folder: str, ids) -> tuple[Path, list[Path | None]]:
 
 
 def media_files(root: Path, folder: str) -> dict[str, Path]:
-    """Pictures and sounds of all folders by the ends of their paths, with and without .png: of like ends
-    that in a folder called `folder`, as train, else the first."""
+    """Pictures and sounds, then files of steps, of all folders by the ends of their paths, with and without
+    .png: of like ends that in a folder called `folder`, as train, else the first."""
     if (root, folder) in FILES:
         return FILES[root, folder]
     paths = [path for path in sorted(root.rglob("*")) if path.suffix.lower() in IMAGE_FILES + SOUND_FILES]
+    paths += [path for path in sorted(root.glob("*/**/*")) if path.suffix.lower() in STEP_FILES]
     known: dict[str, Path] = {}
-    for path in sorted(paths, key=lambda path: not any(folder in part for part in path.parent.parts)):
+    paths.sort(key=lambda path: not any(folder in part for part in path.parent.parts))
+    for path in sorted(paths, key=lambda path: path.suffix.lower() in STEP_FILES):
         names = endings(path.relative_to(root).as_posix())
         for name in (*names, *(name.removesuffix(path.suffix) for name in names)):
             known.setdefault(name, path)

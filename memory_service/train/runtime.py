@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from memory_service.train.budget import agreed, begin, end_in_time, plan, report, state, usable_cores
-from memory_service.train.folder import tables_in
+from memory_service.train.folder import opened, tables_in
 from memory_service.train.folds import checkpoints, metric_of, predict, train_folds
 from memory_service.train.reading import Data
 from memory_service.train.writing import write_baseline
@@ -118,6 +118,7 @@ def main(module) -> None:
             raise SystemExit(f"there is no script for run {asked.run}: {other.name} is missing here")
         os.execv(sys.executable, [sys.executable, str(other), *sys.argv[1:]])
     begin(module, asked.deadline)
+    plan.DATA_DIR = opened(plan.DATA_DIR)
     random.seed(plan.SEED)
     np.random.seed(plan.SEED)
     if asked.command == "predict":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -145,6 +147,81 @@ def labels_beside(folder: Path) -> None:
     SAMPLE.to_csv(folder / "sample_submission.csv", index=False)
 
 
+def packed(folder: Path) -> None:
+    (folder / "files").mkdir()
+    csvs(folder, "files/train.csv", "files/test.csv", "files/sample_submission.csv")
+    with ZipFile(folder / "a1b2.zip", "w") as archive:
+        for path in sorted((folder / "files").iterdir()):
+            archive.write(path, f"trees/{path.name}")
+            path.unlink()
+        archive.writestr("__MACOSX/trees/._train.csv", "x")
+    (folder / "files").rmdir()
+
+
+def below(folder: Path) -> None:
+    (folder / "LICENSE.md").write_text("free")
+    (folder / "round 2").mkdir()
+    csvs(folder / "round 2", "trees_labelled.csv", "trees_unlabelled.csv", "template.csv")
+
+
+def in_french(folder: Path) -> None:
+    csvs(folder, "arbres_apprentissage.csv", "arbres_teste.csv", "exemple_soumission.csv")
+
+
+def database(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "forest.sqlite")) as base:
+        TRAIN[["id", "kind"]].to_sql("labels", base, index=False)
+        pd.concat([TRAIN.drop(columns="kind"), TEST]).to_sql("trees", base, index=False)
+    TEST[["id"]].to_csv(folder / "asked.csv", index=False)
+
+
+def arff(folder: Path) -> None:
+    head = "% of a wood\n@relation trees\n@attribute id string\n@attribute height numeric\n"
+    head += "@attribute 'of wood' {'oak','elm','ash','fir'}\n@attribute kind {x,y}\n\n@data\n"
+    for name, table in (("wood_train", TRAIN), ("wood_open", TEST.assign(kind="?"))):
+        rows = table.assign(wood="'" + table.wood + "'").to_csv(index=False, header=False)
+        (folder / f"{name}.arff").write_text(head + rows)
+
+
+def sparse(folder: Path) -> None:
+    (folder / "Fold1").mkdir()
+    for name, rows in (("train", ROWS), ("test", 12)):
+        lines = [f"{n % 3 * (rows == ROWS)} 1:{n}.5 {'' if n % 2 else '7:2'} #doc {n}" for n in range(rows)]
+        (folder / "Fold1" / f"{name}.txt").write_text("\n".join(lines).replace("  ", " "))
+
+
+def gaps_between_blanks(folder: Path) -> None:
+    for name, rows in (("wood_train.data", ROWS), ("wood_test.data", 12)):
+        (folder / name).write_text("".join(f"{n}.5 NaN {n % 7}\n" for n in range(rows)))
+    (folder / "wood_train.solution").write_text("".join(f"{n % 2}\n" for n in range(ROWS)))
+
+
+def parts_behind_ids(folder: Path) -> None:
+    for name, ids in (("train", TRAIN.id[:20]), ("test", TEST.id[:6])):
+        long = pd.DataFrame({"tree": np.repeat(ids, 9), "speed": np.arange(9.0 * len(ids))})
+        long.to_csv(folder / f"{name}.csv", index=False)
+        asked = pd.DataFrame({"tree": [f"{one}_{part}" for one in ids for part in ("leaf", "root")]})
+        other = "train_labels" if name == "train" else "sample_submission"
+        asked.assign(sick=[0, 1] * len(ids)).to_csv(folder / f"{other}.csv", index=False)
+
+
+def files_in_other_folders(folder: Path) -> None:
+    for name, ids in (("early", TRAIN.id[:30]), ("late", [*TRAIN.id[30:], *TEST.id])):
+        (folder / f"{name} logs").mkdir()
+        for each in ids:
+            pd.DataFrame({"speed": [1.0, 2.0, 4.0]}).to_csv(folder / f"{name} logs" / f"{each}.csv")
+    TRAIN[["id", "kind"]].head(30).to_csv(folder / "train_labels.csv", index=False)
+    TRAIN[["id", "kind"]].tail(10).to_csv(folder / "val_labels.csv", index=False)
+    SAMPLE.to_csv(folder / "submission_format.csv", index=False)
+
+
+def no_endings(folder: Path) -> None:
+    for n in range(ROWS + 12):
+        place = folder / (f"mail_train/{'spam' if n % 2 else 'ham'}" if n < ROWS else "mail_test")
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{n:05}").write_text(f"Subject: tree {n}\n\nIt was very tall indeed")
+
+
 def named(*names: str) -> Callable[[Path], None]:
     return lambda folder: csvs(folder, *names)
 
@@ -169,6 +246,16 @@ def named(*names: str) -> Callable[[Path], None]:
         (steps, 14),
         (a_file_each, 14),
         (texts, 1),
+        (packed, 2),
+        (below, 2),
+        (in_french, 2),
+        (named("traintrees.csv", "testtrees.csv", "SampleSubmission.csv"), 2),
+        (database, None),
+        (arff, 2),
+        (gaps_between_blanks, 3),
+        (parts_behind_ids, 16),
+        (files_in_other_folders, 27),
+        (no_endings, 1),
         (pictures, None),
         (labels_beside, None),
     ],
@@ -181,6 +268,59 @@ def test_the_roles_of_files_are_found(
     found = describe(tmp_path)
     assert (found["n_train"], found["n_test"], found["n_classes"]) == (ROWS, 12, 2)
     assert found.get("n_features") == features
+
+
+def test_lines_of_svmlight_are_rows_and_labels_of_one_value_are_withheld(tmp_path: Path) -> None:
+    sparse(tmp_path)
+    found = describe(tmp_path)
+    assert (found["n_train"], found["n_test"], found["n_classes"]) == (ROWS, 12, 3)
+    assert (found["target"], found["columns"].keys()) == (["target"], {"column_1", "column_2"})
+
+
+def test_windows_of_steps_have_names_of_classes_that_lie_beside(tmp_path: Path) -> None:
+    for name, rows in (("train", ROWS), ("test", 12)):
+        (tmp_path / name).mkdir()
+        np.save(tmp_path / name / f"X_{name}.npy", np.random.default_rng(0).normal(size=(rows, 9, 2)))
+    (tmp_path / "train" / "y_train.txt").write_text("".join(f"{n % 2 + 4}\n" for n in range(ROWS)))
+    (tmp_path / "kinds.txt").write_text("4 asleep\n5 awake\n")
+    pd.DataFrame({"row": range(12), "kind": "awake"}).to_csv(tmp_path / "sample_submission.csv", index=False)
+    describe(tmp_path)
+    train = three_tables()[0]
+    assert {*train.iloc[:, -1]} == {"asleep", "awake"}
+    assert [name for name in train.columns if "autocorrelation" in name] == [
+        f"axis {n} autocorrelation" for n in (0, 1)
+    ]
+
+
+def test_a_full_stop_behind_classes_is_no_part_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "DATA_DIR", tmp_path, raising=False)
+    (tmp_path / "hut.data").write_text(
+        "".join(f"{n}.5, {'?' if n == 0 else n}, {'rich' if n % 2 else 'poor'}.\n" for n in range(9))
+    )
+    (tmp_path / "hut.test").write_text("1.5, 2\n3.5, ?\n")
+    train, test, _ = three_tables()
+    assert ({*train["target"]}, len(train), len(test)) == ({"rich", "poor"}, 9, 2)
+
+
+def test_an_archive_that_is_unpacked_beside_is_left_alone(tmp_path: Path) -> None:
+    csvs(tmp_path, "data/train.csv", "data/test.csv")
+    with ZipFile(tmp_path / "data.zip", "w") as archive:
+        archive.writestr("train.csv", "id\n1\n")
+        archive.writestr("test.csv", "id\n1\n")
+    assert describe(tmp_path)["n_train"] == ROWS
+    assert len((tmp_path / "data" / "train.csv").read_text().splitlines()) == ROWS + 1
+
+
+def test_rows_of_what_users_took_are_a_recommendation(tmp_path: Path) -> None:
+    users, books = [f"u{n % 8}" for n in range(40)], [f"{n % 9:03}" for n in range(40)]
+    pd.DataFrame({"day": "2026-01-01", "reader": users, "book": books}).to_csv(
+        tmp_path / "loans_train.csv", index=False
+    )
+    asked = pd.DataFrame({"reader": sorted({*users}), "books": "001 002 003"})
+    asked.to_csv(tmp_path / "sample_submission.csv", index=False)
+    assert describe(tmp_path)["task"] == "recommendation"
 
 
 def test_further_tables_of_training_and_of_test_rows_are_one(tmp_path: Path) -> None:
