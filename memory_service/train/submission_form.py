@@ -46,7 +46,7 @@ def as_asked(train, test, sample, further: Callable[[], dict[str, Any]]) -> tupl
         ids = sample.iloc[:, 0].astype(str)
         if test is None or not (plan.cells or known_ids(ids, test.iloc[:, 0])):
             train, test, sample = with_cells(train, test, sample, further)
-        sample = without_unknown(train, sample)
+        sample = without_unknown(train, test, sample)
     if test is not None:
         train, test = with_numbers_of_cells(with_ids(train, test), test)
     return train, test, sample
@@ -105,6 +105,7 @@ def with_named_targets(train: pd.DataFrame, test, sample: pd.DataFrame) -> pd.Da
     spelling, the likest of several names, or what an event and its time say together."""
     asked = [str(name) for name in sample.columns[1:]]
     given = {*([] if test is None else test.columns)}
+    asked = [name for name in asked if name not in given or name not in train.columns] or asked
     first = 0 if test is not None and test.columns[0] not in train.columns else 1  # or the id
     left = [name for name in train.columns[first:] if name not in given and train[name].notna().any()]
     if plan.TARGET in train.columns and len(asked) == 1:
@@ -156,17 +157,21 @@ def risk_of(train: pd.DataFrame, left: list) -> pd.Series | None:
     return pd.Series(found, index=train.index).where(train[times[0]].notna() & train[binary[0]].notna())
 
 
-def without_unknown(train: pd.DataFrame, sample: pd.DataFrame) -> pd.DataFrame:
-    """The sample without columns beside a target that train.csv has not, such as Confidence: they are
-    submitted as it has them."""
+def without_unknown(train: pd.DataFrame, test, sample: pd.DataFrame) -> pd.DataFrame:
+    """The sample without columns beside a target that train.csv has not, such as Confidence, or that test.csv
+    has, too: they are submitted as it has them."""
     asked = list(sample.columns[1:])
     known = [name for name in asked if name in train.columns]
+    if test is not None:
+        known = [name for name in known if name not in test.columns] or known
     unknown = [name for name in asked if name not in known]
-    if len(known) != 1 or not unknown or any(re.search(r"\d", str(name)) for name in unknown):
+    new = [name for name in unknown if name not in train.columns]
+    if len(known) != 1 or not unknown or any(re.search(r"\d", str(name)) for name in new):
         return sample
     if plan.cells is None:
         fill(sample, {known[0]: (sample.iloc[:, 0].astype(str), known[0])})
-    print(f"WARNING: no column of train.csv for {', '.join(unknown)}: submitted as in the sample", flush=True)
+    if new:
+        print(f"WARNING: no column of train.csv for {', '.join(new)}: submitted as in the sample", flush=True)
     return sample[[sample.columns[0], *known]]
 
 
