@@ -305,7 +305,8 @@ def parts_of(path: Path) -> list[str]:
             with np.load(path, allow_pickle=False) as arrays:
                 return list(arrays.files)
         if path.suffix in (".xlsx", ".xls"):
-            sheets = [str(name) for name in pd.ExcelFile(path).sheet_names]
+            with pd.ExcelFile(path) as book:
+                sheets = [str(name) for name in book.sheet_names]
             return sheets if len(sheets) > 1 else [""]
     return [""]
 
