@@ -106,11 +106,9 @@ def target_facts(train: pd.DataFrame, targets: list[str], sample=None) -> dict[s
         return {"answer": "labels", "n_classes": len(targets)}
     one = columns.iloc[:, 0].dropna()
     whole = bool((numbers.iloc[:, 0].dropna() % 1 == 0).all())
-    several = sample is not None and sample.shape[1] == 2 and len(targets) == 1 and whole
-    if several:
-        several = sample.iloc[:, 1].astype(str).str.fullmatch(r"\d+(?: \d+)+").mean() > 0.9
-    shown = pd.Series() if sample is None or sample.shape[1] != 2 else sample.iloc[:, 1]
-    fractions = pd.api.types.is_float_dtype(shown) and bool((shown.dropna() % 1 != 0).any())
+    shown = pd.Series() if sample is None or sample.shape[1] != 2 or len(targets) > 1 else sample.iloc[:, 1]
+    several = whole and shown.astype(str).str.fullmatch(r"\d+(?: \d+)+").mean() > 0.9
+    fractions = bool((pd.to_numeric(shown, errors="coerce").dropna() % 1 != 0).any())
     many = not whole or one.nunique() > (2 if fractions else FEW_CLASSES)
     if numbers.notna().mean().min() > 0.99 and many and not several:
         return {"answer": "values"}

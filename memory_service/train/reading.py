@@ -256,12 +256,9 @@ def read_source(source: Source, ids: str, most: int = 0) -> pd.DataFrame:
 
 
 def without_unit(column: pd.Series, commas: bool = False) -> pd.Series | None:
-    """The numbers of texts such as "315,95 EUR" and "74 min", where the same stands behind each of them; None
-    of other columns."""
+    """The numbers of texts such as "315,95 EUR", where the same stands behind each; None of others."""
     known = column.dropna()
-    if pd.api.types.is_numeric_dtype(column) or not len(known) or not isinstance(known.iloc[0], str):
-        return None
-    if (found := AMOUNT_OF.fullmatch(known.iloc[0].strip())) is None:
+    if not len(known) or (found := AMOUNT_OF.fullmatch(str(known.iloc[0]).strip())) is None:
         return None
     unit = re.escape(found["unit"].removesuffix("s"))  # 1 review, 2 reviews
     for some in (known.head(200), known):  # of long texts few are read
@@ -269,10 +266,8 @@ def without_unit(column: pd.Series, commas: bool = False) -> pd.Series | None:
             return None
     plain = known.astype(str).str.replace(rf"{unit}s?\s?$", "", regex=True).str.strip()
     plain = plain.str.replace(r"(?<=\d)\s(?=\d{3})", "", regex=True)
-    if commas or plain.str.contains(r",(?:\d{1,2}|\d{4,9})$").any():
-        amounts = written_amounts(plain, True)
-    else:
-        amounts = written_amounts(plain + "%")  # which needs no thousands
+    commas = commas or plain.str.contains(r",(?:\d{1,2}|\d{4,9})$").any()
+    amounts = written_amounts(plain if commas else plain + "%", commas)  # a mark needs no thousands
     return None if amounts is None else amounts.reindex(column.index)
 
 
@@ -552,20 +547,19 @@ def read_labels(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[s
     in_steps = pd.api.types.is_numeric_dtype(classes) and len(set(np.diff(names))) == 1
     if plan.METRIC == "quadratic weighted kappa" and not in_steps:
         print(f"WARNING: grades count as equally far apart, in this order: {names.tolist()}", flush=True)
-    if len(names) == 2 and is_positive(names, 0, columns if sample is None else sample.columns[1:]):
+    if len(names) == 2 and is_positive(names, columns if sample is None else sample.columns[1:]):
         numbers, names = 1 - numbers, names[::-1]
     return known, columns, numbers.astype(np.int64), names.tolist()
 
 
-def is_positive(names: Any, which: int, columns: Any) -> bool:
-    """Whether this one of two classes is that of which a probability is asked: the columns to submit name it
-    and not the other one (p_bad), or it says yes."""
+def is_positive(names: Any, columns: Any) -> bool:
+    """Whether a probability is asked of the first of two classes: p_bad names it alone, or it says yes."""
     words = [word for name in columns for word in re.split(r"[\W_]+", str(name).lower()) if len(word) > 2]
     texts = [str(name).strip().lower() for name in names]
     named = [any(text.startswith(word) or word == text for word in words) for text in texts]
     if named[0] != named[1]:
-        return named[which]
-    return texts[which] in YES and texts[1 - which] not in YES
+        return named[0]
+    return texts[0] in YES and texts[1] not in YES
 
 
 def of_one_hot(labels: np.ndarray) -> np.ndarray:

@@ -30,6 +30,7 @@ EVENT = re.compile(r"event|status|censor|death|dead|died|efs|relapse|churn|fail"
 DURATION = re.compile(r"time|days|weeks|months|years|duration|tenure|surviv", re.IGNORECASE)
 SEPARATORS = re.compile(r"(?=([^0-9A-Za-z][A-Za-z][^0-9A-Za-z]|[^0-9A-Za-z]{1,4}))")
 FORM_CELLS = re.compile(r"[-0-9. ]+")
+MOST_PARTS = 50  # different targets, which may be classes that texts name
 MOST_OF_CELLS = 4_096  # numbers of a cell that are columns
 
 
@@ -47,6 +48,8 @@ def as_asked(train, test, sample, further: Callable[[], dict[str, Any]]) -> tupl
         if test is None or not (plan.cells or known_ids(ids, test.iloc[:, 0])):
             train, test, sample = with_cells(train, test, sample, further)
         sample = without_unknown(train, test, sample)
+        if test is not None and plan.cells is None:
+            train, test, sample = with_words(train, test, sample)
     if test is not None:
         train, test = with_numbers_of_cells(with_ids(train, test), test)
     return train, test, sample
@@ -403,12 +406,8 @@ def by_place(train, test, sample, column, keys, rest):
     def at_places(table: pd.DataFrame, rows: np.ndarray, places: np.ndarray, ids: Any) -> pd.DataFrame:
         found: dict[str, Any] = {"place": places}
         for name in texts:
-            letters = [f"   {text}   " for text in table[name]]
-            for step in range(7):
-                at = zip(rows, places, strict=True)
-                found[f"{name} {step - 3:+d}"] = [
-                    letters[row][place + step].strip() or "none" for row, place in at
-                ]
+            at = list(zip(rows, places, strict=True))
+            found |= around(name, [list(text) for text in table[name]], at, 3)
         return with_ids_first(pd.DataFrame(found), str(sample.columns[0]), ids)
 
     rows, places = np.repeat(np.arange(len(train)), long), np.tile(np.arange(long), len(train))
@@ -419,6 +418,63 @@ def by_place(train, test, sample, column, keys, rest):
     asked = pd.Index(test[column].astype(str)).get_indexer(keys)
     print(f"NOTE: rows are asked for by {column} and place in {', '.join(lists)}", flush=True)
     return known, at_places(test, asked, rest.astype(int).to_numpy(), sample.iloc[:, 0]), sample
+
+
+def with_words(train, test, sample) -> tuple[Any, Any, Any]:
+    """The tables with a row for each word, where the target is a part of a text of the row: whether a word is
+    in it is learned from words around it and the other columns, and the best run of words submitted."""
+    target = str(sample.columns[1])
+    known = train.dropna(subset=target) if target in train.columns else train[:0]
+    both = [name for name in known.columns[1:] if name in test.columns]
+    many = known[both].astype(str) if len(known) and known[target].nunique() > MOST_PARTS else known[[]]
+    texts = [name for name in many if holds(many[name], known[target].astype(str))]
+    if sample.shape[1] != 2 or len(texts) != 1 or target in both:
+        return train, test, sample
+    both.remove(texts[0])
+
+    def words_of(table: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, list[re.Match]]]]:
+        found = [(text, list(re.finditer(r"\S+", text))) for text in table[texts[0]].astype(str)]
+        at = [(row, n) for row, (_, words) in enumerate(found) for n in range(len(words))]
+        spelled = [[word[0].lower() for word in words] for _, words in found]
+        columns = around("word", spelled, at, 2) | {"left": [len(spelled[row]) - n for row, n in at]}
+        long = table[both].iloc[[row for row, _ in at]].reset_index(drop=True)
+        long = long.assign(place=[n for _, n in at], **columns)
+        return with_ids_first(long, "row", [f"{row}_{n}" for row, n in at]), found
+
+    (longer, found), (asked, found_asked) = words_of(known), words_of(test)
+    inside: list[bool] = []
+    for (text, words), part in zip(found, known[target].astype(str), strict=True):
+        begin = text.find(part)
+        inside += [begin >= 0 and word.start() < begin + len(part) and word.end() > begin for word in words]
+
+    def parts(answers: pd.DataFrame) -> pd.DataFrame:
+        chances, best = iter(answers.iloc[:, 0].astype(float) - 0.5), []
+        for text, words in found_asked:
+            total = np.cumsum([0.0, *(next(chances) for _ in words)])
+            gains = total[None, 1:] - total[:-1, None]  # of each run of words
+            gains[np.tril_indices(len(words), -1)] = -np.inf
+            begin, end = np.unravel_index(gains.argmax(), gains.shape) if words else (0, 0)
+            best.append(text[words[begin].start() : words[end].end()] if words else text)
+        made = dict(zip(test.iloc[:, 0].astype(str), best, strict=True))
+        return sample.assign(**{target: sample.iloc[:, 0].astype(str).map(made)})
+
+    plan.cells = (sample, parts)
+    plan.SPLIT = "group" if plan.SPLIT == "random" else plan.SPLIT
+    print(f"NOTE: {target} is a part of {texts[0]}: which words are in it is learned", flush=True)
+    return longer.assign(**{target: np.array(inside, int)}), asked, asked[["row"]].assign(**{target: 0.5})
+
+
+def holds(texts: pd.Series, parts: pd.Series) -> bool:
+    """Whether nearly each of these texts of several words has its part in it, and not all are the whole."""
+    inside = np.mean([part in text for text, part in zip(texts, parts, strict=True)])
+    return bool(inside > 0.95 and texts.str.contains(" ").mean() > 0.5 and (texts != parts).any())
+
+
+def around(name: str, pieces: list[list[str]], at: list[tuple[int, int]], reach: int) -> dict[str, list[str]]:
+    """Of each (row, place) the piece there and those around it, by how far off they are."""
+    padded = [["none"] * reach + each + ["none"] * reach for each in pieces]
+    steps = range(2 * reach + 1)
+    return {f"{name} {step - reach:+d}": [padded[row][n + step] for row, n in at] for step in steps}
 
 
 def periods_of_columns(train: pd.DataFrame) -> list[str]:
@@ -500,6 +556,8 @@ def in_cells(table: pd.DataFrame) -> pd.DataFrame:
     known = table.set_index(table.iloc[:, 0].astype(str)).iloc[:, 1:]
     known = known[~known.index.duplicated()].rename(columns=str)
     written = sample.rename(columns=str)
+    if callable(cells):
+        return cells(known)
     for column, (ids, names) in cells.items():
         names = np.broadcast_to(np.asarray(names, object), len(ids))
         row, place = known.index.get_indexer(ids), known.columns.get_indexer(names)

@@ -56,8 +56,7 @@ def write_submission(data: Data, table: pd.DataFrame, folder: Path) -> None:
             WARNED.add("sample")
             shared = f"{(place >= 0).sum()} of the {len(asked)} rows of sample_submission.csv are predicted"
             print(f"WARNING: {shared}: submission.csv has the {len(given)} of the test set, in its order")
-    known = plan.ANSWER != "masks" and (data.sample is not None or plan.cells is not None)
-    width, workbook, form = sample_form(plan.DATA_DIR) if known else (0, False, {})
+    width, workbook, form = sample_form(plan.DATA_DIR) if plan.ANSWER != "masks" else (0, False, {})
     if width == table.shape[1] - 1:  # ids were made for it
         table = table.iloc[:, 1:]
     write_table(table, folder / "submission.csv", **form)
@@ -67,14 +66,13 @@ def write_submission(data: Data, table: pd.DataFrame, folder: Path) -> None:
 
 @lru_cache
 def sample_form(folder: Path) -> tuple[int, bool, dict[str, Any]]:
-    """(columns, whether it is a workbook, how its lines are written) of the sample; 0 columns where it is
-    none."""
+    """(columns, whether it is a workbook, how its lines are written) of the sample; 0 where there is none."""
     sources = find_roles(folder).sample
     if not sources:
         return 0, False, {}
     form = {} if is_no_text(sources[0]) else form_of(sources[0].path)
-    how = {"header": "header" not in form, "decimal": form.get("decimal", ".")}
-    how["sep"] = form.get("sep", ",").replace(r"\s+", " ")
+    mark, point = form.get("sep", ",").replace(r"\s+", " "), form.get("decimal", ".")
+    how = {"header": "header" not in form, "decimal": point, "sep": mark}
     return len(columns_in(sources[0])), sources[0].path.suffix.lower() == ".xlsx", how
 
 
