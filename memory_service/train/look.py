@@ -78,9 +78,10 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
             words = some[texts[0]].dropna().astype(str).str.split().str.len()
             found["seq_len"] = int(min(512, max(16, 1.5 * words.quantile(0.95))))
         if not kinds or asked is None:
-            told = f"train.csv ({', '.join(map(str, train.columns[:9]))}) and the rows to predict share none"
-            way = "call the tables train.csv and test.csv, or sort files of rows into train/ and test/"
-            raise ValueError(f"no column is there to learn from: {told}, beside ids: {way}")
+            told = f"no column is there to learn from: the rows to predict have none of {list(train.columns[:9])}"
+            raise ValueError(
+                f"{told}: call tables train.csv and test.csv, or lay files into train/ and test/"
+            )
         found |= time_facts(some, asked, kinds)
         if found.pop("is_series", False) and found["test_is_later"] and answer["answer"] == "values":
             task = "time-series"

@@ -224,7 +224,7 @@ def read_source(source: Source, ids: str, most: int = 0) -> pd.DataFrame:
         first = ids if ids in whole.columns else whole.columns[0]
         table = whole[[first, *(each for each in whole.columns if each != first)]].astype({first: str})
         return table.assign(**{name: found for name in table.columns[1:]
-                               if (found := without_unit(table[name])) is not None})  # fmt: skip
+                               if (found := amounts_in(table[name])) is not None})  # fmt: skip
     settings = form_of(source.path)
     columns = pd.read_csv(source.path, nrows=0, **settings).columns
     first = ids if ids in columns else columns[0]
@@ -246,24 +246,21 @@ def read_source(source: Source, ids: str, most: int = 0) -> pd.DataFrame:
     for column in table.columns[1:]:
         if column in settings["dtype"]:
             continue
-        commas = settings.get("decimal") == ","
-        amounts = without_unit(table[column], commas)
-        if amounts is not None or (amounts := written_amounts(table[column], commas)) is not None:
+        if (amounts := amounts_in(table[column], settings.get("decimal") == ",")) is not None:
             table[column] = amounts
         elif table[column].dtype.kind in "if":
             table[column] = without_far_marks(table[column])
     return table
 
 
-def without_unit(column: pd.Series, commas: bool = False) -> pd.Series | None:
-    """The numbers of texts such as "315,95 EUR", where the same stands behind each; None of others."""
+def amounts_in(column: pd.Series, commas: bool = False) -> pd.Series | None:
+    """The numbers of texts such as "315,95 EUR", where the same stands behind each, and `written_amounts`."""
     known = column.dropna()
     if not len(known) or (found := AMOUNT_OF.fullmatch(str(known.iloc[0]).strip())) is None:
-        return None
+        return written_amounts(column, commas)
     unit = re.escape(found["unit"].removesuffix("s"))  # 1 review, 2 reviews
-    for some in (known.head(200), known):  # of long texts few are read
-        if not some.astype(str).str.fullmatch(rf"\s?-?[\d.,\s]{{1,30}}{unit}s?\s?").all():
-            return None
+    if not known.astype(str).str.fullmatch(rf"\s?-?[\d.,\s]{{1,30}}{unit}s?\s?").all():
+        return written_amounts(column, commas)
     plain = known.astype(str).str.replace(rf"{unit}s?\s?$", "", regex=True).str.strip()
     plain = plain.str.replace(r"(?<=\d)\s(?=\d{3})", "", regex=True)
     commas = commas or plain.str.contains(r",(?:\d{1,2}|\d{4,9})$").any()
@@ -557,9 +554,7 @@ def is_positive(names: Any, columns: Any) -> bool:
     words = [word for name in columns for word in re.split(r"[\W_]+", str(name).lower()) if len(word) > 2]
     texts = [str(name).strip().lower() for name in names]
     named = [any(text.startswith(word) or word == text for word in words) for text in texts]
-    if named[0] != named[1]:
-        return named[0]
-    return texts[0] in YES and texts[1] not in YES
+    return named[0] if named[0] != named[1] else texts[0] in YES and texts[1] not in YES
 
 
 def of_one_hot(labels: np.ndarray) -> np.ndarray:

@@ -30,7 +30,7 @@ EVENT = re.compile(r"event|status|censor|death|dead|died|efs|relapse|churn|fail"
 DURATION = re.compile(r"time|days|weeks|months|years|duration|tenure|surviv", re.IGNORECASE)
 SEPARATORS = re.compile(r"(?=([^0-9A-Za-z][A-Za-z][^0-9A-Za-z]|[^0-9A-Za-z]{1,4}))")
 FORM_CELLS = re.compile(r"[-0-9. ]+")
-MOST_PARTS = 50  # different targets, which may be classes that texts name
+FEW_SPANS = 50  # different targets, which may be classes that texts name
 MOST_OF_CELLS = 4_096  # numbers of a cell that are columns
 
 
@@ -165,8 +165,7 @@ def without_unknown(train: pd.DataFrame, test, sample: pd.DataFrame) -> pd.DataF
     has, too: they are submitted as it has them."""
     asked = list(sample.columns[1:])
     known = [name for name in asked if name in train.columns]
-    if test is not None:
-        known = [name for name in known if name not in test.columns] or known
+    known = [name for name in known if test is None or name not in test.columns] or known
     unknown = [name for name in asked if name not in known]
     new = [name for name in unknown if name not in train.columns]
     if len(known) != 1 or not unknown or any(re.search(r"\d", str(name)) for name in new):
@@ -424,10 +423,13 @@ def with_words(train, test, sample) -> tuple[Any, Any, Any]:
     """The tables with a row for each word, where the target is a part of a text of the row: whether a word is
     in it is learned from words around it and the other columns, and the best run of words submitted."""
     target = str(sample.columns[1])
-    known = train.dropna(subset=target) if target in train.columns else train[:0]
+    known = train[train.get(target, train.iloc[:, 0]).map(lambda cell: isinstance(cell, str))]
     both = [name for name in known.columns[1:] if name in test.columns]
-    many = known[both].astype(str) if len(known) and known[target].nunique() > MOST_PARTS else known[[]]
-    texts = [name for name in many if holds(many[name], known[target].astype(str))]
+    many = known[both].astype(str) if target in known and known[target].nunique() > FEW_SPANS else known[[]]
+    texts = [
+        name for name in many if many[name].str.contains(" ").mean() > 0.5
+        and np.mean([part in text for text, part in zip(many[name], known[target], strict=True)]) > 0.95
+    ]  # fmt: skip
     if sample.shape[1] != 2 or len(texts) != 1 or target in both:
         return train, test, sample
     both.remove(texts[0])
@@ -436,14 +438,14 @@ def with_words(train, test, sample) -> tuple[Any, Any, Any]:
         found = [(text, list(re.finditer(r"\S+", text))) for text in table[texts[0]].astype(str)]
         at = [(row, n) for row, (_, words) in enumerate(found) for n in range(len(words))]
         spelled = [[word[0].lower() for word in words] for _, words in found]
-        columns = around("word", spelled, at, 2) | {"left": [len(spelled[row]) - n for row, n in at]}
-        long = table[both].iloc[[row for row, _ in at]].reset_index(drop=True)
-        long = long.assign(place=[n for _, n in at], **columns)
+        columns: dict[str, Any] = {"place": [n for _, n in at], **around("word", spelled, at, 2)}
+        columns["left"] = [len(spelled[row]) - n for row, n in at]
+        long = table[both].iloc[[row for row, _ in at]].reset_index(drop=True).assign(**columns)
         return with_ids_first(long, "row", [f"{row}_{n}" for row, n in at]), found
 
     (longer, found), (asked, found_asked) = words_of(known), words_of(test)
     inside: list[bool] = []
-    for (text, words), part in zip(found, known[target].astype(str), strict=True):
+    for (text, words), part in zip(found, known[target], strict=True):
         begin = text.find(part)
         inside += [begin >= 0 and word.start() < begin + len(part) and word.end() > begin for word in words]
 
@@ -462,12 +464,6 @@ def with_words(train, test, sample) -> tuple[Any, Any, Any]:
     plan.SPLIT = "group" if plan.SPLIT == "random" else plan.SPLIT
     print(f"NOTE: {target} is a part of {texts[0]}: which words are in it is learned", flush=True)
     return longer.assign(**{target: np.array(inside, int)}), asked, asked[["row"]].assign(**{target: 0.5})
-
-
-def holds(texts: pd.Series, parts: pd.Series) -> bool:
-    """Whether nearly each of these texts of several words has its part in it, and not all are the whole."""
-    inside = np.mean([part in text for text, part in zip(texts, parts, strict=True)])
-    return bool(inside > 0.95 and texts.str.contains(" ").mean() > 0.5 and (texts != parts).any())
 
 
 def around(name: str, pieces: list[list[str]], at: list[tuple[int, int]], reach: int) -> dict[str, list[str]]:

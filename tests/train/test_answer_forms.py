@@ -67,7 +67,7 @@ def test_labels_of_a_cell_are_submitted_with_the_mark_between_them(mark: str, tm
     ],
 )
 def test_numbers_with_one_unit_are_numbers(cells: list[str], numbers: list[float] | None) -> None:
-    found = reading.without_unit(pd.Series([*cells, None]), any("," in cell[-6:] for cell in cells))
+    found = reading.amounts_in(pd.Series([*cells, None]), any("," in cell[-6:] for cell in cells))
     assert (None if found is None else found.dropna().tolist()) == numbers
 
 
