@@ -78,10 +78,8 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
             words = some[texts[0]].dropna().astype(str).str.split().str.len()
             found["seq_len"] = int(min(512, max(16, 1.5 * words.quantile(0.95))))
         if not kinds or asked is None:
-            told = f"no column is there to learn from: the rows to predict have none of {list(train.columns[:9])}"
-            raise ValueError(
-                f"{told}: call tables train.csv and test.csv, or lay files into train/ and test/"
-            )
+            told = f"no column to learn from: the rows to predict have none of {list(train.columns[:9])}"
+            raise ValueError(f"{told}: name tables train.csv and test.csv, or sort files into train/, test/")
         found |= time_facts(some, asked, kinds)
         if found.pop("is_series", False) and found["test_is_later"] and answer["answer"] == "values":
             task = "time-series"
@@ -96,9 +94,8 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
 
 
 def target_facts(train: pd.DataFrame, targets: list[str], sample=None) -> dict[str, Any]:
-    """answer: values, classes or labels; of classes how many there are, the share of the rarest, and whether
-    they are numbers, which a metric may judge as values. Several numbers in a cell of the sample are the
-    likeliest classes."""
+    """answer: values, classes or labels; of classes how many, the share of the rarest, and whether they are
+    numbers. Several numbers in a cell of the sample are the likeliest classes."""
     columns = train[targets].dropna()  # rows without an answer say nothing of it
     numbers = columns.apply(pd.to_numeric, errors="coerce")
     if not targets:

@@ -564,8 +564,7 @@ def of_one_hot(labels: np.ndarray) -> np.ndarray:
 
 def mark_between(classes: pd.Series) -> str:
     """What stands between labels of one cell: a bar, a semicolon or a comma, else a blank."""
-    marks = (mark for mark in ("|", "; ", ";", ", ", ",") if classes.str.contains(mark, regex=False).any())
-    return next(marks, " ")
+    return next((mark for mark in ("|", "; ", ";", ", ", ",") if mark in classes.str.cat()), " ")
 
 
 def labels_in_cells(classes: pd.Series) -> pd.DataFrame | None:

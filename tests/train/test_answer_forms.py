@@ -141,5 +141,5 @@ def test_without_a_shared_column_is_said_what_to_do(tmp_path: Path) -> None:
     train = pd.DataFrame({"user": ["a", "b"] * 20, "bought": np.arange(40)})
     train.to_csv(tmp_path / "train.csv", index=False)
     (tmp_path / "sample_submission.csv").write_text("user,bought\na,1\nb,1\n")
-    with pytest.raises(ValueError, match="no column is there to learn from"):
+    with pytest.raises(ValueError, match="no column to learn from"):
         describe(tmp_path)
