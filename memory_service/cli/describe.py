@@ -37,6 +37,8 @@ def question_of(folder: Path, target: str = "") -> dict[str, str]:
     facts = facts_of(folder, target)
     from memory_service.train.look import FIELDS
 
+    if facts.get("numbered"):  # the metric says whether they are classes or values
+        facts["task"] = facts["task"].removesuffix("-classification")
     return {name: str(facts[name]) for name in FIELDS if name in facts}
 
 

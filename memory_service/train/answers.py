@@ -188,12 +188,12 @@ def class_table(data: Data, predictions: np.ndarray) -> pd.DataFrame:
         columns = [str(name) for name in data.outputs]
     tuned = plan.FORM in ("cut", "grades")
     classes = plan.classes_of(predictions, thresholds_of(data)) if tuned else predictions.argmax(axis=1)
-    if data.targets.ndim == 2 and len(columns) == 1 < len(data.outputs):  # between spaces, at least one
+    if data.targets.ndim == 2 and len(columns) == 1 < len(data.outputs):  # in a cell, at least one
         chosen = (classes > 0 if tuned else predictions > 0.5) | (
             predictions == predictions.max(axis=1, keepdims=True)
         )
         names = np.array(data.outputs, dtype=object)
-        table = pd.DataFrame({columns[0]: [" ".join(names[row]) for row in chosen]})
+        table = pd.DataFrame({columns[0]: [plan.MARK.join(names[row]) for row in chosen]})
     elif data.targets.ndim == 2 or len(columns) > 1:
         if judges_classes and len(data.target_columns) > 1 and not wants_probabilities(data):
             one_hot = np.eye(len(data.outputs), dtype=int)

@@ -40,6 +40,7 @@ class Plan(SimpleNamespace):
     MASKS = 1  # kinds of them
     TARGET, TASK = "", ""  # the column to predict, where the sample does not say
     cells = None  # of a sample of another form: see `submission_form`
+    MARK = " "  # between labels of one cell
     GRADES = (0, 1)  # what a grade may be, by the training rows
 
     # Functions: None where a kind of script does without.

@@ -400,7 +400,8 @@ def parts_of(path: Path) -> list[str]:
             with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as base:
                 return [row[0] for row in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         if path.suffix in (".xlsx", ".xls"):
-            sheets = [str(name) for name in pd.ExcelFile(path).sheet_names]
+            with pd.ExcelFile(path) as book:
+                sheets = [str(name) for name in book.sheet_names]
             return sheets if len(sheets) > 1 else [""]
     return [""]
 

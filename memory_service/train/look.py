@@ -16,7 +16,7 @@ from memory_service.train.folder import IMAGE_FILES, SOUND_FILES, not_understood
 from memory_service.train.reading import (
     as_days,
     files_of,
-    labels_between_spaces,
+    labels_in_cells,
     target_columns,
     three_tables,
 )
@@ -80,7 +80,9 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
             found["texts"] = texts
             words = some[texts[0]].dropna().astype(str).str.split().str.len()
             found["seq_len"] = int(min(512, max(16, 1.5 * words.quantile(0.95))))
-        assert asked is not None  # else there are no kinds, or the sample is there
+        if not kinds or asked is None:
+            told = f"no column to learn from: the rows to predict have none of {list(train.columns[:9])}"
+            raise ValueError(f"{told}: name tables train.csv and test.csv, or sort files into train/, test/")
         found |= time_facts(some, asked, kinds)
         if found.pop("is_series", False) and found["test_is_later"] and answer["answer"] == "values":
             task = "time-series"
@@ -107,8 +109,8 @@ def asks_for_items(train: pd.DataFrame, sample) -> bool:
 
 
 def target_facts(train: pd.DataFrame, targets: list[str], sample=None) -> dict[str, Any]:
-    """answer: values, classes or labels; of classes how many there are and the share of the rarest. Several
-    numbers in a cell of the sample are the likeliest classes."""
+    """answer: values, classes or labels; of classes how many, the share of the rarest, and whether they are
+    numbers. Several numbers in a cell of the sample are the likeliest classes."""
     columns = train[targets].dropna()  # rows without an answer say nothing of it
     numbers = columns.apply(pd.to_numeric, errors="coerce")
     if not targets:
@@ -117,19 +119,20 @@ def target_facts(train: pd.DataFrame, targets: list[str], sample=None) -> dict[s
         return {"answer": "labels", "n_classes": len(targets)}
     one = columns.iloc[:, 0].dropna()
     whole = bool((numbers.iloc[:, 0].dropna() % 1 == 0).all())
-    several = sample is not None and sample.shape[1] == 2 and len(targets) == 1 and whole
-    if several:
-        several = sample.iloc[:, 1].astype(str).str.fullmatch(r"\d+(?: \d+)+").mean() > 0.9
-    many = not whole or one.nunique() > FEW_CLASSES
+    shown = pd.Series() if sample is None or sample.shape[1] != 2 or len(targets) > 1 else sample.iloc[:, 1]
+    several = whole and shown.astype(str).str.fullmatch(r"\d+(?: \d+)+").mean() > 0.9
+    fractions = bool((pd.to_numeric(shown, errors="coerce").dropna() % 1 != 0).any())
+    many = not whole or one.nunique() > (2 if fractions else FEW_CLASSES)
     if numbers.notna().mean().min() > 0.99 and many and not several:
         return {"answer": "values"}
-    if (labels := labels_between_spaces(one)) is not None:
+    if (labels := labels_in_cells(one)) is not None:
         return {"answer": "labels", "n_classes": labels.shape[1]}
     shares = one.value_counts(normalize=True)
     return {
         "answer": "classes",
         "n_classes": int(one.nunique()),
         "rarest_class": round(float(shares.min()), 5),
+        **({"numbered": True} if len(shares) > 2 and not several and numbers.notna().all(axis=None) else {}),
     }
 
 

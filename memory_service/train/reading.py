@@ -42,6 +42,8 @@ from memory_service.train.submission_form import as_asked
 ROW_WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
 RUNS = re.compile(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*")  # of a mask
 WARNED: set[Path | str] = set()
+AMOUNT_OF = re.compile(r"-?\d[\d.,\s]{0,30}?(?P<unit>\s?(?:[^\W\d_]|[%€$£°]).{0,30})")
+YES = {"yes", "y", "true", "t", "positive", "oui", "si", "sí", "sim", "ja", "да", "evet", "是", "有"}
 FILES: dict[tuple[Path, str], dict[str, Path]] = {}  # of `media_files`
 
 
@@ -205,8 +207,9 @@ def read_source(source: Source, ids: str, most: int = 0) -> pd.DataFrame:
     if is_no_text(source):
         whole = whole_table(source)
         first = ids if ids in whole.columns else whole.columns[0]
-        table = whole[[first, *(each for each in whole.columns if each != first)]]
-        return table.astype({first: str})
+        table = whole[[first, *(each for each in whole.columns if each != first)]].astype({first: str})
+        return table.assign(**{name: found for name in table.columns[1:]
+                               if (found := amounts_in(table[name])) is not None})  # fmt: skip
     settings = form_of(source.path)
     columns = pd.read_csv(source.path, nrows=0, **settings).columns
     first = ids if ids in columns else columns[0]
@@ -228,11 +231,26 @@ def read_source(source: Source, ids: str, most: int = 0) -> pd.DataFrame:
     for column in table.columns[1:]:
         if column in settings["dtype"]:
             continue
-        if (amounts := written_amounts(table[column], settings.get("decimal") == ",")) is not None:
+        if (amounts := amounts_in(table[column], settings.get("decimal") == ",")) is not None:
             table[column] = amounts
         elif table[column].dtype.kind in "if":
             table[column] = without_far_marks(table[column])
     return table
+
+
+def amounts_in(column: pd.Series, commas: bool = False) -> pd.Series | None:
+    """The numbers of texts such as "315,95 EUR", where the same stands behind each, and `written_amounts`."""
+    known = column.dropna()
+    if not len(known) or (found := AMOUNT_OF.fullmatch(str(known.iloc[0]).strip())) is None:
+        return written_amounts(column, commas)
+    unit = re.escape(found["unit"].removesuffix("s"))  # 1 review, 2 reviews
+    if not known.astype(str).str.fullmatch(rf"\s?-?[\d.,\s]{{1,30}}{unit}s?\s?").all():
+        return written_amounts(column, commas)
+    plain = known.astype(str).str.replace(rf"{unit}s?\s?$", "", regex=True).str.strip()
+    plain = plain.str.replace(r"(?<=\d)\s(?=\d{3})", "", regex=True)
+    commas = commas or plain.str.contains(r",(?:\d{1,2}|\d{4,9})$").any()
+    amounts = written_amounts(plain if commas else plain + "%", commas)  # a mark needs no thousands
+    return None if amounts is None else amounts.reindex(column.index)
 
 
 def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
@@ -518,8 +536,8 @@ def target_columns(train: pd.DataFrame, test: pd.DataFrame | None, sample: pd.Da
 
 def read_labels(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[str], np.ndarray, list]:
     """(rows whose class is known, target columns, class numbers, class names). Several columns of 0 and 1
-    are multi-label, and so is one of labels between spaces: a 0/1 matrix and their names. Where each row has
-    one 1 they are classes."""
+    are multi-label, and so is one of several labels in a cell: a 0/1 matrix and their names. Where each row
+    has one 1 they are classes."""
     columns = target_columns(train, test, sample)
     several = len(columns) > 1 and train[columns].dropna().isin([0, 1]).all(axis=None)
     if len(columns) > 1 and not several:
@@ -532,7 +550,8 @@ def read_labels(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[s
             print(f"NOTE: each row is of one of {', '.join(columns)}: classes, not labels", flush=True)
         return known, columns, targets, columns
     classes = known[columns[0]]
-    if (labels := labels_between_spaces(classes)) is not None:
+    if (labels := labels_in_cells(classes)) is not None:
+        plan.MARK = mark_between(classes.astype(str))
         print(f"NOTE: {columns[0]} has one label or several of {len(labels.columns)} in a row", flush=True)
         return known, list(labels.columns), labels.to_numpy(), list(labels.columns)
     if pd.api.types.is_float_dtype(classes) and (classes % 1 == 0).all():
@@ -541,7 +560,17 @@ def read_labels(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[s
     in_steps = pd.api.types.is_numeric_dtype(classes) and len(set(np.diff(names))) == 1
     if plan.METRIC == "quadratic weighted kappa" and not in_steps:
         print(f"WARNING: grades count as equally far apart, in this order: {names.tolist()}", flush=True)
+    if len(names) == 2 and is_positive(names, columns if sample is None else sample.columns[1:]):
+        numbers, names = 1 - numbers, names[::-1]
     return known, columns, numbers.astype(np.int64), names.tolist()
+
+
+def is_positive(names: Any, columns: Any) -> bool:
+    """Whether a probability is asked of the first of two classes: p_bad names it alone, or it says yes."""
+    words = [word for name in columns for word in re.split(r"[\W_]+", str(name).lower()) if len(word) > 2]
+    texts = [str(name).strip().lower() for name in names]
+    named = [any(text.startswith(word) or word == text for word in words) for text in texts]
+    return named[0] if named[0] != named[1] else texts[0] in YES and texts[1] not in YES
 
 
 def of_one_hot(labels: np.ndarray) -> np.ndarray:
@@ -549,12 +578,18 @@ def of_one_hot(labels: np.ndarray) -> np.ndarray:
     return labels.argmax(axis=1) if (labels.sum(axis=1) == 1).all() else labels
 
 
-def labels_between_spaces(classes: pd.Series) -> pd.DataFrame | None:
+def mark_between(classes: pd.Series) -> str:
+    """What stands between labels of one cell: a bar, a semicolon or a comma, else a blank."""
+    return next((mark for mark in ("|", "; ", ";", ", ", ",") if mark in classes.str.cat()), " ")
+
+
+def labels_in_cells(classes: pd.Series) -> pd.DataFrame | None:
     """A column of 0 and 1 for each label; None where a cell is one class: then its words are not fewer than
     the classes, as many in each, or, of few classes, none of several words that also stand alone."""
     if pd.api.types.is_numeric_dtype(classes) or plan.TASK == "image-retrieval":
         return None
-    cells = [str(cell).split() for cell in classes]
+    mark = mark_between(classes := classes.astype(str)).strip() or None
+    cells = [[name.strip() for name in cell.split(mark) if name.strip()] for cell in classes]
     names = sorted({name for cell in cells for name in cell})
     counts = {len(cell) for cell in cells}
     if min(counts, default=0) != 1 or max(counts) < 2 or len(names) >= classes.nunique():

@@ -30,6 +30,7 @@ EVENT = re.compile(r"event|status|censor|death|dead|died|efs|relapse|churn|fail"
 DURATION = re.compile(r"time|days|weeks|months|years|duration|tenure|surviv", re.IGNORECASE)
 SEPARATORS = re.compile(r"(?=([^0-9A-Za-z][A-Za-z][^0-9A-Za-z]|[^0-9A-Za-z]{1,4}))")
 FORM_CELLS = re.compile(r"[-0-9. ]+")
+FEW_SPANS = 50  # different targets, which may be classes that texts name
 MOST_OF_CELLS = 4_096  # numbers of a cell that are columns
 
 
@@ -46,7 +47,9 @@ def as_asked(train, test, sample, further: Callable[[], dict[str, Any]]) -> tupl
         ids = sample.iloc[:, 0].astype(str)
         if test is None or not (plan.cells or known_ids(ids, test.iloc[:, 0])):
             train, test, sample = with_cells(train, test, sample, further)
-        sample = without_unknown(train, sample)
+        sample = without_unknown(train, test, sample)
+        if test is not None and plan.cells is None:
+            train, test, sample = with_words(train, test, sample)
     if test is not None:
         train, test = with_numbers_of_cells(with_ids(train, test), test)
     return train, test, sample
@@ -105,6 +108,7 @@ def with_named_targets(train: pd.DataFrame, test, sample: pd.DataFrame) -> pd.Da
     spelling, the likest of several names, or what an event and its time say together."""
     asked = [str(name) for name in sample.columns[1:]]
     given = {*([] if test is None else test.columns)}
+    asked = [name for name in asked if name not in given or name not in train.columns] or asked
     first = 0 if test is not None and test.columns[0] not in train.columns else 1  # or the id
     left = [name for name in train.columns[first:] if name not in given and train[name].notna().any()]
     if plan.TARGET in train.columns and len(asked) == 1:
@@ -156,17 +160,20 @@ def risk_of(train: pd.DataFrame, left: list) -> pd.Series | None:
     return pd.Series(found, index=train.index).where(train[times[0]].notna() & train[binary[0]].notna())
 
 
-def without_unknown(train: pd.DataFrame, sample: pd.DataFrame) -> pd.DataFrame:
-    """The sample without columns beside a target that train.csv has not, such as Confidence: they are
-    submitted as it has them."""
+def without_unknown(train: pd.DataFrame, test, sample: pd.DataFrame) -> pd.DataFrame:
+    """The sample without columns beside a target that train.csv has not, such as Confidence, or that test.csv
+    has, too: they are submitted as it has them."""
     asked = list(sample.columns[1:])
     known = [name for name in asked if name in train.columns]
+    known = [name for name in known if test is None or name not in test.columns] or known
     unknown = [name for name in asked if name not in known]
-    if len(known) != 1 or not unknown or any(re.search(r"\d", str(name)) for name in unknown):
+    new = [name for name in unknown if name not in train.columns]
+    if len(known) != 1 or not unknown or any(re.search(r"\d", str(name)) for name in new):
         return sample
     if plan.cells is None:
         fill(sample, {known[0]: (sample.iloc[:, 0].astype(str), known[0])})
-    print(f"WARNING: no column of train.csv for {', '.join(unknown)}: submitted as in the sample", flush=True)
+    if new:
+        print(f"WARNING: no column of train.csv for {', '.join(new)}: submitted as in the sample", flush=True)
     return sample[[sample.columns[0], *known]]
 
 
@@ -398,12 +405,8 @@ def by_place(train, test, sample, column, keys, rest):
     def at_places(table: pd.DataFrame, rows: np.ndarray, places: np.ndarray, ids: Any) -> pd.DataFrame:
         found: dict[str, Any] = {"place": places}
         for name in texts:
-            letters = [f"   {text}   " for text in table[name]]
-            for step in range(7):
-                at = zip(rows, places, strict=True)
-                found[f"{name} {step - 3:+d}"] = [
-                    letters[row][place + step].strip() or "none" for row, place in at
-                ]
+            at = list(zip(rows, places, strict=True))
+            found |= around(name, [list(text) for text in table[name]], at, 3)
         return with_ids_first(pd.DataFrame(found), str(sample.columns[0]), ids)
 
     rows, places = np.repeat(np.arange(len(train)), long), np.tile(np.arange(long), len(train))
@@ -414,6 +417,60 @@ def by_place(train, test, sample, column, keys, rest):
     asked = pd.Index(test[column].astype(str)).get_indexer(keys)
     print(f"NOTE: rows are asked for by {column} and place in {', '.join(lists)}", flush=True)
     return known, at_places(test, asked, rest.astype(int).to_numpy(), sample.iloc[:, 0]), sample
+
+
+def with_words(train, test, sample) -> tuple[Any, Any, Any]:
+    """The tables with a row for each word, where the target is a part of a text of the row: whether a word is
+    in it is learned from words around it and the other columns, and the best run of words submitted."""
+    target = str(sample.columns[1])
+    known = train[train.get(target, train.iloc[:, 0]).map(lambda cell: isinstance(cell, str))]
+    both = [name for name in known.columns[1:] if name in test.columns]
+    many = known[both].astype(str) if target in known and known[target].nunique() > FEW_SPANS else known[[]]
+    texts = [
+        name for name in many if many[name].str.contains(" ").mean() > 0.5
+        and np.mean([part in text for text, part in zip(many[name], known[target], strict=True)]) > 0.95
+    ]  # fmt: skip
+    if sample.shape[1] != 2 or len(texts) != 1 or target in both:
+        return train, test, sample
+    both.remove(texts[0])
+
+    def words_of(table: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, list[re.Match]]]]:
+        found = [(text, list(re.finditer(r"\S+", text))) for text in table[texts[0]].astype(str)]
+        at = [(row, n) for row, (_, words) in enumerate(found) for n in range(len(words))]
+        spelled = [[word[0].lower() for word in words] for _, words in found]
+        columns: dict[str, Any] = {"place": [n for _, n in at], **around("word", spelled, at, 2)}
+        columns["left"] = [len(spelled[row]) - n for row, n in at]
+        long = table[both].iloc[[row for row, _ in at]].reset_index(drop=True).assign(**columns)
+        return with_ids_first(long, "row", [f"{row}_{n}" for row, n in at]), found
+
+    (longer, found), (asked, found_asked) = words_of(known), words_of(test)
+    inside: list[bool] = []
+    for (text, words), part in zip(found, known[target], strict=True):
+        begin = text.find(part)
+        inside += [begin >= 0 and word.start() < begin + len(part) and word.end() > begin for word in words]
+
+    def parts(answers: pd.DataFrame) -> pd.DataFrame:
+        chances, best = iter(answers.iloc[:, 0].astype(float) - 0.5), []
+        for text, words in found_asked:
+            total = np.cumsum([0.0, *(next(chances) for _ in words)])
+            gains = total[None, 1:] - total[:-1, None]  # of each run of words
+            gains[np.tril_indices(len(words), -1)] = -np.inf
+            begin, end = np.unravel_index(gains.argmax(), gains.shape) if words else (0, 0)
+            best.append(text[words[begin].start() : words[end].end()] if words else text)
+        made = dict(zip(test.iloc[:, 0].astype(str), best, strict=True))
+        return sample.assign(**{target: sample.iloc[:, 0].astype(str).map(made)})
+
+    plan.cells = (sample, parts)
+    plan.SPLIT = "group" if plan.SPLIT == "random" else plan.SPLIT
+    print(f"NOTE: {target} is a part of {texts[0]}: which words are in it is learned", flush=True)
+    return longer.assign(**{target: np.array(inside, int)}), asked, asked[["row"]].assign(**{target: 0.5})
+
+
+def around(name: str, pieces: list[list[str]], at: list[tuple[int, int]], reach: int) -> dict[str, list[str]]:
+    """Of each (row, place) the piece there and those around it, by how far off they are."""
+    padded = [["none"] * reach + each + ["none"] * reach for each in pieces]
+    steps = range(2 * reach + 1)
+    return {f"{name} {step - reach:+d}": [padded[row][n + step] for row, n in at] for step in steps}
 
 
 def periods_of_columns(train: pd.DataFrame) -> list[str]:
@@ -495,6 +552,8 @@ def in_cells(table: pd.DataFrame) -> pd.DataFrame:
     known = table.set_index(table.iloc[:, 0].astype(str)).iloc[:, 1:]
     known = known[~known.index.duplicated()].rename(columns=str)
     written = sample.rename(columns=str)
+    if callable(cells):
+        return cells(known)
     for column, (ids, names) in cells.items():
         names = np.broadcast_to(np.asarray(names, object), len(ids))
         row, place = known.index.get_indexer(ids), known.columns.get_indexer(names)

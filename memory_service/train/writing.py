@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan, state
+from memory_service.train.folder import columns_in, find_roles, form_of, is_no_text
 from memory_service.train.reading import WARNED, Data
 from memory_service.train.submission_form import id_text, in_cells
 
@@ -33,10 +35,10 @@ def load_result(fold: int | str) -> Any:
         return None
 
 
-def write_table(table: pd.DataFrame, path: Path) -> None:
+def write_table(table: pd.DataFrame, path: Path, **form: Any) -> None:
     """Whole or not at all."""
     began, temporary = time.monotonic(), path.with_name(f"{path.name}.tmp")
-    table.to_csv(temporary, index=False)
+    table.to_csv(temporary, index=False, **form)
     os.replace(temporary, path)
     state.table_seconds = max(state.table_seconds, time.monotonic() - began)
 
@@ -54,7 +56,24 @@ def write_submission(data: Data, table: pd.DataFrame, folder: Path) -> None:
             WARNED.add("sample")
             shared = f"{(place >= 0).sum()} of the {len(asked)} rows of sample_submission.csv are predicted"
             print(f"WARNING: {shared}: submission.csv has the {len(given)} of the test set, in its order")
-    write_table(table, folder / "submission.csv")
+    width, workbook, form = sample_form(plan.DATA_DIR) if plan.ANSWER != "masks" else (0, False, {})
+    if width == table.shape[1] - 1:  # ids were made for it
+        table = table.iloc[:, 1:]
+    write_table(table, folder / "submission.csv", **form)
+    if workbook:
+        table.to_excel(folder / "submission.xlsx", index=False)
+
+
+@lru_cache
+def sample_form(folder: Path) -> tuple[int, bool, dict[str, Any]]:
+    """(columns, whether it is a workbook, how its lines are written) of the sample; 0 where there is none."""
+    sources = find_roles(folder).sample
+    if not sources:
+        return 0, False, {}
+    form = {} if is_no_text(sources[0]) else form_of(sources[0].path)
+    mark, point = form.get("sep", ",").replace(r"\s+", " "), form.get("decimal", ".")
+    how = {"header": "header" not in form, "decimal": point, "sep": mark}
+    return len(columns_in(sources[0])), sources[0].path.suffix.lower() == ".xlsx", how
 
 
 def occurrences(ids) -> pd.MultiIndex:

@@ -258,3 +258,22 @@ def test_a_folder_without_a_target_is_told_of_and_the_target_may_be_named(folder
     with pytest.raises(ValueError, match="name it by --target"):
         describe(place)
     assert describe(place, "price")["target"] == ["price"]
+
+
+def test_a_part_of_a_text_is_learned_by_its_words(folder: Any) -> None:
+    """Of addresses the street: which words are in it, and the best run of words is submitted."""
+    streets = [f"{name} Road {number}" for name in ("Mill", "Old Oak", "Hill") for number in range(20)]
+    train = pd.DataFrame({"no": range(60), "address": [f"Jo Doe,  {each} , Bath" for each in streets]})
+    test = pd.DataFrame({"no": [70, 71], "address": ["Ann Lee,  Ash Road 7 , York", "Road 8"]})
+    sample = pd.DataFrame({"no": [71, 70], "street": [None, None]})
+    place = folder(train=train.assign(street=streets), test=test, sample_submission=sample)
+    assert (found := describe(place))["task"] == "tabular-classification"
+    assert found["n_test"] == 9
+    plan.ANSWER, plan.METRIC = "labels", ""
+    data = read_frames(*reading.read_tables("test.csv"))
+    assert data.groups is not None
+    assert len(set(data.groups)) == 60
+    chances = [0.1, 0.2, 0.9, 0.45, 0.9, 0.1, 0.1, 0.3, 0.8]  # Road, between, is in it, too
+    table = pd.DataFrame({"row": data.test_ids, "street": chances})
+    write_submission(data, table, place)
+    assert pd.read_csv(place / "submission.csv")["street"].tolist() == ["8", "Ash Road 7"]
