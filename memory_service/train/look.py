@@ -57,6 +57,8 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
     kinds = {name: column_kind(some[name]) for name in inputs}
     found["columns"] = kinds
     what = what_files(folder, some)
+    if test is None and sample is not None and what is None and asks_for_items(train, sample):
+        return {"n_train": len(train), "n_test": len(sample), "task": "recommendation", "columns": {}}
     if not targets and (what is None or what["modality"] != "masks"):
         asked_for = "" if sample is None else f" as {', '.join(map(str, sample.columns[1:6]))} of the sample"
         told = f"no column of train.csv is known{asked_for} or is not in test.csv, too"
@@ -80,7 +82,7 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
             found["texts"] = texts
             words = some[texts[0]].dropna().astype(str).str.split().str.len()
             found["seq_len"] = int(min(512, max(16, 1.5 * words.quantile(0.95))))
-        if not kinds or asked is None:
+        if asked is None or not (kinds or "further_tables" in found):
             told = f"no column to learn from: the rows to predict have none of {list(train.columns[:9])}"
             raise ValueError(f"{told}: name tables train.csv and test.csv, or sort files into train/, test/")
         found |= time_facts(some, asked, kinds)
@@ -88,8 +90,6 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
             task = "time-series"
     if test is not None and (groups := new_groups(train, test, kinds)):
         found["group_by"] = groups[0]
-    if test is None and sample is not None and what is None and asks_for_items(train, sample):
-        return {"n_train": len(train), "n_test": len(sample), "task": "recommendation", "columns": {}}
     kind = "regression" if answer["answer"] == "values" else "classification"
     if task == "masks":
         found |= {"answer": "masks", "n_classes": 2}
