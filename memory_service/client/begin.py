@@ -143,8 +143,11 @@ def _start_run(
     if gpu_name:
         host |= {"gpu_name": gpu_name, "gpu_memory_gib": gpu_sampler.total_gib}
     body = {**body, "started_at": body.get("started_at") or utc(started), "host": body.get("host") or host}
-    sender = EventSender(config, key, body, usual=usual)
-    run = Run(key, config, sender, batch_size, gpu_sampler, started)
+    joins = run_id is None and "plan_id" in body
+    if joins:  # an agent may have begun the run of this plan, and told events of it
+        body["join"] = True
+    sender = EventSender(config, key, body, _seq_behind_others() if joins else 0, usual)
+    run = Run(config, sender, batch_size, gpu_sampler, started)
     run.rank = 0 if _ranks(os.environ) else None
     gpu_sampler.report = partial(run.record, "gpu")
     if gpu_sampler.total_gib:
@@ -153,14 +156,19 @@ def _start_run(
     return run
 
 
+def _seq_behind_others(rank: int | None = None) -> int:
+    """The first seq of events of a run that others tell of, too: theirs count up from 0, or from an earlier
+    moment."""
+    return (int((time.time() - ATTACHED_SINCE) * 1000.0) + (rank or 0) * RANKS_APART_MS) * 4096
+
+
 def _attach_run(
     config: Config, run_id: str, pid: int | None, rank: int | None = None, batch_size: int | None = None
 ) -> Run:
     key = str(uuid.UUID(run_id))
-    # Its own events count up from 0; these come behind them, and behind those of whoever attached before.
-    first_seq = (int((time.time() - ATTACHED_SINCE) * 1000.0) + (rank or 0) * RANKS_APART_MS) * 4096
+    first_seq = _seq_behind_others(rank)
     gpu_sampler = GpuSampler(pid, tree_every_seconds=SAMPLE_EVERY_S)
-    run = Run(key, config, EventSender(config, key, None, first_seq), batch_size, gpu_sampler, time.time())
+    run = Run(config, EventSender(config, key, None, first_seq), batch_size, gpu_sampler, time.time())
     run.is_attached, run.rank = True, rank
     gpu_sampler.report = partial(run.record, "gpu")
     register(run)

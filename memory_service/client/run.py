@@ -34,14 +34,12 @@ class Run:
 
     def __init__(
         self,
-        run_id: str,
         config: Config | None,
         sender: EventSender | None,
         batch_size: int | None = None,
         gpu_sampler: GpuSampler | None = None,
         started: float = 0.0,
     ) -> None:
-        self.run_id = run_id
         self.owner = os.getpid()
         self.is_attached = False
         """Whether it was begun, and will be ended, elsewhere."""
@@ -62,7 +60,12 @@ class Run:
     @classmethod
     def silent(cls) -> Run:
         """A run that reports nothing."""
-        return cls("", None, None)
+        return cls(None, None)
+
+    @property
+    def run_id(self) -> str:
+        """Its own, or that of the run of its plan that an agent had begun, once the service answered so."""
+        return self._sender.run_id if self._sender is not None else ""
 
     @property
     def verdict(self) -> Verdict:

@@ -41,6 +41,11 @@ class RunStart(Request):
         "That plan itself, the answer of /recommend as it was: for a server that was started "
         "since and has forgotten it. What the run is compared with is stored, the rest is not."
     )
+    join: bool = Field(
+        False,
+        description="A process of the training asks (`host.pid`): where its caller has begun one run of this "
+        "plan that no process reports to, that run is answered, and the id that was given is not used.",
+    )
     competition: f.Slug | None = f.optional("Slug of a known competition.")
     task: f.Task | None = f.optional("A task or its alias.")
     gpu: f.Line | None = f.optional(

@@ -234,6 +234,27 @@ def test_a_script_and_its_agent_report_one_run_each_epoch_once(
     assert (page["status"], page["best_metric"], page["submission"]) == ("completed", 0.9, True)
 
 
+def test_a_script_that_was_told_no_id_joins_the_run_of_its_plan(service: Service):
+    with urlopen(f"{service.url}/recommend?task=image&size=small&gpu=t4&minutes=33") as answer:
+        plan = json.load(answer)
+    before = len(runs_of(service))
+    agents = told(service, "/runs", {"plan_id": plan["plan_id"]})["run_id"]
+    seen = {"seq": 0, "kind": "note", "at": "2026-03-01T12:00:00Z", "text": "launched"}
+    told(service, f"/runs/{agents}/events", {"events": [seen]})
+    said = {"plan_id": plan["plan_id"], "server": service.url}
+    with watch(**said, mode="offline") as late, watch(**said) as run:
+        run.epoch(fold=1, epoch=1, train_loss=0.5, seconds=2)
+        late.epoch(fold=2, epoch=1, train_loss=0.4, seconds=2)
+    assert (run.run_id, run.problems) == (agents, [])
+    assert [one.outcome for one in sync(service.url)] == ["sent"]
+    assert len(runs_of(service)) == before + 2, "the other process, which trained at the same time"
+    for run_id, fold in ((agents, 1), (late.run_id, 2)):
+        page = service.page(run_id)
+        assert [epoch["fold"] for epoch in page["outcome"]["epochs"]] == [fold]
+        assert page["status"] == "completed"
+    assert [event["text"] for event in service.events(agents) if event["kind"] == "note"] == ["launched"]
+
+
 def runs_of(service: Service) -> list[Any]:
     with urlopen(f"{service.url}/runs?limit=500") as answer:
         items: list[Any] = json.load(answer)["items"]

@@ -16,6 +16,7 @@ from memory_service.client.facts import CUSTOM
 
 MOST_EVENTS, MOST_BYTES, LEAST_BYTES = 1_000, 512 * 1024, 8 * 1024
 MOST_RESTARTS, MOST_BEGINS = 3, 6
+A_RUN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NOT_A_NAME = re.compile(r"[^\w.\-/ ]+")
 
 
@@ -46,14 +47,12 @@ class Delivery:
         self._on_verdict, self._on_trouble = on_verdict, on_trouble
         self._started = spool.header.get("run") is None
         self._finished = False
+        self.run_id = str(spool.header["run_id"])
+        """Of the run as the service answers it: of a plan's run it may know an earlier one."""
         self._restarts = self._begins = 0
         self._most_bytes = MOST_BYTES
         self.sent = 0
         """Events that the service acknowledged, new to it or not."""
-
-    @property
-    def run_id(self) -> str:
-        return str(self._spool.header["run_id"])
 
     def step(self, seconds: float = READ_S) -> Step:
         """The next request, answered within about `seconds`. What cannot be made sense of is no answer."""
@@ -66,7 +65,7 @@ class Delivery:
         if self._finished:
             return Step("done")
         if not self._started:
-            body = json.dumps({"run_id": self.run_id, **self._spool.header["run"]}).encode()
+            body = json.dumps({"run_id": self._spool.header["run_id"], **self._spool.header["run"]}).encode()
             return self._on_begin(self._wire.post("/runs", body, seconds))
         part = self._spool.unsent(MOST_EVENTS, self._most_bytes)
         if part is not None:
@@ -83,8 +82,11 @@ class Delivery:
     def _on_begin(self, reply: Reply) -> Step:
         if reply.status == 409:  # the id is ours: it is this run, and what was first said of it holds
             self._on_trouble(f"the run had begun already, with other facts: {reply.why}")
-        if reply.outcome == "done" and reply.body.get("run_id") != self.run_id:
-            return _not_ours(reply)
+        if reply.outcome == "done":
+            answered, own = str(reply.body.get("run_id")), self._spool.header["run_id"]
+            if answered != own and not (self._spool.header["run"].get("join") and A_RUN.fullmatch(answered)):
+                return _not_ours(reply)
+            self.run_id = answered
         if reply.outcome == "done" or reply.status == 409:
             self._started = True
             self._on_verdict(reply.body.get("verdict"))

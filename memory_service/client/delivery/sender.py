@@ -175,6 +175,7 @@ class EventSender:
                 if ending and not ended:  # what it was away for before says nothing of the seconds left
                     ended, failures = True, 0
                 step = delivery.step()
+                self.run_id = delivery.run_id
                 if step.outcome == "later":
                     failures += 1
                     self._warn("away", f"{self._config.server} does not take the run now ({step.why}); "

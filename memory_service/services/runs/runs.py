@@ -11,6 +11,7 @@ import orjson
 
 from memory_service.domain.common.quoted_text import named, quoted
 from memory_service.domain.common.sentences import Sentence, sentence
+from memory_service.domain.monitoring.plausibility import earliest_moment
 from memory_service.domain.prediction.trust import reporter_of
 from memory_service.domain.runs.learned_figures import learned_figures
 from memory_service.errors import Conflict, FieldError, MemoryServiceError, NotFound
@@ -35,7 +36,7 @@ from memory_service.services.runs.run_plan import (
     with_plan,
 )
 from memory_service.services.runs.scored_runs import compared
-from memory_service.services.runs.summaries import begin_summary, note_teller
+from memory_service.services.runs.summaries import begin_summary, note_teller, read_summary
 from memory_service.services.runs.telemetry import RUNNING, known_run_key
 from memory_service.services.runs.verdicts import or_nothing, watched_page
 from memory_service.services.tables.audit import note
@@ -60,6 +61,7 @@ def begin_run(
     The same id with the same body again changes nothing; with another body it is a Conflict.
     """
     reported = checked(RunStart, start, "This cannot begin a run").explicit()
+    joins = reported.pop("join", False)
     key = reported.pop("run_id", None)
     digest = hashlib.blake2b(orjson.dumps(reported, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
     if key is not None:
@@ -77,6 +79,8 @@ def begin_run(
     if asked is not None and asked.competition is not None:
         reported.setdefault("competition", asked.competition)
     case = run_case(knowledge, with_plan(knowledge, reported, plan))
+    if joins and (joined := _joined(database, key, case, who)) is not None:
+        return _begun(joined), False
     _keep_profile(database, knowledge, case)
     prediction = frozen_prediction(
         database, knowledge, case, expected_rounds(case, plan),
@@ -102,6 +106,44 @@ def begin_run(
             return _same(_existing(transaction, key), digest), False
     with database.read() as transaction:
         return _begun(_existing(transaction, key)), True
+
+
+def _joined(database: Database, key: str, case: RunCase, who: str | None) -> Run | None:
+    """The run that the caller began for this plan and that a process of the training, which calls it `key`,
+    reports to from now on; None where there is not exactly one of these settings (a plan may have several
+    runs). A run has one such process at most: its `host` is kept with the run, and the samples of one that
+    was told the run's id are seen."""
+    host, plan_id = case.reported.get("host") or {}, case.reported.get("plan_id")
+    if plan_id is None or "pid" not in host:
+        return None
+    said = case.reported.get("started_at")
+    started = dt.datetime.now(dt.UTC) if said is None else dt.datetime.fromisoformat(said)
+    with database.write_untracked() as transaction:
+        of_plan = runs.of_plan(transaction.session, plan_id, key)
+        if again := [run for run in of_plan if _host(run).get("run_id") == key]:
+            return again[0]
+        waiting = [
+            run
+            for run in of_plan
+            if "pid" not in _host(run)
+            and earliest_moment(run.started_at.timestamp()) <= started.timestamp()
+            and (run.watch or {}).get("reporter") == reporter_of(who, None)
+            and run.gpu == case.gpu.slug
+            and all(getattr(run, name) == case.reported.get(name) for name in ("batch_size", "folds"))
+            and all(getattr(run, name) == getattr(case, name) for name in ("model", "input_size", "mode"))
+            and not read_summary(transaction, run.id, run.started_at.timestamp()).counts.get("gpu")
+        ]
+        if len(waiting) != 1:
+            return None
+        [run] = waiting
+        given = {**run.given, "host": {**_host(run), **host, "run_id": key}}
+        runs.change(transaction.session, run.id, {"given": given, "updated_at": transaction.now})
+        note(transaction, "runs", run.id, "update", f"joined by process {host['pid']}", who=who)
+    return run
+
+
+def _host(run: Run) -> Mapping[str, Any]:
+    return (run.given or {}).get("host") or {}
 
 
 def _keep_profile(database: Database, knowledge: Knowledge, case: RunCase) -> None:

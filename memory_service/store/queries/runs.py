@@ -10,6 +10,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    or_,
     select,
     text,
     update,
@@ -89,6 +90,13 @@ def start_ups(session: ReadSession, limit: int) -> Sequence[Any]:
     query = select(Run.device, Run.gpu, minutes, Run.told_by)
     query = query.where(minutes.is_not(None), Run.exclusion.is_(None))
     return session.execute(fairly(query, Run.started_at, limit)).all()
+
+
+def of_plan(session: ReadSession, plan_id: str, joined: str) -> Sequence[Run]:
+    """Runs of a plan that have not ended, and the one that a process joined under this id; locked."""
+    of_process = ReadableJson(Run.given)[("host", "run_id")].as_string() == joined
+    query = select(Run).where(Run.plan_id == plan_id, or_(Run.finished_at.is_(None), of_process))
+    return session.scalars(locked_if(query, True)).all()
 
 
 def running_since(session: ReadSession, before: dt.datetime) -> Sequence[Run]:

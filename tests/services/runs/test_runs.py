@@ -14,13 +14,14 @@ from memory_service.domain.runs.learned_figures import learned_figures
 from memory_service.errors import Conflict, InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.learned_corrections import MOST_OF_A_CASE, observed
+from memory_service.services.planning.recommend import recommend
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs import verdicts as so_far
 from memory_service.services.runs.retention import close_silent
 from memory_service.services.runs.runs import begin_run, finish_run, run_page
 from memory_service.services.tables.table_rows import list_rows
 from tests.registered import calibrate, register
-from tests.telling import CASE, STEPS, at, case, epochs, take_events, told
+from tests.telling import CASE, START, STEPS, at, case, epochs, take_events, told
 
 QUESTION = {name: CASE[name] for name in ("gpu", "model", "batch_size", "precision")}
 MASKS = {"task": "image-segmentation", "model": "unet/resnet34", "image_size": 256}
@@ -403,3 +404,44 @@ class TestSilence:
         assert "assumed" not in late["finish"]
         close_silent(shared, now=now + dt.timedelta(days=1))
         assert run_page(shared, begun[2])["status"] == "crashed"
+
+
+def process(run_id: str | None = None, *, pid: int = 1, **said: Any) -> dict[str, Any]:
+    """What a script's client sends that was not told the run's id."""
+    host = {"hostname": "box", "pid": pid}
+    return {"run_id": run_id or str(uuid.uuid4()), "join": True, "host": host, **said}
+
+
+def test_a_script_joins_the_run_that_its_agent_began(shared: Database):
+    plan = {"plan_id": recommend(shared, {"task": "image", "gpu": "t4", "minutes": "31"})["plan_id"]}
+    agents = begin_run(shared, plan, who="agent")[0]
+    script = process(**plan)
+    for _ in range(2):  # the first answer may be lost
+        assert begin_run(shared, script, who="agent") == (agents, False)
+    other = process(pid=2, **plan)
+    assert begin_run(shared, other, who="agent")[0]["run_id"] == other["run_id"], "at the same time: its own"
+    page = finish_run(shared, agents["run_id"], {"status": "completed"})
+    assert page["given"]["host"] == {**script["host"], "run_id": script["run_id"]}
+    assert begin_run(shared, script, who="agent")[0]["run_id"] == agents["run_id"], "sent after the end"
+
+
+def test_what_is_not_the_agents_run_is_not_joined(shared: Database):
+    plan = {"plan_id": recommend(shared, {"task": "image", "gpu": "t4", "minutes": "32"})["plan_id"]}
+    scripts = [process(pid=n, **plan) for n in (1, 2)]
+    own = [begin_run(shared, one, who="agent")[0]["run_id"] for one in scripts]
+    assert own == [one["run_id"] for one in scripts], "no agent has begun one"
+    agents = begin_run(shared, plan, who="agent")[0]["run_id"]
+    others = [process(**plan, model="vgg16", batch_size=8), process(**plan, gpu="a100"), process(**plan, folds=2)]
+    others += [process(**plan, started_at=START)]  # of a spool of long ago
+    others += [process(**plan) | {"join": False}]
+    for body in others:  # of another run of the plan's portfolio, of another box, of a caller that knows no join
+        assert begin_run(shared, body, who="agent")[0]["run_id"] == body["run_id"]
+    body = process(**plan)
+    assert begin_run(shared, body, who="somebody else")[0]["run_id"] == body["run_id"]
+    sample = {"seq": 1, "kind": "gpu", "at": at(20), "host_gib": 1.0}
+    take_events(shared, agents, {"events": [sample]})  # of a script that was told MEMORY_RUN_ID
+    body = process(**plan)
+    assert begin_run(shared, body, who="agent")[0]["run_id"] == body["run_id"]
+    two = [begin_run(shared, plan, who="agent")[0]["run_id"] for _ in range(2)]
+    body = process(**plan)
+    assert begin_run(shared, body, who="agent")[0]["run_id"] not in (*two, agents), "nobody knows which"
