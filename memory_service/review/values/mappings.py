@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from memory_service.review.source.nodes import (
     Function,
@@ -28,8 +28,8 @@ from memory_service.review.source.nodes import (
 )
 from memory_service.review.tables import name_sets, patterns
 
-if TYPE_CHECKING:
-    from memory_service.review.values.values import Values
+Values = Any
+"""`values.values.Values`, which imports this module."""
 
 _RE = patterns("mappings")
 _SET = name_sets("mappings")

@@ -431,10 +431,16 @@ def test_what_is_not_the_agents_run_is_not_joined(shared: Database):
     own = [begin_run(shared, one, who="agent")[0]["run_id"] for one in scripts]
     assert own == [one["run_id"] for one in scripts], "no agent has begun one"
     agents = begin_run(shared, plan, who="agent")[0]["run_id"]
-    others = [process(**plan, model="vgg16", batch_size=8), process(**plan, gpu="a100"), process(**plan, folds=2)]
+    others = [
+        process(**plan, model="vgg16", batch_size=8),
+        process(**plan, gpu="a100"),
+        process(**plan, folds=2),
+    ]
     others += [process(**plan, started_at=START)]  # of a spool of long ago
     others += [process(**plan) | {"join": False}]
-    for body in others:  # of another run of the plan's portfolio, of another box, of a caller that knows no join
+    for (
+        body
+    ) in others:  # of another run of the plan's portfolio, of another box, of a caller that knows no join
         assert begin_run(shared, body, who="agent")[0]["run_id"] == body["run_id"]
     body = process(**plan)
     assert begin_run(shared, body, who="somebody else")[0]["run_id"] == body["run_id"]
