@@ -49,7 +49,15 @@ _CODE = re.compile(
 )
 """What programmers write, which is exact."""
 
-_DENIED = re.compile(r"\b(?:no|not|never|nor|without|reject\w*)\b|n't\b", re.IGNORECASE)
+_DENIED_BEFORE = re.compile(
+    r"(?:\b(?:no|not|never|nor|without|reject\w*)\b|n't\b)(?:(?!\b(?:so|but|hence|instead)\b)[^,:(]){0,60}$",
+    re.IGNORECASE,
+)
+_DENIED_BEHIND = re.compile(
+    r"[\s\"'`)]{0,4}(?:(?:is|was|are|were|did|do|does|has|had|can|could|would|should)(?:n't| not| never)"
+    r"|rejected)\b",
+    re.IGNORECASE,
+)
 _UNIT = re.compile(r"[^\W\d][\w'-]{0,40}\w")
 
 
@@ -88,7 +96,8 @@ class SplitClassifier:
         clauses = clauses_of(text)
         coded = [(code, each) for each in clauses if (code := _CODE.search(each))]
         for code, clause in coded:
-            if not _DENIED.search(clause):
+            before, behind = clause[: code.start()], clause[code.end() :]
+            if not (_DENIED_BEFORE.search(before) or _DENIED_BEHIND.match(behind)):
                 return Separation("group", 1.0, clause, code["a"] or code["b"])
         denied = {clause for _, clause in coded}
         clauses = [each for each in clauses if each not in denied]

@@ -61,6 +61,9 @@ def test_other_sentences_with_the_same_words_keep_nothing_apart(encoder: Encoder
         ("We validate by StratifiedGroupKFold on site_id.", "site_id"),
         ("All images of one patient must stay together.", "patient"),
         ("GroupKFold was best.", None),
+        ("Use GroupKFold on patient_id so that no patient appears in both folds.", "patient_id"),
+        ("Validate with GroupKFold(groups=site_id), not KFold.", "site_id"),
+        ("Patients are not independent so use GroupKFold by patient.", "patient"),
     ],
 )
 def test_groups_are_read_in_the_words_of_programmers_and_of_people(
@@ -89,6 +92,8 @@ def test_other_sentences_with_such_words_tell_no_split_and_no_groups(encoder: En
     [
         ("The split is random, not by pig.", "random"),
         ("GroupKFold on pig_id is not needed.", None),
+        ("There is no reason to use GroupKFold.", None),
+        ("We did not validate with GroupKFold by pig.", None),
         ("It was not split by time.", None),
         ("No unseen pigs occur in the test set.", None),
         ("Each pig was photographed once, so there is no need to keep pigs together.", None),

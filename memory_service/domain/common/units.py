@@ -52,7 +52,7 @@ def clock(seconds: float | None) -> str:
 def interval(n: Mapping[str, Any], unit: str = "", mark: str = "") -> str:
     """`128 (96–141) samples/s`; the value alone where both ends read like it."""
     if unit == "s" and (n.get("high") or 1.0) < 0.1:
-        n, unit = {name: 1e3 * n[name] for name in ("value", "low", "high")}, "ms"
+        n, unit = {name: v and 1e3 * v for name, v in n.items() if name in ("value", "low", "high")}, "ms"
     value, low, high = _ends(n, lambda each: figures(each, mark=mark))
     text = value if low == high == value or NOT_KNOWN in (low, high) else f"{value} ({low}–{high})"
     return f"{text} {unit}".rstrip()

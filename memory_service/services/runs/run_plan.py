@@ -34,12 +34,15 @@ def with_plan(
 ) -> dict[str, Any]:
     """What the run said, completed from the plan it follows (None: it is not known here).
 
-    A run of another model takes over the plan's budget, folds and epochs, not its batch and sizes. A run that
-    names the GPU model of a plan that was made for a registered device runs on that device. InvalidInput
-    names what is still not known.
+    A run of another model takes over the plan's budget, folds and epochs, not its batch and sizes; one on
+    other cards not their number. A run that names the GPU model of a plan that was made for a registered
+    device runs on that device. InvalidInput names what is still not known.
     """
     if plan is not None and plan.get("feasible") is not False:
-        reported = fitting_start(_planned(reported, plan)) | dict(reported)
+        planned, card = _planned(reported, plan), _known(knowledge, reported.get("gpu"))
+        if reported.get("gpu") and (card is None or card.slug != part_of(plan, "gpu").get("slug")):
+            planned.pop("n_gpus", None)
+        reported = fitting_start(planned) | dict(reported)
         reported["gpu"] = _card(knowledge, reported.get("gpu"), plan)
     lacking = [name for name in NEEDED if not reported.get(name)]
     if lacking:

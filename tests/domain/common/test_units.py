@@ -17,6 +17,7 @@ def test_an_interval_that_says_nothing_is_left_out():
     assert interval(measured, mark=",") == "1,285 (96–1,410)"
     assert interval({"value": 128, "low": 128, "high": 128}, "GiB") == "128 GiB"
     assert interval({"value": 3.2, "low": None, "high": None}) == "3.2"
+    assert interval({"value": 0.05, "low": None, "high": 0.06}, "s") == "50 ms"
 
 
 def test_times():

@@ -77,6 +77,7 @@ def test_a_run_of_two_cards_is_predicted_for_both(shared: Database):
     assert found["case"] is None, "what two cards did is not learned of one"
     named = page_of(shared, {**given, "gpu": "2xt4", "n_gpus": None, "plan_id": None})["prediction"]
     assert named["samples_per_second"] == found["samples_per_second"]
+    assert "n_gpus" not in page_of(shared, {"plan_id": plan["plan_id"], "gpu": "a100"})["given"]
 
 
 def test_a_run_is_watched_in_the_direction_of_its_plans_metric(shared: Database):
