@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from threading import Lock
 from time import monotonic
 from traceback import walk_tb
 from typing import Any
@@ -43,16 +44,18 @@ class _Failures:
 
     def __init__(self, timer: Callable[[], float] = monotonic) -> None:
         self._logged = TTLCache[str, str](100, QUIET_SECONDS, timer)
+        self._lock = Lock()  # refusals are made in threads
 
     def log(self, detail: str, request_id: str, error: BaseException | None = None) -> str:
         """The request under which it stands. `error`: logged with its trace; its place is its reason."""
         reason = detail
         for frame, line in walk_tb(error.__traceback__ if error else None):
             reason = f"{type(error)} {frame.f_code.co_filename}:{line}"
-        under = self._logged.get(reason)
-        if under is None:
-            under = self._logged[reason] = request_id
-            _log.error("request %s: %s", request_id, detail, exc_info=error)
+        with self._lock:
+            under = self._logged.get(reason)
+            if under is None:
+                under = self._logged[reason] = request_id
+                _log.error("request %s: %s", request_id, detail, exc_info=error)
         return under
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -60,7 +61,7 @@ def test_the_log_tells_that_the_database_is_away_once_in_ten_seconds(
     away: TestClient, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
     now = 1e9
-    monkeypatch.setattr(problems, "monotonic", lambda: now)
+    monkeypatch.setattr(problems, "failures", problems._Failures(lambda: now))
     names = ["first", "second", "third", "fourth"]
     for name in names:
         if name == "fourth":
@@ -69,6 +70,31 @@ def test_the_log_tells_that_the_database_is_away_once_in_ten_seconds(
     told = [record.getMessage() for record in caplog.records if record.name == problems.__name__]
     assert [one.split(": ")[0] for one in told] == ["request first", "request fourth"]
     assert all("it restarts" in one for one in told)
+
+
+def test_failures_of_many_threads_are_logged_without_another(monkeypatch: pytest.MonkeyPatch):
+    """Refusals are made in threads; the table of what was logged is one."""
+    failures, broken = problems._Failures(), list[KeyError]()
+
+    def refuse(caller: int) -> None:
+        try:
+            for n in range(3_000):
+                failures.log(f"reason {(7 * n + caller) % 150}", "a")
+        except KeyError as error:
+            broken.append(error)
+
+    monkeypatch.setattr(problems._log, "error", lambda *_, **__: None)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=refuse, args=(caller,)) for caller in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert broken == []
 
 
 def test_a_file_that_is_cut_off_is_one_line_in_the_log(away: TestClient, caplog: pytest.LogCaptureFixture):

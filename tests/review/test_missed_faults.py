@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from memory_service.services.review.review import review_script
@@ -415,3 +417,52 @@ rows = model.predict(X_test)
     assert "judged-on-training-rows" not in rules(
         script.format("table(rows).to_csv('a.csv'); print(r2_score(y_test, rows))")
     )
+
+
+NETWORK = """import torch
+from torch import nn
+from transformers import AutoModel
+{more}
+net = nn.Sequential(nn.Linear(9, 9), nn.ReLU(), nn.Linear(9, {units}))
+opt = torch.optim.{optimizer}(net.parameters(), lr={rate}); judge = nn.CrossEntropyLoss()
+for x, y in loader:
+    opt.zero_grad(); loss = judge(net(x){laid_out}, y); loss.backward(); opt.step()
+"""
+DENSE = """import keras
+from keras.layers import Dense
+net = keras.Sequential([Dense(9, activation="relu"), Dense({units}, activation="{last}")])
+net.compile("adam", loss="{loss}"); net.fit(x, y, epochs=5, validation_split=0.2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "rule"),
+    [
+        ({}, ""),
+        ({"units": 1}, "wrong-loss"),
+        ({"units": 1, "laid_out": ".view(-1, 4)"}, ""),
+        ({"rate": 0.5}, "wrong-parameter"),
+        ({"rate": 0.01}, ""),
+        ({"rate": 0.01, "more": 'body = AutoModel.from_pretrained("bert-base-uncased")'}, "wrong-parameter"),
+        ({"rate": 0.5, "optimizer": "SGD"}, ""),
+    ],
+)
+def test_a_network_that_cannot_learn(changed: dict[str, Any], rule: str) -> None:
+    usual = {"units": 3, "rate": 1e-3, "optimizer": "AdamW", "more": "", "laid_out": ""}
+    assert rules(NETWORK.format_map(usual | changed)) & {"wrong-loss", "wrong-parameter"} == {rule} - {""}
+
+
+@pytest.mark.parametrize(
+    ("units", "last", "loss", "wrong"),
+    [
+        (1, "sigmoid", "binary_crossentropy", False),
+        (1, "softmax", "binary_crossentropy", True),
+        (5, "softmax", "binary_crossentropy", True),
+        (5, "sigmoid", "binary_crossentropy", False),
+        (5, "softmax", "sparse_categorical_crossentropy", False),
+    ],
+)
+def test_softmax_has_several_units_that_exclude_each_other(
+    units: int, last: str, loss: str, wrong: bool
+) -> None:
+    assert ("wrong-loss" in rules(DENSE.format(units=units, last=last, loss=loss))) is wrong

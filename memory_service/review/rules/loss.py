@@ -64,6 +64,8 @@ def _wrong(facts: Facts, call: ast.Call, kind: str) -> Why | None:
     wrong = _mismatch(kind, activation_of(facts, call.args[0]))
     if wrong is not None:
         return wrong
+    if kind == "ce" and _has_one_output(facts, call.args[0]):
+        return "one-output", {}
     if kind == "ce" and _predicts_labels(facts):
         return "labels-by-sigmoid", {}
     return against_metric(facts, kind)
@@ -108,6 +110,15 @@ def _output_of(facts: Facts, node: ast.AST | None) -> ast.AST | None:
             break
         node = next(iter(facts.values.last(node)), None)
     return node
+
+
+def _has_one_output(facts: Facts, node: ast.AST) -> bool:
+    """An output, as the network gives it, of one class: what is laid out anew may be several choices."""
+    source = next(iter(facts.values.last(node)), None) if isinstance(node, ast.Name) else node
+    made = facts.values.makers(source.func) if isinstance(source, ast.Call) else []
+    last = [one.args[-1] if is_call(one, "Sequential") and one.args else one for one in made]
+    units = [facts.number(one, "out_features", 1) if is_call(one, "Linear") else None for one in last]
+    return 1 in units or any(facts.number(one, "num_classes") == 1 for one in made)
 
 
 def _predicts_labels(facts: Facts) -> bool:
@@ -308,6 +319,8 @@ def _wrong_keras(
         return "keras-logits", {"activation": activation}
     if not logits and activation is None and name in (*_CATEGORICAL, "binary_crossentropy"):
         return "keras-no-activation", {"name": name}
+    if activation == "softmax" and (units == 1 or (units and name == "binary_crossentropy")):
+        return "keras-softmax-of-one" if units == 1 else "keras-binary-of-many", {"units": units}
     if name in _CATEGORICAL and activation == "sigmoid":
         return "keras-sigmoid", {"name": name}
     if name in _SQUARED and classes:

@@ -64,7 +64,8 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
     live     whether one of the rows still runs
     groups, heads   as of `gridded`. What is searched (`q`), grouped, or in an order that no index has, are
              the latest `MOST_RECENT` runs; `matching`: how many of them
-    facets   `{name: [[value, runs]]}` of the latest `MOST_RECENT` runs that the other filters let through
+    facets   `{name: [[value, runs]]}` of the latest `MOST_RECENT` runs that the search and the other filters
+             let through
     """
     fields = {name: text for name, text in requested.items() if name not in PRESENTED}
     by = fields.pop("by", MINUTES_BY[0])
@@ -100,7 +101,8 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
         lambda: {"week": _week(recent, fields, since, by), "facets": _facets(recent, fields)},
         64,
     )
-    return {**grid, "items": items, "live": bool(running), **panel}
+    facets = grid.get("facets") or panel["facets"]
+    return {**grid, "items": items, "live": bool(running), **panel, "facets": facets}
 
 
 def runs_table(database: Database, requested: Mapping[str, str]) -> TableExport:
@@ -124,10 +126,12 @@ def _grid(transaction: ReadTransaction, fields: Mapping[str, str], most: int | N
         page = list_requested(transaction, "runs", {"sort": "-started_at", **fields})
         found: dict[str, Any] = {"items": page.items, "next": page.next, "groups": {}, "heads": []}
     else:
-        asked = {name: text for name, text in fields.items() if name in _IN_MEMORY}
-        others = {name: text for name, text in fields.items() if name not in _IN_MEMORY}
+        in_memory = (*_IN_MEMORY, *FACETS) if "q" in fields else _IN_MEMORY
+        asked = {name: text for name, text in fields.items() if name in in_memory}
+        others = {name: text for name, text in fields.items() if name not in in_memory}
         query = replace(parse_query("runs", others, "-started_at"), limit=MOST_RECENT)
-        found = gridded(one_page(transaction, query).items, asked, "id", {}, most)
+        facets = {name: name for name in FACETS if "q" in fields}
+        found = gridded(one_page(transaction, query).items, asked, "id", facets, most)
     return found | {"names": list(listed_columns("runs"))}
 
 

@@ -38,8 +38,8 @@ def rows(database: Database, asked: Mapping[str, str]) -> list[dict[str, Any]]:
     """Those that plans are made with first; each with `steers_plans`, `use`, `read_by` and `now`
     (`computed_beside`).
 
-    use      "drives plans"; "fallback only": read where no example plan is; "informs"; "rejected"; "steers":
-             one of the first two, where example plans are not made yet and `counted=no` waits for none
+    use      "drives plans"; "fallback only": read where no example plan is; "informs"; "rejected"; None: one
+             of the first two, where example plans are not made yet and `counted=no` waits for none
     read_by  example plans that are made with it; None where they are not made yet
     """
     wanted = {*asked, asked.get("group"), asked.get("sort", "").removeprefix("-")}
@@ -55,7 +55,7 @@ def rows(database: Database, asked: Mapping[str, str]) -> list[dict[str, Any]]:
 
 def _used(plans: Examples | None, row: Mapping[str, Any]) -> dict[str, Any]:
     if plans is None and row["steers_plans"] and row["followed"]:
-        return {**row, "use": "steers", "read_by": None}
+        return {**row, "use": None, "read_by": None}
     read_by = sum(row["id"] in read for _, read in plans or ()) if row["steers_plans"] else 0
     drives = "drives plans" if read_by else "fallback only" if row["steers_plans"] else "informs"
     return {**row, "use": drives if row["followed"] else "rejected", "read_by": read_by}

@@ -5,6 +5,7 @@ import io
 import re
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from tempfile import TemporaryFile
 from typing import Any
 
@@ -36,6 +37,8 @@ def written(rows: Iterable[Sequence[Sequence[Any]]]) -> Iterator[bytes]:
     values as such, all else as text: no cell is a formula."""
     from openpyxl import Workbook
     from openpyxl.cell import WriteOnlyCell
+    from openpyxl.utils.exceptions import WorkbookAlreadySaved
+    from openpyxl.worksheet._writer import ALL_TEMP_FILES
 
     book = Workbook(write_only=True)
     sheet = book.create_sheet("rows")
@@ -50,14 +53,20 @@ def written(rows: Iterable[Sequence[Sequence[Any]]]) -> Iterator[bytes]:
         out.data_type, out._value = kind, str(int(value)) if kind == "b" else text
         return out
 
-    for part in rows:
-        for row in part:
-            sheet.append([cell(value) for value in row])
-        yield b""
-    with TemporaryFile() as file:
-        book.save(file)
-        file.seek(0)
-        yield from iter(lambda: file.read(2**20), b"")
+    try:
+        for part in rows:
+            for row in part:
+                sheet.append([cell(value) for value in row])
+            yield b""
+        with TemporaryFile() as file:
+            book.save(file)
+            file.seek(0)
+            yield from iter(lambda: file.read(2**20), b"")
+    finally:
+        if (writer := sheet._writer) is not None and writer.out in ALL_TEMP_FILES:
+            with suppress(WorkbookAlreadySaved):
+                sheet.close()
+            writer.cleanup()  # openpyxl does so where it saves: nobody may have waited for it
 
 
 def as_csv(raw: bytes) -> str:

@@ -74,6 +74,9 @@ def test_runs_are_searched_grouped_and_put_in_any_order(seeded_database: Databas
     found = runs_page(seeded_database, {"q": "b200", "sort": "-batch_size", "limit": "2"}, now)
     assert [row["batch_size"] for row in found["items"]] == [24, 16]
     assert (found["matching"], found["of"]) == (3, 4)
+    assert found["facets"]["gpu"] == [["b200", 3]], "chips count what the search lets through"
+    chosen = runs_page(seeded_database, {"q": "b200", "gpu": "h200"}, now)
+    assert (chosen["items"], chosen["facets"]["gpu"]) == ([], [["b200", 3]])
     rest = runs_page(seeded_database, {"q": "b200", "sort": "-batch_size", "cursor": found["next"]}, now)
     assert [row["batch_size"] for row in rest["items"]] == [8]
     by_card = runs_page(seeded_database, {"group": "gpu"}, now)

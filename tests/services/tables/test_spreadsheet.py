@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import tempfile
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from memory_service.errors import InvalidInput
 from memory_service.services.tables.file_formats import TableExport, in_format
-from memory_service.services.tables.spreadsheet import MOST_CHARACTERS, MOST_NODES, MOST_ROWS, as_csv
+from memory_service.services.tables.spreadsheet import MOST_CHARACTERS, MOST_NODES, MOST_ROWS, as_csv, written
 
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
@@ -50,6 +52,18 @@ def test_numbers_are_numbers_lists_are_text_and_no_cell_is_a_formula():
     assert "<v>128</v>" in sheet
     assert "<f>" not in sheet
     assert cells(raw)[1] == ["0.1", "128", "True", "", '["x",1]', "'=1+1", "y" * MOST_CHARACTERS]
+
+
+def test_a_file_that_nobody_waits_for_leaves_nothing_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    pieces = written([[["a", n]] * 100 for n in range(3)])
+    next(pieces)
+    assert any(tmp_path.iterdir())
+    pieces.close()
+    assert b"".join(written([[["whole"]]]))
+    assert not any(tmp_path.iterdir())
 
 
 def other(

@@ -32,6 +32,7 @@ _MAP = name_maps("parameters")
 _RE = patterns("parameters")
 _SET = name_sets("parameters")
 GROWS = patterns("schedules").grows
+LARGEST_RATE = 0.05  # of Adam; no recipe has more
 FINE_TUNING_RATE = 5e-3  # no pretrained transformer is trained at more
 ENCODER_RATE = 5e-4
 """Nor is an encoder of text trained as a whole at more: papers of BERT to DeBERTa search 5e-6 to 3e-4."""
@@ -52,7 +53,7 @@ def parameter_rules(facts: Facts) -> Iterator[Finding]:
     yield from _names(facts)
     for call in facts.script.calls:
         yield from _contradictions(facts, call)
-        yield from _usual_rate(facts, call)
+        yield from _rates(facts, call)
         yield from _unknown_arguments(facts, call)
         yield from _removed(facts, call)
         yield from _deprecated(facts, call)
@@ -151,14 +152,22 @@ def _not_cut(facts: Facts, function: ast.AST) -> Iterator[Finding]:
             yield wrong(call, "not-cut")
 
 
-def _usual_rate(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    """Every parameter of a pretrained encoder of text at Adam's usual rate."""
+def _rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """Adam at a rate at which training diverges; a pretrained encoder of text at Adam's usual rate."""
     name, called = last_name(call.func), facts.script.called
-    if not name.startswith("Adam") or facts.argument(call, "lr", 1) or facts.values.open_ended(call):
-        return
     of_torch = facts.script.qualified(call.func).startswith(("torch.", "optim.", "transformers."))
+    if not name.startswith("Adam") or not of_torch or facts.values.open_ended(call):
+        return
+    if given := facts.argument(call, "lr", 1):
+        rate, most = (
+            facts.values.number(given),
+            FINE_TUNING_RATE if called("from_pretrained") else LARGEST_RATE,
+        )
+        if rate is not None and rate > most:
+            yield wrong(given, "rate", rate=rate, name=name)
+        return
     whole = [is_call(one, "parameters") for one in call.args] == [True] and called("from_pretrained")
-    encoder = of_torch and whole and largest_tuning_rate(facts.script) == ENCODER_RATE
+    encoder = whole and largest_tuning_rate(facts.script) == ENCODER_RATE
     if encoder and not called("OneCycleLR", "CyclicLR"):
         yield wrong(call, "usual-rate", name=name)
 
