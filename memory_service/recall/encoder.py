@@ -23,10 +23,6 @@ from memory_service import resources
 from memory_service.offline import forbid_network
 
 Floats = NDArray[np.float32]
-TokenStates = tuple[Floats, list[tuple[int, int]]]
-"""States of the tokens of a text (tokens, width), and the characters each stands for."""
-
-States = Callable[[Sequence[str], int], list[TokenStates]]
 
 _MOST_PADDED = 4
 """Texts in one forward pass. A sentence takes nearly as long among eight as alone (8.1 ms of 10.8 on one
@@ -69,35 +65,21 @@ class Bert:
         out = np.empty((len(texts), self._words.shape[1]), dtype=np.float32)
         for start in range(0, len(order), _MOST_PADDED):
             places = order[start : start + _MOST_PADDED]
-            _, ids, mask = self._padded([texts[place] for place in places])
+            read = [self._tokenizer.encode(texts[place]).ids for place in places]
+            ids = np.zeros((len(read), max(map(len, read))), dtype=np.int64)
+            mask = np.zeros(ids.shape, dtype=np.float32)
+            for row, tokens in enumerate(read):
+                ids[row, : len(tokens)], mask[row, : len(tokens)] = tokens, 1.0
             out[places] = self._pooled(ids, mask)
         return out
 
-    def _padded(self, texts: Sequence[str]) -> tuple[list[Any], NDArray[np.int64], Floats]:
-        read = [self._tokenizer.encode(text) for text in texts]
-        ids = np.zeros((len(read), max(len(each.ids) for each in read)), dtype=np.int64)
-        mask = np.zeros(ids.shape, dtype=np.float32)
-        for row, each in enumerate(read):
-            ids[row, : len(each.ids)], mask[row, : len(each.ids)] = each.ids, 1.0
-        return read, ids, mask
-
-    def states(self, texts: Sequence[str], layers: int) -> list[TokenStates]:
-        """Of each text its tokens after the first `layers` layers: (tokens, width), and where they stand."""
-        read, ids, mask = self._padded(texts)
-        x = self._seen(ids, mask, layers)
-        return [(x[row, : len(each.ids)], each.offsets) for row, each in enumerate(read)]
-
     def _pooled(self, ids: NDArray[np.int64], mask: Floats) -> Floats:
-        x = self._seen(ids, mask, len(self._layers))
-        mean = (x * mask[:, :, None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
-        return np.asarray(mean / np.linalg.norm(mean, axis=1, keepdims=True))
-
-    def _seen(self, ids: NDArray[np.int64], mask: Floats, layers: int) -> Floats:
         x = self._normal(self._words[ids] + self._places[: ids.shape[1]], *self._norm)
         hidden = np.where(mask[:, None, None, :] > 0.0, np.float32(0.0), np.float32(-1e9))
-        for layer in self._layers[:layers]:
+        for layer in self._layers:
             x = self._through(x, layer, hidden)
-        return x
+        mean = (x * mask[:, :, None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+        return np.asarray(mean / np.linalg.norm(mean, axis=1, keepdims=True))
 
     def _through(self, x: Floats, layer: dict[str, Any], hidden: Floats) -> Floats:
         n, tokens, width = x.shape
@@ -207,10 +189,9 @@ Vectors = NDArray[np.float32]
 
 
 class TextEncoder(Protocol):
-    """Turns texts into unit vectors; `states`: those of tokens on the way, of the packaged model alone."""
+    """Turns texts into unit vectors."""
 
     name: str
-    states: States | None
 
     def encode(self, texts: Sequence[str], /) -> Vectors:
         """Float32 (n, 384), in the order given."""
@@ -226,15 +207,11 @@ class Encoder:
     """
 
     def __init__(
-        self,
-        name: str,
-        compute: Callable[[list[str]], Vectors],
-        shipped: ShippedVectors | None = None,
-        states: States | None = None,
+        self, name: str, compute: Callable[[list[str]], Vectors], shipped: ShippedVectors | None = None
     ) -> None:
         self._shipped = shipped or {}
         self._compute = compute
-        self.name, self.states = name, states
+        self.name = name
         probe = compute(["probe"])
         if probe.shape != (1, DIMENSION) or not np.isfinite(probe).all():
             raise ValueError(f"the model gives vectors of shape {probe.shape[1:]}, {DIMENSION} are stored")
@@ -332,8 +309,7 @@ def _load(model_path: Path | None) -> LoadedEncoder:
             return LoadedEncoder(None, f"the packaged weights are not the published ones (SHA-256 {digest})")
     try:
         if model_path is None:
-            bert, shipped = Bert(path), read_vectors(PACKAGED_SHA256)
-            return LoadedEncoder(Encoder(PACKAGED_NAME, bert.encode, shipped, bert.states))
+            return LoadedEncoder(Encoder(PACKAGED_NAME, Bert(path).encode, read_vectors(PACKAGED_SHA256)))
         return LoadedEncoder(Encoder(path.name, sentence_transformer(path)))
     except Exception as error:  # noqa: BLE001 - any failure of a foreign model means: search by words
         return LoadedEncoder(None, f"the embedding model does not load: {type(error).__name__}: {error}")

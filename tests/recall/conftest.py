@@ -35,7 +35,7 @@ class Remembering:
     """The encoder, each text once: both databases hold the same passages. `kept`: vectors of before."""
 
     def __init__(self, encoder: Encoder, kept: Mapping[str, NDArray[np.float32]]) -> None:
-        self.name, self.states = encoder.name, encoder.states
+        self.name = encoder.name
         self._encoder = encoder
         self._kept = dict(kept)
 

@@ -9,13 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from memory_service.recall.encoder import States
-
 
 class HashEncoder:
     """Unit vectors that depend on the text alone: the store treats them as it treats real ones."""
-
-    states: States | None = None
 
     def __init__(self, name: str = "hash") -> None:
         self.name = name

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 
 _WORD = re.compile(r"[^\W_]+")
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=K)(?=Fold)")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'(*#\[-])|\n+")
 READ_CHARACTERS = 16_000
 """Of a longer text the beginning is read: pages state their task in the first ones."""
@@ -45,12 +45,7 @@ def singular(word: str) -> str:
 
 def words_of(text: str) -> list[str]:
     """The normalised words of a text, in order."""
-    return [singular(word.lower()) for word in _WORD.findall(spaced(text))]
-
-
-def spaced(text: str) -> str:
-    """With `CamelCase` as two words."""
-    return _CAMEL.sub(" ", text)
+    return [singular(word.lower()) for word in _WORD.findall(_CAMEL.sub(" ", text))]
 
 
 def sentences_of(text: str) -> list[str]:

@@ -24,6 +24,7 @@ from memory_service.domain.description.stated_split import (
     Stated,
     groups_in,
     one_figure,
+    split_in,
 )
 
 TOKENS_PER_WORD = 4 / 3
@@ -112,7 +113,7 @@ _IMBALANCE = re.compile(
 
 
 def stated_in(text: str) -> Stated:
-    """n_train, n_test, n_classes, n_groups, group_by, n_features, seq_len, image_size, multi_label,
+    """n_train, n_test, n_classes, n_groups, group_by, n_features, seq_len, image_size, split, multi_label,
     imbalanced, language: as far as the text says them."""
     page = len(text) >= LONG_TEXT
     text = "\n".join(task_sentences(text))  # timelines and rules speak of last days and of participants
@@ -134,6 +135,7 @@ def stated_in(text: str) -> Stated:
     stated |= _table(text) or one_figure("n_features", columns, max)
     stated |= _seq_len(found, text)
     stated |= _image_size(text)
+    stated |= split_in(text)
     stated |= groups_in(found, text, stated)
     for name, pattern in (("multi_label", _MULTI_LABEL), ("imbalanced", _IMBALANCE)):
         if match := pattern.search(text):

@@ -1,18 +1,19 @@
-"""Groups that rows of a description come in; `recall.split_classifier` reads what it says of the split."""
+"""How test differs from train, as a description says it: by time, at random, or by groups of rows."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from memory_service.domain.description.phrases import singular
+from memory_service.domain.common.tables import shipped_table
+from memory_service.domain.description.phrases import sentences_of, singular
 from memory_service.domain.description.quantities import KIND_OF, Quantity
 
 Stated = dict[str, tuple[Any, str]]
 """Name of a fact -> its value, and the words of the text it was read from."""
 
-TELLS, ASKS = 0.8, 0.4
+TELLS, ASKS = 0.85, 0.4
 """Probabilities of a fitted reading from which it is taken, and from which it is asked about."""
 
 
@@ -34,6 +35,51 @@ _WHO = "|".join(f"{noun}s?" for noun, kind in KIND_OF.items() if kind == "group"
     "scenes?|games?|plays?|passages?|authors?|breaths?|fragments?|products?|queries|videos?|slides?|scaffolds?|"
     "compounds?|proteins?|streets?|sessions?"
 )
+_WHO_ID = rf"(?:(?:{_WHO})(?:[_ ]ids?)?|[a-z]{{2,20}}_ids?)"
+_PERIOD = r"(?:days?|weeks?|months?|years?|quarters?|hours?|periods?|seasons?|minutes?|holidays?)"
+_ROWS = (
+    "rows?|samples?|examples?|records?|observations?|entries|reports?|images?|pictures?|photos?|texts?|sounds?|"
+    "clips?|files?|ids?|labels?|values?|targets?|answers?|columns?|features?|data|ones|cases|instances|classes|"
+    "categories|those|these|that|this|which|and|but|they|part|half|each|all|some|none|information|measurements?|"
+    "distribution|price|size|order|sentences?|default|email|hand|design|contrast|law"
+)
+_GROUP_SPLIT = (
+    rf"\b(?:unseen|disjoint|separate) (?P<a>{_WHO})\b",
+    rf"\b(?:different|new|other|distinct|separate) (?:sets? of )?(?P<b>{_WHO})\b(?! (?:types|variables))",
+    (
+        rf"\b(?P<c>{_WHO})\b[^.;]{{0,60}}?\b(?:not|never|nor) (?:\w+ )?(?:appear|present|seen|occur|overlap|"
+        r"in (?:the )?train|shared|known|part of|among|included)\w*"
+    ),
+    (
+        rf"\b(?:split|group(?:ed|s)?|divided|partitioned|separated|folds?) (?:by|per|along|on) (?:the )?"
+        rf"(?P<d>{_WHO_ID})\b"
+    ),
+    (
+        rf"\b(?:of|from) (?:the same|one|an?|each|any) (?P<g>{_WHO_ID})\b[^.;]{{0,40}}?\b"
+        r"(?:(?:must|should|may|can) ?(?:not|never)|(?:stay|kept?|belong) together|never)\b"
+    ),
+    rf"\bkeep(?:s|ing)? (?:all )?(?:\w+ )?(?:of )?(?:the same |one |an? |each )?(?P<i>{_WHO_ID}) together\b",
+    (
+        r"\b(?:stratified[ -]?)?group[ -]?(?:shuffle[ -]?)?k-?folds?\b(?:\([^()]{0,40}\))?"
+        r"(?: (?:split|validation|cv))?"
+        r"(?:,? (?:by|on|over|per|with groups?)(?: the| =)? [\"'`]?(?P<h>[a-z]\w{1,40}))?"
+    ),
+    (
+        rf"\b(?:no|none of the) (?P<e>{_WHO}) (?:is |are |appears? |occurs? |overlaps? )?"
+        r"(?:in common|in both|overlap|shared|in two)"
+    ),
+    rf"\b(?P<f>{_WHO})[^.;]{{0,30}}\b(?:absent|missing|excluded) from (?:the )?(?:train|data)",
+    (
+        rf"\b(?!(?:{_ROWS})\b)(?P<j>[a-z]{{3,20}}) (?:in|of) (?:the )?test\b[^;]{{0,30}}"
+        r"\b(?:(?:not|never) (?:\w+ ){0,2}(?:in|seen|occur|appear|present|part|found)|absent)\b"
+        r"[^;]{0,40}\btrain"
+    ),
+    rf"^[ \t*-]*(?-i:By) (?!(?:{_ROWS}|time|dates?|{_PERIOD})\b)(?P<k>[a-z_]{{3,20}}):",
+    (
+        r"\b(?:group folds?|never (?:been )?seen (?:in|during|at) train(?:ing)?|"
+        r"absent from train(?:ing)?)\b"
+    ),
+)
 _SEVERAL = re.compile(
     rf"\b(?:several|many|multiple|more than one|two or more|up to \w+|a few|dozens of"
     rf"|repeated)[^.;,]{{0,30}}\b(?:per|of the "
@@ -43,6 +89,35 @@ _SEVERAL = re.compile(
     rf"to)\b|"
     rf"\b(?P<c>{_WHO}), (?:several|more than one)\b|\bsame (?P<d>{_WHO})\b[^.;]{{0,40}}\b(?:several|again"
     rf"|more than once|twice)",
+    re.IGNORECASE,
+)
+_MONTH_NAMES = [
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+    "november", "december",
+]  # fmt: skip
+_TIME_SPLIT = re.compile(
+    rf"^[ \t*-]*(?-i:By) (?:time|dates?|{_PERIOD})(?::|[.]?[ \t]*$)|"
+    r"after the last|\b20\d\d\b[^.]{0,60}\btest\b[^.]{0,40}\b20\d\d\b|(?:up to|until|through) (?:the end of "
+    rf")?(?:{'|'.join(_MONTH_NAMES)})\b|"
+    rf"\b(?:split (?:by|on|in|over|along) (?:time|date)|time[- ]based split|chronological(?:ly)?"
+    rf"|(?:following|next|future|"
+    rf"later|coming|subsequent|upcoming|last) (?:\w+ )?{_PERIOD}|{_PERIOD} (?:after|ahead|that follows?"
+    rf"|later|thereafter|afterwards)|"
+    rf"forecast(?:ing)? (?:horizon|period)|(?:after|follows?|following) (?:the )?(?:end of )?(?:the "
+    rf")?train(?:ing)?|"
+    r"(?:later|more recent|newer) than (?:the )?train(?:ing)?|(?:tests?|hidden"
+    r"|private)\b[^.;]{0,50}\b(?:later|future|newer|most recent|"
+    r"subsequent|after (?:the |all |those )?(?:train\w*|that|last|period|20\d\d))\b"
+    r"|later (?:part|ones|data|period|dates?)|forecast\w*"
+    rf"|(?:{_PERIOD}|dates?|dated|timestamps?|histor\w+)\b[^.]{{0,80}}\bin the future"
+    rf"|(?:hourly|daily|weekly|monthly|quarterly)\b[^.;]{{0,80}}\bfor (?:\w+ ){{1,2}}{_PERIOD}\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_RANDOM_SPLIT = re.compile(
+    r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned|drawn|chosen|subset|sample|half|third|"
+    r"fifth|tenth|quarter|\d+ ?%|\d+ percent)|(?:split|divided|drawn|assigned|selected|chosen|sampled)(?: "
+    r"\w+){0,3} (?:at )?random(?:ly)?\b|same distribution|train(?:ing)? and test (?:rows |data )?(?:look "
+    r"alike|are alike))",
     re.IGNORECASE,
 )
 
@@ -61,9 +136,135 @@ def one_figure(
 _ALIKE = 1.15
 """Figures no further apart are one, rounded or of two editions of the data."""
 
+_COLUMNS = re.compile(r"^[ \t]*[-*|+][ \t]*\**`(?!.*\b(?:test|train)).*$", re.MULTILINE)
+"""Lines about columns: "weeks unemployed last year" is no split."""
+
+_SENTENCE = re.compile(r"[.!?]\s|\n")
+_GROUP_SPLITS = tuple(re.compile(pattern, re.IGNORECASE | re.MULTILINE) for pattern in _GROUP_SPLIT)
+
+
+def split_in(text: str) -> Stated:
+    """How test differs from train: group | time | random; and by what groups."""
+    for pattern in _GROUP_SPLITS:
+        match = pattern.search(text)
+        before, behind = (
+            (text[max(0, match.start() - 150) : match.end()], text[match.end() :]) if match else ("", "")
+        )
+        sentence = _SENTENCE.split(before)[-1] + _SENTENCE.split(behind[:100])[0]
+        if match and (match.groupdict().get("b") is None or _TESTED.search(sentence)):
+            who = next((each for each in match.groupdict().values() if each), None)
+            by: Stated = {"group_by": (_singular(who), match[0])} if who else {}
+            return {"split": ("group", match[0]), **by}
+    if stated := _kept_apart(text):
+        return stated
+    told = _COLUMNS.sub("", text)
+    for name, pattern in (("time", _TIME_SPLIT), ("random", _RANDOM_SPLIT)):
+        if match := pattern.search(told):
+            return {"split": (name, match[0])}
+    if years := _years_apart(text):
+        return {"split": ("time", years)}
+    if match := _MONTHS.search(text):
+        following = _MONTH_NAMES[(_MONTH_NAMES.index(match[1].lower()) + 1) % 12]
+        if re.search(rf"\b{following}\b", text[match.end() :], re.IGNORECASE):
+            return {"split": ("time", match[0])}
+    return {}
+
+
+_SEPARATION = shipped_table(__package__, "separation.toml")
+
+
+def _patterns(lines: str, parts: Mapping[str, str]) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(_filled(line, parts), re.IGNORECASE) for line in lines.splitlines() if line)
+
+
+def _filled(pattern: str, parts: Mapping[str, str]) -> str:
+    return re.sub(r"(?<!P)<([a-z_]+)>", lambda part: parts.get(part[1], part[0]), pattern)
+
+
+def _parts() -> Mapping[str, str]:
+    parts: dict[str, str] = {}
+    for name, pattern in _SEPARATION["parts"].items():
+        parts[name] = _filled(pattern, parts)
+    return parts
+
+
+_PARTS = _parts()
+_KEEP_APART = [
+    (_patterns(rule["holds"], _PARTS), _patterns(rule["names"], _PARTS)) for rule in _SEPARATION["rules"]
+]
+_UNLESS = re.compile(_SEPARATION["unless"], re.IGNORECASE)
+NO_UNIT = re.compile(rf"(?:{_ROWS}|{_PERIOD}|{'|'.join(_SEPARATION['no_unit'].split())})s?", re.IGNORECASE)
+
+
+def _kept_apart(text: str) -> Stated:
+    """What a sentence says must not stand on both sides of a split, whatever it is called."""
+    for sentence in sentences_of(text):
+        if _UNLESS.search(sentence):
+            continue
+        for holds, names in _KEEP_APART:
+            if not all(each.search(sentence) for each in holds):
+                continue
+            found = (match for name in names for match in name.finditer(sentence))
+            told = next((match for match in found if not NO_UNIT.fullmatch(match["unit"])), None)
+            if told is not None:
+                plural = sentence.startswith("s", told.end("unit"))
+                unit = _singular(re.sub("_(?:id|no|nr|num)$", "", told["unit"]) + ("s" if plural else ""))
+                return {"split": ("group", sentence[:120]), "group_by": (unit, sentence[:120])}
+    return {}
+
+
+_YEAR = re.compile(r"(?<![\d.,-])20[0-4]\d(?![\d,])|(?<=20\d\d-)20[0-4]\d")
+_LEARNED = re.compile(r"(?:\b|_)(?:train|learn|history|historical|past)", re.IGNORECASE)
+_JUDGED = re.compile(r"(?:\b|_)test|\bjudged\b|\bevaluated on\b|\bscored on\b|\bhidden\b", re.IGNORECASE)
+
+
+def _years_apart(text: str) -> str | None:
+    """The clause on test data whose years are all later than those of the training data."""
+    years: dict[bool, list[int]] = {True: [], False: []}
+    words = ""
+    for clause in re.split(r"[;\n]|[.] |, (?=[a-z])", text):
+        learned, judged = bool(_LEARNED.search(clause)), bool(_JUDGED.search(clause))
+        found = [int(year) for year in _YEAR.findall(clause)]
+        if found and learned != judged:
+            years[judged] += found
+            words = clause.strip()[:120] if judged else words
+    apart = years[True] and years[False] and min(years[True]) > max(years[False])
+    return words if apart else None
+
+
+_MONTHS = re.compile(
+    rf"\b(?:{'|'.join(_MONTH_NAMES)}) ?(?:to|until|till|through|-|–) ?({'|'.join(_MONTH_NAMES)})\b",
+    re.IGNORECASE,
+)
+"""Months that are told of; the one that follows them is then what is asked for."""
+
+_APART = re.compile(
+    r"\b(?:others?|different|new|unseen|never|not|no|none|nobody|further|another|either|doesn't|don't|cannot)\b",
+    re.IGNORECASE,
+)
+_TESTED = re.compile(
+    r"\b(?:test\w*|hidden|judged|train\w*|among|seen|knows?|learn\w*|work (?:for|on)|used on|take part)\b",
+    re.IGNORECASE,
+)
+
+
+def _split_by(noun: str, apart: Sequence[str], found: Sequence[Quantity]) -> Stated:
+    """The test has others of these groups: a number of its own, or a sentence of those `apart` says so."""
+    for one in found:
+        if one.role == "test" and _singular(one.noun) == noun:
+            return {"split": ("group", one.words)}
+    plural = "people|persons?" if noun == "person" else f"{re.escape(noun)}s?|{re.escape(noun[:-1])}ies"
+    for sentence in apart:
+        if re.search(rf"\b(?:{plural})\b", sentence, re.IGNORECASE) and (word := _APART.search(sentence)):
+            start = max(0, word.start() - 60)
+            return {"split": ("group", sentence[start : word.end() + 60])}
+    return {}
+
 
 def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
-    """The groups that rows come in and how many: "several each", or fewer of them than of rows."""
+    """The groups that rows come in and how many, where the split does not name them: "several each" asks for
+    a split by them, fewer of them than of rows just tells that they are there."""
+    groups = [q for q in found if q.kind == "group" and q.value >= 2 and not q.each and q.role != "test"]
     rows = stated.get("n_train", (0, ""))
     of_rows = [
         q
@@ -74,33 +275,40 @@ def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
         and q.value != stated.get("n_classes", (0, ""))[0]
         and not DESCRIBED_BY.search(q.before)
     ]
-    if not of_rows and (match := _SEVERAL.search(text)):
-        by = unit_in_singular(next(each for each in match.groupdict().values() if each))
-        return {"group_by": (by, match[0]), **n_groups(found, by)}
-    fewer = of_rows or [
-        q
-        for q in found
-        if q.kind == "group" and q.value >= 2 and q.role != "test" and not q.each
-        and q.words != rows[1] and q.value * _ROWS_PER_GROUP <= rows[0]
-    ]  # fmt: skip
-    if not fewer:
-        return {}
-    first = fewer[0]
-    by = unit_in_singular(first.noun)
-    return {"n_groups": (round(first.value), first.words), "group_by": (by, first.words)}
-
-
-def n_groups(found: Sequence[Quantity], by: str) -> Stated:
-    """How many there are of a unit to learn from."""
-    told = [q for q in found if q.value >= 2 and not q.each and q.role != "test"]
-    return one_figure("n_groups", [q for q in told if unit_in_singular(q.noun) == by], max)
+    if not of_rows and "group_by" not in stated and (match := _SEVERAL.search(text)):
+        by = _singular(next(each for each in match.groupdict().values() if each))
+        out: Stated = {"group_by": (by, match[0])}
+        out |= {} if "split" in stated else {"split": ("group", match[0])}
+        return out | one_figure("n_groups", [q for q in groups if _singular(q.noun) == by], max)
+    if "group_by" not in stated:
+        apart = [each for each in sentences_of(text) if _APART.search(each) and _TESTED.search(each)]
+        counted = [
+            q
+            for q in found
+            if q.kind in ("group", "unknown") and q.noun and q.value >= 2 and q.role != "test" and not q.each
+            and q.words != rows[1] and q.value * _ROWS_PER_GROUP <= rows[0]
+        ]  # fmt: skip
+        splits = {noun: _split_by(noun, apart, found) for noun in {_singular(q.noun) for q in counted}}
+        fewer = [q for q in counted if splits[_singular(q.noun)]] or of_rows
+        fewer = fewer or [q for q in counted if q.kind == "group"]
+        if not fewer:
+            return {}
+        first = fewer[0]
+        by = _singular(first.noun)
+        out = {"n_groups": (round(first.value), first.words), "group_by": (by, first.words)}
+        split = splits.get(by) or _split_by(by, apart, found)
+        if not split and (match := _SEVERAL.search(text)):
+            split = {"split": ("group", match[0])}
+        return out | ({} if "split" in stated else split)
+    by = stated["group_by"][0]
+    return one_figure("n_groups", [q for q in groups if _singular(q.noun) == by], max)
 
 
 _ROWS_PER_GROUP = 1.5
 
 
-def unit_in_singular(word: str) -> str:
-    word = word.lower().removesuffix("'s")
+def _singular(word: str) -> str:
+    word = word.lower()
     return _IRREGULAR.get(word, singular(word))
 
 

@@ -25,7 +25,7 @@ from memory_service.domain.description.metric_resolution import measure_of
 from memory_service.domain.description.metrics import METRIC_PHRASES, Metric, spell_out
 from memory_service.domain.description.phrases import PhraseTable, readable, words_of
 from memory_service.domain.description.prose import task_sentences
-from memory_service.domain.description.quantities import NUMBER_WORD, quantities_in
+from memory_service.domain.description.quantities import NUMBER_WORD
 from memory_service.domain.description.stated_facts import (
     language_in,
     rows_of_series,
@@ -34,7 +34,7 @@ from memory_service.domain.description.stated_facts import (
     stated_in,
     subtask_in,
 )
-from memory_service.domain.description.stated_split import ASKS, TELLS, Separation, Stated, n_groups
+from memory_service.domain.description.stated_split import ASKS, TELLS, Separation, Stated
 
 _GOAL_FACTOR = 2.0
 _OPENING_FACTOR = 1.5
@@ -260,19 +260,16 @@ def _with(facts: InferredFacts, said: Stated) -> InferredFacts:
     return replace(facts, words=words, **{name: value for name, (value, _) in said.items()})
 
 
-def with_separation(facts: InferredFacts, read: Separation | None, text: str) -> InferredFacts:
-    """The facts with what a fitted reading (`recall.split_classifier`) of the text says of the split: taken
-    where it is sure or series are foretold, else left open unless groups were counted."""
-    foretells = read is not None and read.split == "time" and facts.task == "time-series-regression"
-    if read is None or (read.probability < ASKS and not foretells):
+def with_separation(facts: InferredFacts, read: Separation | None) -> InferredFacts:
+    """The facts with what a fitted reading (`recall.split_classifier`) says of the split: taken where it is
+    sure and the text's plain words say none, or a later time where it is of groups; else left open."""
+    told = facts.split or ("group" if facts.group_by else None)
+    if read is None or read.probability < ASKS or told not in (None, "time") or told == read.split:
         return facts
-    if read.probability < TELLS and not foretells:
-        return facts if facts.group_by or read.split == "random" else replace(facts, split_open=read)
-    told: Stated = {"split": (read.split, read.clause[:120])}
-    if read.unit is not None:
-        facts = replace(facts, n_groups=None) if read.unit != facts.group_by else facts
-        told |= {"group_by": (read.unit, read.clause[:120]), **n_groups(quantities_in(text), read.unit)}
-    return _with(facts, told)
+    if read.probability >= TELLS and (told is None or read.split == "group"):
+        words = {**facts.words, "split": read.clause[:120]}
+        return replace(facts, split=read.split, group_by=read.unit or facts.group_by, words=words)
+    return replace(facts, split_open=read) if told is None and read.split != "random" else facts
 
 
 _COUNTS_SERIES = re.compile(

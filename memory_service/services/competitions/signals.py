@@ -55,8 +55,9 @@ def _read(text: str, encoder: TextEncoder | None) -> ReadText:
     text = in_english(text, language)
     vectors = encoder.encode([p.text for p in query_passages(text)]) if encoder is not None else None
     reported, tasks = facts_and_tasks(text, task_classifier().given(vectors))
-    separation = split_classifier().separation(text, encoder.states if encoder is not None else None)
-    reported = with_separation(reported, separation, text)
+    if reported.split is None or reported.split == "time":
+        encode = encoder.encode if encoder is not None else None
+        reported = with_separation(reported, split_classifier().separation(text, encode))
     if reported.language is None and language not in ("en", "other") and reported.modality == "text":
         reported = replace(reported, language=language, words={**reported.words, "language": "its own"})
     return ReadText(text, reported, tasks, vectors, language)

@@ -110,6 +110,34 @@ def test_a_plain_text_stays_as_it_is_and_an_unclosed_fence_hides_nothing() -> No
 
 
 @pytest.mark.parametrize(
+    ("text", "by"),
+    [
+        ("Group by patient_id.", "patient_id"),
+        ("There are several images of a patient.", "patient"),
+        ("Rows of the same customer must not be split.", "customer"),
+        ("We validate by StratifiedGroupKFold on site_id.", "site_id"),
+        ("All images of one patient must stay together.", "patient"),
+        ("GroupKFold was best.", None),
+    ],
+)
+def test_groups_are_read_in_the_words_of_programmers_and_of_people(text: str, by: str | None) -> None:
+    found = stated_in(f"20,000 rows of measurements. {text}")
+    assert (found["split"][0], found.get("group_by", (None,))[0]) == ("group", by)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The labels of the final test set stay hidden at all times, during and after the contest.",
+        "Each file holds ten minutes of ten different sensors.",
+        "Predict two target properties of each material.",
+    ],
+)
+def test_other_sentences_with_such_words_tell_no_split_and_no_groups(text: str) -> None:
+    assert {"split", "group_by", "n_groups"}.isdisjoint(stated_in(f"Train has 900 samples. {text}"))
+
+
+@pytest.mark.parametrize(
     ("by", "unit"),
     [
         ("patient_id", "patient_id"),

@@ -1,0 +1,81 @@
+"""Is what must stay on one side of a split read, whatever the unit is called?"""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_service.domain.description.languages import in_english, language_of
+from memory_service.domain.description.stated_facts import stated_in
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("Count barnacles on buoy photos. A buoy must not be on both sides of the split.", "buoy"),
+        (
+            "Detect cracked bells from their sound. Please keep belfries apart between train and val.",
+            "belfry",
+        ),
+        ("Score is MAE. Coins sharing a die stay in one fold.", "die"),
+        ("All strokes from a bell-ringer fall in one fold.", "bell-ringer"),
+        ("The test pictures were taken in quarries that contribute nothing to the train set.", "quarry"),
+        ("Test notes come from abbeys which are not in train.csv.", "abbey"),
+        ("Folds are made at the level of the lagoon.", "lagoon"),
+        ("None of the looms among the queries occurs here.", "loom"),
+        ("Kilns were never divided between both parts: train and test.", "kiln"),
+        ("We assigned whole orchards to train or test.", "orchard"),
+        ("9 windows a goat; leave-goats-out CV.", "goat"),
+        ("Photos derselben Glocke bitte nicht auf Training und Validierung verteilen.", "glocke"),
+        ("Las fotos de un mismo puente no deben repartirse entre entrenamiento y validación.", "puente"),
+        ("同一座桥的照片不会同时出现在训练集和测试集中。", "座桥"),
+    ],
+)
+def test_the_unit_that_is_kept_together_is_read(text: str, unit: str) -> None:
+    stated = stated_in(in_english(text, language_of(text)))
+    assert (stated["split"][0], stated["group_by"][0]) == ("group", unit)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Orientation carries no meaning, so mirrored photos help in training and validation.",
+        "No two predicted masks of one image may overlap. Train and test are alike.",
+        "No split times are recorded; predict the finish time.",
+        "A feature is shared by both models. Test rows look like train rows.",
+        "Each photo shows one leaf. Both the train and the test folder have photos.",
+    ],
+)
+def test_other_sentences_with_the_same_words_keep_nothing_apart(text: str) -> None:
+    assert stated_in(text).get("split", ("",))[0] != "group"
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        (
+            "Expression of 18,000 genes of 74 patients, responder or not.",
+            {"n_train": 74, "n_features": 18000},
+        ),
+        ("table of 74 tumours x 18,000 genes; tell the three subtypes", {"n_train": 74, "n_features": 18000}),
+        ("We took 700 shells of each of these 11 kinds.", {"n_train": 7700, "n_classes": 11}),
+        ("Columns are categorical with up to 90,000 levels. Predict yes or no.", {"n_classes": 2}),
+        ("Find some 400 buds in each of 150 aerial photos.", {"n_train": 150}),
+        ("Tiles of 10 m per pixel: 2,100 tiles to train.", {"n_train": 2100}),
+        (
+            "We train on 30 pots (90 scans) and test on the remaining 8 pots (24 scans).",
+            {"n_train": 90, "n_test": 24},
+        ),
+        (
+            "The notes: 1,300 notes (training), 200 (development), 400 (test).",
+            {"n_train": 1300, "n_test": 400},
+        ),
+        ("Decide who rang: left, right or nobody.", {"n_classes": 3}),
+        ("Give the grade: 0 (new), 1 (worn), 2 (broken). 900 photos.", {"n_classes": 3}),
+        ("Tell four layers: bark, bast, wood, pith. 900 photos.", {"n_classes": 4}),
+        ("12k clips -> calm / nervous / gone", {"n_train": 12000, "n_classes": 3}),
+        ("Rate pets' charm (0-3); quadratic weighted kappa.", {"n_classes": 4}),
+    ],
+)
+def test_counts_and_classes_are_those_of_the_samples(text: str, facts: dict[str, int]) -> None:
+    stated = stated_in(text)
+    assert {name: stated.get(name, (None,))[0] for name in facts} == facts
