@@ -27,11 +27,11 @@ TEMPLATES = Path(str(files("memory_service.web") / "templates"))
 
 NAV: tuple[tuple[str, str | None, tuple[tuple[str, str], ...]], ...] = (
     ("Plan", "/", ()),
-    ("Hardware", "/browse/choose", ()),
+    ("Choose hardware", "/browse/choose", ()),
     ("Competitions", "/browse/competitions", ()),
     ("Runs", "/browse/runs", ()),
     ("Knowledge", None, (
-        ("Batch & speed", "/browse/sizing"),
+        ("Batch & speed by GPU", "/browse/sizing"),
         ("Models", "/browse/models"),
         ("Winning solutions", "/browse/solutions"),
         ("Techniques", "/browse/techniques"),

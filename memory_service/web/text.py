@@ -119,6 +119,7 @@ _NAMED = {
     "n_train": "Training samples", "n_test": "Samples to predict", "n_classes": "Classes",
     "n_features": "Columns", "num_workers": "Loader workers", "cpu_count": "Processor cores",
     "grad_accumulation": "Gradient accumulation", "seq_len": "Sequence length",
+    "group_by": "Rows belong together by",
     "vram_gib": "Memory to plan for, GiB", "plan_for": "GPU of production", "mode": "Memory that may be used",
 }  # fmt: skip
 

@@ -309,6 +309,14 @@ def test_groups_that_belong_together_can_be_said(visit: Visitor, seeded: Site):
     page.get_by_label("Groups", exact=True).fill("900")
     follow(page.get_by_role("button", name="Make the plan"))
     assert "group_by=plant" in page.url
+    chips = page.get_by_role("region", name="What this plan assumes").get_by_role("listitem")
+    assert "plant" in chips.filter(has_text="Rows belong together by").inner_text()
+    assert "group" in chips.filter(has_text="Split").inner_text()
+    page.get_by_role("link", name="Correct Split").click()
+    assert (
+        page.locator("#f-split").evaluate("field => field === document.activeElement && field.value")
+        == "group"
+    )
     page.get_by_role("link", name="Validation", exact=True).click()
     assert "group" in page.locator("#tab-validation b").first.inner_text()
 

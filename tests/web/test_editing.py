@@ -233,7 +233,8 @@ def test_a_spreadsheet_goes_out_and_comes_back(visit: Visitor, desk: Site, scrip
     rows = list(csv.DictReader(io.StringIO(as_csv(leaving.value.path().read_bytes()), newline="")))
     assert len(rows) == 20, "the rows of the page, not all"
     by_id = {row["id"]: row for row in rows}
-    by_id["R03-a100-image-224"]["value"] = '{"batch_size": 192}'
+    by_id["R03-a100-image-224"]["value.batch_size"] = "192"
+    by_id["R03-a100-image-224"]["value.raise_to_if_it_fits"] = ""
     by_id["R03-a10-table"]["followed"] = "perhaps"
     pages = [list(rows)]
     raw = b"".join(in_format(TableExport(dict.fromkeys(rows[0], str), lambda: iter(pages)), "xlsx"))
@@ -280,6 +281,14 @@ def test_a_row_that_differs_is_found_and_put_right_in_its_place(
     page.get_by_role("button", name="Save").wait_for()
     assert page.locator("tr.edited ins").inner_text() == "96"
     assert "None of 12 example plans" in page.locator("tr.editing").inner_text()
+    assert "would still say 128" in page.locator("tr.editing").inner_text()
+    follow(page.get_by_role("link", name="Change again"))
+    sentence = page.get_by_role("textbox", name="Statement")
+    sentence.fill(sentence.input_value().replace("128", "96"))
+    page.get_by_role("textbox", name="Batch size", exact=True).fill("96")
+    follow(page.get_by_role("button", name="Show what it changes"))
+    assert "would still say" not in page.locator("tr.editing").inner_text()
+    assert "A100: 96" in page.locator("tr.editing ins").inner_text()
     assert row_of(desk, "/strategies/R03-a100-image-384") == before, "looking keeps nothing"
     if scripts:
         axe(page)
@@ -288,7 +297,8 @@ def test_a_row_that_differs_is_found_and_put_right_in_its_place(
     assert "table=batch_defaults" in page.url, "back where the reader was"
     assert "verdict=differs" in page.url
     assert row_of(desk, "/strategies/R03-a100-image-384") == {
-        **before, "value": {**before["value"], "batch_size": 96}
+        **before, "value": {**before["value"], "batch_size": 96},
+        "statement": before["statement"].replace("128", "96"),
     }  # fmt: skip
     assert page.locator("#rows tbody tr").count() == 1, "it differs no more"
     follow(page.get_by_role("status").get_by_role("button", name="Undo"))

@@ -180,6 +180,17 @@ def test_speed_is_drawn_before_the_first_epoch_has_ended(telling: Site):
     assert [(each["samples_per_second"], each["loader_wait_percent"]) for each in steps] == [(80.0, 25.0)] * 3
 
 
+def test_scores_of_fits_are_shown_where_a_run_has_no_epochs(telling: Site):
+    run = begun(telling)
+    assert "No metrics received yet" in text_of(telling, f"/browse/runs/{run}")
+    said = {"text": "LightGBM, fold 1: ROC AUC=0.84 (2.1 s)", "metric": 0.84, "fold": 1, "fit": "LightGBM"}
+    note = {"seq": 1, "kind": "note", "at": "2026-03-01T12:02:00Z", **said}
+    post(telling, f"/runs/{run}/events", {"events": [note]})
+    page = text_of(telling, f"/browse/runs/{run}")
+    assert "No metrics received" not in page
+    assert f'Fits scored: 1, the latest: <b dir="auto">{said["text"]}</b>' in page
+
+
 def test_a_run_that_went_silent_has_no_signal(telling: Site):
     key = begun(telling, task="audio-classification", competition="tensorflow-speech-recognition-challenge")
     rows = data_of(telling, "/browse/runs.json?task=audio-classification")["items"]

@@ -23,7 +23,7 @@ def _text(page: Any, selector: str = "main") -> str:
 def test_which_batch_fits_convnext_base_at_384_px_on_a_t4_and_how_do_we_know(visit: Visitor, seeded: Site):
     page = visit(seeded, "/")
     page.get_by_role("button", name="Knowledge").click()
-    page.get_by_role("link", name="Batch & speed", exact=True).first.click()
+    page.get_by_role("link", name="Batch & speed by GPU", exact=True).first.click()
     page.get_by_label("Model", exact=True).fill("ConvNeXt-Base")
     page.get_by_label("Image size, px").fill("384")
     page.get_by_role("button", name="Show").click()

@@ -8,6 +8,7 @@ with one reason, which is undone as one (`curation.undo_together`).
 import csv
 import hashlib
 import io
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -238,10 +239,12 @@ def _looked(
             raise InvalidInput(f"names the same row as line {first.line}")
         stored = rows.find(transaction.session, table, key)
         if stored is None:
-            return _added(transaction, table, line, key, raw, is_text, seen)
+            return _added(
+                transaction, table, line, key, _whole(table, raw, {}) if is_text else raw, is_text, seen
+            )
         now = rows.knowledge_values(stored)
         then = _as_exported(transaction, table, key, raw, now, stored.version)
-        changes = _changes(table, raw, then, is_text)
+        changes = _changes(table, _whole(table, raw, then) if is_text else raw, then, is_text)
         changes = {name: value for name, value in changes.items() if value != now[name]}
         moved = [name for name in changes if now[name] != then[name]]
         if moved:
@@ -281,6 +284,33 @@ def _as_exported(
         return now
     entry = history.after_version(transaction.session, table, key, int(text[:9]))
     return {**now, **entry.before} if entry is not None and entry.before else now
+
+
+def _whole(table: str, raw: Mapping[str, Any], then: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Cells with the objects that stand piece by piece (`value.batch_size`) as JSON, where a piece differs
+    from the export; an emptied piece goes."""
+    objects: dict[str, dict[str, Any]] = {}
+    apart = {name for name in fields_of(table) if kind_of(table, name) == "json"} - raw.keys()
+    for name, cell in raw.items():
+        whole, _, piece = name.partition(".")
+        was = then.get(whole) or {}
+        if whole not in apart or not isinstance(was, Mapping) or _same(cell, exported_cell(was.get(piece))):
+            continue
+        now = objects.setdefault(whole, dict(was))
+        now[piece] = piece_of(was.get(piece), undefused(_plain(cell)))
+        if now[piece] in ("", None):
+            del now[piece]
+    return {**raw, **{whole: json.dumps(pieces) for whole, pieces in objects.items()}}
+
+
+def piece_of(was: Any, text: str) -> Any:
+    """What a cell of an object says in place of what it was."""
+    if isinstance(was, str):
+        return text
+    try:
+        return value_of(text, "boolean" if text.lower() in ("true", "false") else "json")
+    except ValueError:
+        return text
 
 
 def _changes(table: str, raw: Mapping[str, Any], then: Mapping[str, Any], is_text: bool) -> dict[str, Any]:

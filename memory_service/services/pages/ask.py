@@ -5,10 +5,10 @@
 
 import re
 from collections.abc import Callable, Mapping, Sized
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote
 
-from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES, TASKS
+from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES, TASKS, Split
 from memory_service.domain.description.resources import resources_in
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning.candidates import CandidateSets
@@ -18,10 +18,12 @@ from memory_service.domain.planning.request import MOST_MINUTES, PINS
 from memory_service.domain.portfolio.frontier import best_by_budget, best_of_models
 from memory_service.domain.portfolio.portfolio import choose_portfolio
 from memory_service.domain.portfolio.run_sets import RunSets, run_sets
+from memory_service.domain.recipe.recipe_text import split_setting
 from memory_service.errors import FieldError, InvalidInput, NotFound
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.planning.memory import split_read
 from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import evaluate_request, recommend
 from memory_service.services.planning.request_text import RequestText
@@ -78,7 +80,10 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     others += _alternatives(answer, points)
     mains = [run["run"] for run in answer.get("portfolio", ()) if is_run(run, answer)]
     page |= {"others": others, "main": mains[-1] if mains else None, "plan": linked(answer, known)}
-    page |= {"sources": _sources(answer.get("recipe"), known), "facts": _facts(case, memory)}
+    page |= {
+        "sources": _sources(answer.get("recipe"), known),
+        "facts": _facts(case, memory) + _split_facts(case, memory, answer),
+    }
     page |= {"techniques": optional_techniques(answer)}
     page |= {"fitting": candidate_sets.best_of_families(case.question.minutes)}
     return page | {"points": points, "closest": _closest(answer, requested), "script": has_script(answer)}
@@ -158,6 +163,7 @@ def _choices(knowledge: Knowledge) -> dict[str, list[Any]]:
     sheets = [[slug, gpu.name] for slug, gpu in knowledge.cards.sheets.items()]
     cards = [*devices, *sorted(sheets)]
     lists: dict[str, list[Any]] = {"task": list(TASKS), "size": list(SIZES), "gpu": cards}
+    lists |= {"split": list(get_args(Split))}
     return lists | {"objective": list(OBJECTIVES), "mode": list(MODES), "precision": list(PRECISIONS)}
 
 
@@ -193,6 +199,24 @@ def _facts(case: PlanningProblem, memory: RequestText) -> list[dict[str, Any]]:
             | {"record": record if fact.source == "record" and fact.name != "cpu_count" else None}
         )
     return out
+
+
+def _split_facts(case: PlanningProblem, memory: RequestText, plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The split of the plan and what its groups are, as facts that a person may correct."""
+    question, read = case.question, split_read(memory.said) if memory.said else None
+    told = (plan.get("recipe") or {}).get("validation") or {"why": None, "from": ()}
+    slug = question.competition or memory.described
+    split, by = split_setting(plan)
+    kind = next((name for name in ("group", "time") if name in split), "random")
+    asked = question.split or question.group_by or question.n_groups
+    origin = "text" if read and read.split == kind else "record" if slug in told["from"] else "usual"
+    about = {"from": "asked" if asked else origin, "words": None, "why": told["why"]}
+    about |= {"assumed": not asked and origin == "usual", "record": slug if origin == "record" else None}
+    known = {"split": (split, kind), "group_by": (by, by)}
+    return [
+        {"field": name, "value": value, "fill": fill} | about
+        for name, (value, fill) in known.items() if value and plan["feasible"]
+    ]  # fmt: skip
 
 
 def _closest(plan: Mapping[str, Any], requested: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -117,6 +117,7 @@ def edit_page(database: Database, table: str, key: str, form: Mapping[str, str] 
         for name in fields_of(table)
         if name != own and name in row
     ]
+    fields.sort(key=lambda field: field["name"] != "statement")  # its numbers are corrected with the values
     return {"table": table, "key": key, "version": row["version"], "row": row, "fields": fields}
 
 

@@ -124,9 +124,9 @@ PAGES = (
     ("Models", "/browse/models", "what can be trained, quality, licences"),
     ("Techniques", "/browse/techniques", "what winners did, by modality"),
     ("What worked", "/browse/patterns", "patterns of winners and what runs here say of them"),
-    ("Hardware", "/browse/choose", "which box to take: cost, minutes, quality of offers"),
+    ("Choose hardware", "/browse/choose", "which box to take: cost, minutes, quality of offers"),
     (
-        "Batch & speed",
+        "Batch & speed by GPU",
         "/browse/sizing",
         "largest batch size, samples per second and epochs of models on GPUs",
     ),

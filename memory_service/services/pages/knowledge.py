@@ -126,6 +126,16 @@ def modalities(database: Database, *_: Any) -> dict[str, Any]:
     return {"modalities": shown}
 
 
+def won(database: Database, *_: Any) -> dict[str, Any]:
+    """`{"won": [(modality, competitions, [(technique, share)])]}`: the four most used of each."""
+    memory, shown = knowledge_of(database).solution_memory, modalities(database)["modalities"]
+    rates = [(name, n, memory.base(name, None)["techniques"]) for name, n in shown]
+    return {
+        "won": [(name, n, Counter({t: r for t, r in base.items() if t in TECHNIQUES}).most_common(4))
+                for name, n, base in rates]
+    }  # fmt: skip
+
+
 TECHNIQUE_COLUMNS: Mapping[str, type[Any]] = {
     "name": str, "stage": str, "n": int, "shares": object, "followed": int, "what": str
 }  # fmt: skip

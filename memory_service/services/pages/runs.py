@@ -30,7 +30,8 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.
               "steps": [{"minute", "samples_per_second", "loader_wait_percent"}]}`: samples of the card are at
               most `MOST_POINTS` of the latest `MOST_RAW` events; epochs with `minute`, `fold`, losses, metric
               and peaks; steps are averages of epochs, then of ten seconds of the latest minutes
-    remarks   notes and lines of the log that were not understood, oldest first: `{"minute", "text"}`
+    remarks   notes and lines of the log that were not understood, oldest first:
+              `{"minute", "text", "metric"}`
     card      `{"memory_gib", "usable_gib"}` of the card, None where it is not known
     """
     page = run_page(database, run_id)
@@ -50,7 +51,11 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.
         for epoch in (page["outcome"] or {}).get("epochs", ())
     ]
     remarks = [
-        {"minute": minute, "text": str(body.get("text") or body.get("message") or "")}
+        {
+            "minute": minute,
+            "text": str(body.get("text") or body.get("message") or ""),
+            "metric": body.get("metric"),
+        }
         for minute, kind, body in _parsed(marks, start)
         if kind == "note"
     ]

@@ -132,13 +132,14 @@ def strategy_page(database: Database, key: str) -> dict[str, Any]:
             for name in named
             if str(name) in known
         ],
-        "stale_numbers": _stale_numbers(row, history),
+        "stale_numbers": _stale_numbers(
+            row, [e["before"]["value"] for e in history if e["before"] and e["after"]]
+        ),
         "history": history,
     }
 
 
-def _stale_numbers(row: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[str]:
-    earlier = [entry["before"]["value"] for entry in history if entry["before"] and entry["after"]]
+def _stale_numbers(row: Mapping[str, Any], earlier: Sequence[Any]) -> list[str]:
     gone = {number for value in earlier for number in _numbers(value)} - _numbers(row["value"])
     return sorted(gone & _numbers(row["statement"]), key=float)
 
@@ -207,8 +208,8 @@ def effect_on_plans(
     database: Database, knowledge: Knowledge, changes: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
     """`{"of", "plans", "read_by"}`: how many example plans there are, those that differ with the changed rows
-    (key -> what changes): `[{"question", "changes": [{"field", "before", "after"}]}]`, and how many are made
-    with one of these rows."""
+    (key -> what changes): `[{"question", "changes": [{"field", "before", "after"}]}]`, how many are made
+    with one of these rows, and `stale`: key -> numbers that its sentence alone would still say."""
     rows = tuple({**row, **changes.get(row["id"], {})} for row in knowledge.strategies)
     before = examples(database, knowledge)
     after = examples(database, replace(knowledge, strategies=rows))
@@ -219,7 +220,10 @@ def effect_on_plans(
         if apart:
             plans.append({"question": dict(example), "changes": apart})
     read_by = sum(not changes.keys().isdisjoint(read) for _, read in before)
-    return {"of": len(EXAMPLES), "plans": plans, "read_by": read_by}
+    was = {row["id"]: row["value"] for row in knowledge.strategies}
+    stale = {row["id"]: _stale_numbers(row, [was[row["id"]]]) for row in rows if row["id"] in changes}
+    stale = {key: numbers for key, numbers in stale.items() if numbers}
+    return {"of": len(EXAMPLES), "plans": plans, "read_by": read_by, "stale": stale}
 
 
 def _planned(

@@ -54,7 +54,9 @@ GRIDS: Mapping[str, GridTable] = {
         knowledge.models, {"task": "tasks", **_plainly("family", "library", "device", "pretrained")},
         "name", "models",
     ),
-    "patterns": GridTable(knowledge.patterns, _plainly("task", "kind", "size", "scope"), "id", "patterns"),
+    "patterns": GridTable(
+        knowledge.patterns, _plainly("task", "kind", "size", "scope"), "id", "patterns", None, knowledge.won
+    ),
     "solutions": GridTable(
         knowledge.solutions,
         {"task": "task", "family": "families", "technique": "techniques", "basis": "basis"},
@@ -99,13 +101,27 @@ def grid_export(database: Database, name: str, asked: Mapping[str, str]) -> Tabl
     rows = table.rows(database, asked)
     found = gridded(rows, _narrowing(asked, table), table.key, table.facets, len(rows) + 1)["items"]
     if table.stored is not None:
-        return table_export(database, table.stored, keys=[row[table.key] for row in found])
+        export = table_export(database, table.stored, keys=[row[table.key] for row in found])
+        return _apart(export, found) if name == "strategies" and "table" in asked else export
     columns = table.columns or {}
 
     def pages() -> Iterator[Sequence[Row]]:
         yield [{column: value_at(row, column) for column in columns} for row in found]
 
     return TableExport(columns, pages)
+
+
+def _apart(export: TableExport, rows: Sequence[Row]) -> TableExport:
+    """With a column for each piece of a key and a value, as the page of one table of strategies has them."""
+    columns: dict[str, type[Any]] = {}
+    for name, kind in export.columns.items():
+        pieces = (
+            [f"{name}.{piece}" for row in rows for piece in row[name] or ()]
+            if name in ("key", "value")
+            else ()
+        )
+        columns |= dict.fromkeys(pieces, object) if pieces else {name: kind}
+    return TableExport(columns, export.pages)
 
 
 def _narrowing(asked: Mapping[str, str], table: GridTable) -> Mapping[str, str]:

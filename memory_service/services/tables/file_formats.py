@@ -48,7 +48,8 @@ class TableExport:
     """A table on its way out.
 
     columns   name -> type of its values: bool, int, float, str, `datetime` (ISO 8601 text in rows), or object
-              for nested ones, which are JSON text in CSV and Parquet. A row may lack some
+              for nested ones, which are JSON text in CSV and Parquet. A row may lack some;
+              `value.batch_size` is a piece of an object, which JSON lines have whole
     pages     gives the rows, some at a time; called once
     """
 
@@ -103,6 +104,15 @@ def flat(value: Any) -> Any:
     return orjson.dumps(value).decode() if isinstance(value, dict | list | tuple) else value
 
 
+def _at(row: Row, name: str) -> Any:
+    """A column of a row; `value.batch_size` is one of a piece of an object."""
+    value = row.get(name)
+    if value is None and "." in name:
+        whole, _, part = name.partition(".")
+        value = (row.get(whole) or {}).get(part)
+    return value
+
+
 def _cell(value: Any) -> Any:
     """`defused(flat(value))`, for a hundred thousand cells."""
     if isinstance(value, str):
@@ -122,7 +132,7 @@ def _csv(table: TableExport) -> Iterator[bytes]:
     writer = csv.writer(out, quoting=csv.QUOTE_NONNUMERIC)
     yield _taken(out)
     for page in table.pages():
-        writer.writerows([_cell(row.get(name)) for name in table.columns] for row in page)
+        writer.writerows([_cell(_at(row, name)) for name in table.columns] for row in page)
         yield _taken(out)
 
 
@@ -130,7 +140,7 @@ def _xlsx(table: TableExport) -> Iterator[bytes]:
     def parts() -> Iterator[list[list[Any]]]:
         yield [[defused(name) for name in table.columns]]
         for page in table.pages():
-            yield [[_cell(row.get(name)) for name in table.columns] for row in page]
+            yield [[_cell(_at(row, name)) for name in table.columns] for row in page]
 
     return spreadsheet.written(parts())
 
@@ -167,7 +177,7 @@ def _parquet(table: TableExport) -> Iterator[bytes]:
 def _group(rows: Sequence[Row], columns: Mapping[str, type[Any]], schema: pa.Schema) -> pa.Table:
     import pyarrow as pa
 
-    cells = [[_typed(row.get(name), kind) for row in rows] for name, kind in columns.items()]
+    cells = [[_typed(_at(row, name), kind) for row in rows] for name, kind in columns.items()]
     arrays = [pa.array(values, field.type) for values, field in zip(cells, schema, strict=True)]
     return pa.table(arrays, schema=schema)
 

@@ -11,7 +11,7 @@ from memory_service.api.security.auth_middleware import signed
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import Conflict, InvalidInput, Moved, wrong_value
 from memory_service.services.editorial.curation import correct_row, reason_given, undo, undo_together
-from memory_service.services.editorial.import_file import value_of
+from memory_service.services.editorial.import_file import piece_of
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages import edit as corrections
 from memory_service.services.pages.strategies import effect_on_plans
@@ -247,12 +247,7 @@ def _folded(page: Mapping[str, Any], form: Mapping[str, str], cells: bool = Fals
 def _piece(was: Any, text: str) -> Any:
     if text == plain(corrections.in_form(was)):
         return was
-    if isinstance(was, str):
-        return text
-    try:
-        read = value_of(text, "json")
-    except ValueError:
-        return text
+    read = piece_of(was, text)
     return read if corrections.is_plain(read) else text
 
 
