@@ -19,7 +19,7 @@ CLIENT_SETTINGS = {
         "online",
         "`online` sends during the run; `offline` only spools it, for `sync`; `disabled` does nothing.",
     ),
-    "MEMORY_SERVER": (DEFAULT_SERVER, "The service that runs report to and commands ask."),
+    "MEMORY_SERVER": (DEFAULT_SERVER, "The service that runs report to and commands ask; empty: none."),
     "MEMORY_API_KEY": ("", "Key of scope `tell` for the service; commands with `--server` use it too."),
     "MEMORY_RUN_ID": (
         "",
@@ -62,9 +62,12 @@ def load_config(mode: str | None = None, server: str | None = None) -> Config:
     if chosen not in MODES:
         log.warning("MEMORY_MODE %r is none of %s: taken as online", chosen, ", ".join(MODES))
         chosen = "online"
-    address = (server or env.get("MEMORY_SERVER") or DEFAULT_SERVER).strip().rstrip("/")
+    given = env.get("MEMORY_SERVER", DEFAULT_SERVER) if server is None else server
+    address = given.strip().rstrip("/")
     parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
+    if not address:
+        chosen = "disabled" if chosen == "online" else chosen
+    elif parts.scheme not in ("http", "https") or not parts.netloc:
         log.warning("MEMORY_SERVER %r is no http address: the run is only kept on disk", address)
         chosen = "offline" if chosen == "online" else chosen
     folder = spool_folder(env)

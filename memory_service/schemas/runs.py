@@ -86,6 +86,9 @@ class RunStart(Request):
     n_train: f.Samples | None = f.optional("Training samples, validation included.")
     n_test: f.Samples | None = f.optional("Samples to predict.")
     minutes: f.Minutes | None = f.optional("Wall-clock budget.")
+    reserve_minutes: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] | None = f.optional(
+        "Of a script that itself uses all minutes but these, on other models too: its time is not judged."
+    )
     started_at: f.Moment | None = f.optional("ISO 8601, UTC; now when not given.")
     host: f.JsonObject | None = f.optional(
         "Facts of the machine; `cpu_count` is used, the rest is kept as it is."

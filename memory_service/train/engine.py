@@ -182,7 +182,7 @@ class Loop:
     def restore(self, members: list[Member]) -> int:
         """Take what an earlier start of this run has fitted, and add the further members that it had tried.
         How many these are."""
-        number, more = 0, list(members)
+        number, kept, more = 0, 0, list(members)
         while more:
             known = 0
             for member in more:
@@ -193,9 +193,9 @@ class Loop:
             another = further(members, number + 1, *self.members([1])[:1])
             more = [another] if another is not None and known and self.load(another, 1) is not None else []
             members += more
-            number += len(more)
-        if self.results:
-            print(f"{len(self.results)} fits of an earlier start are kept", flush=True)
+            number, kept = number + len(more), kept + known
+        if kept:  # a trial of this start is no fit of an earlier one
+            print(f"{kept} fits of an earlier start are kept", flush=True)
             self.submit()
         return number
 

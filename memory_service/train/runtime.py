@@ -102,7 +102,9 @@ def print_resources() -> None:
 def run_facts(data: Data) -> dict[str, Any]:
     """What the service is told of this run."""
     facts = {"plan_id": plan.PLAN_ID, "task": plan.TASK, "model": plan.MODEL, "folds": plan.FOLDS}
-    facts |= {"seeds": plan.SEEDS, "epochs": plan.EPOCHS, "minutes": state.minutes}
+    facts |= {"seeds": plan.SEEDS, "minutes": state.minutes}
+    own = min(state.reserve_minutes, 0.03 * state.minutes + 0.03)  # all else is used, on other models too
+    facts |= {"reserve_minutes": own} if plan.train else {"epochs": plan.EPOCHS}
     facts |= {"n_train": data.samples or len(data.targets), "n_test": len(data.test_ids)}
     facts |= {"server": plan.SERVER}
     names = ("BATCH_SIZE", "PRECISION", "IMAGE_SIZE", "SEQ_LEN")

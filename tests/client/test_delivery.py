@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from memory_service.client import watch
+from memory_service.client.config import load_config
 from memory_service.client.delivery import sender as courier
 from memory_service.client.delivery.http import Wire
 from memory_service.client.delivery.sender import pause_before
@@ -270,3 +271,12 @@ def test_what_no_server_can_be_is_a_reply_not_an_exception():
     reply = Wire("http://127.0.0.1:9").post("/runs", b"{}")
     assert (reply.outcome, reply.status) == ("later", 0)
     assert Wire("http://[not-an-address").post("/runs", b"{}").outcome == "later"
+
+
+def test_an_empty_server_is_none_and_no_usual_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MEMORY_SERVER", "")
+    assert load_config().mode == load_config(server="").mode == "disabled"
+    assert load_config(mode="offline").mode == "offline"
+    assert load_config(server="http://there:1").mode == "online"
+    monkeypatch.delenv("MEMORY_SERVER")
+    assert (load_config().mode, load_config().server) == ("online", "http://127.0.0.1:8000")

@@ -373,3 +373,22 @@ def test_rows_count_by_their_weights_where_the_metric_weighs_them(
     assert "count by their Weight" in capsys.readouterr().out
     plan.WEIGHTED = False
     assert reading.weights_of(table) is None
+
+
+def test_a_trial_of_features_is_no_fit_of_an_earlier_start(
+    prepared: Prepare, train: Any, capsys: Any
+) -> None:
+    prepared()
+    mean = Prediction(np.full((ROWS, 1), 3.0), np.full((ASKED, 1), 3.0), {}, True)
+
+    def tried(loop: engine.Loop) -> None:
+        loop.results["LightGBM, trial", 1] = dataclasses.replace(mean, valid=mean.valid[loop.rows(1)[1]])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "further", lambda *_: None)
+        train(values(), Member("one"))  # sets the other parts
+        assert "earlier start" not in capsys.readouterr().out
+        patch.setattr(engine, "choose_features", tried)
+        patch.setattr(engine, "members_of", lambda _: [Member("one")])
+        engine.train_members(values(), None)
+    assert "3 fits of an earlier start are kept" in capsys.readouterr().out

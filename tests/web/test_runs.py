@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -189,6 +190,28 @@ def test_scores_of_fits_are_shown_where_a_run_has_no_epochs(telling: Site):
     page = text_of(telling, f"/browse/runs/{run}")
     assert "No metrics received" not in page
     assert f'Fits scored: 1, the latest: <b dir="auto">{said["text"]}</b>' in page
+
+
+def test_a_script_that_uses_all_minutes_has_missed_no_deadline_of_its_first_part(telling: Site):
+    plan = data_of(telling, "/recommend?task=tabular&gpu=cpu&minutes=3&n_train=2000&n_features=10")
+    start = {"plan_id": plan["plan_id"], "reserve_minutes": 0.12, "started_at": "2026-03-01T12:00:00Z"}
+    key = post(telling, "/runs", start)["run_id"]
+    post(telling, f"/runs/{key}/finish", {"status": "completed", "at": "2026-03-01T12:02:54Z"})
+    words = text_of(telling, f"/browse/runs/{key}")
+    assert "<s>" not in words
+    assert "fits the planned model first, then others until minute 2.88" in words
+    assert "as many as the minutes allow" in words
+    assert "which the script fits first" in text_of(telling, f"/browse/plans/{plan['plan_id']}")
+
+
+def test_what_a_run_showed_of_its_input_pipeline_is_told_as_such(telling: Site):
+    key = begun(telling, num_workers=4, precision="fp16")
+    quick = [epoch(n, seconds=0.5, loader_wait_percent=0.5) for n in range(5)]
+    post(telling, f"/runs/{key}/events", {"events": quick})
+    post(telling, f"/runs/{key}/finish", {"status": "completed", "at": "2026-03-01T12:20:00Z"})
+    words = re.sub(r"\s+", " ", text_of(telling, f"/browse/runs/{key}"))
+    assert "image-classification, its input pipeline of 4 workers: at most 0.5 ms a sample" in words
+    assert not re.search(r": ?</li>", words)
 
 
 def test_a_run_that_went_silent_has_no_signal(telling: Site):

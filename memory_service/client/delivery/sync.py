@@ -90,7 +90,7 @@ def _sent(path: Path, server: str | None, wires: dict[str, Wire], sleep: Callabl
 
 def _key_for(address: str, given: str | None) -> str | None:
     """The key belongs to the server that was set for it or named now; a spool may name any other."""
-    trusted = given or os.environ.get("MEMORY_SERVER") or DEFAULT_SERVER
+    trusted = given or os.environ.get("MEMORY_SERVER", DEFAULT_SERVER)
     return api_key(os.environ) if address.strip().rstrip("/") == trusted.strip().rstrip("/") else None
 
 

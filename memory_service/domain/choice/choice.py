@@ -117,7 +117,8 @@ class Chosen:
     """The best plan of each offer, None where none fits; able: those that may be recommended.
 
     frontier   plans that none costing no more equals in quality, by rising cost, whatever the budget
-    more       the best that one unit of money more than the recommended one buys; None where that is nothing
+    more       the best that one unit of money more than the recommended one buys: one of `picks`, unless the
+               budget bounds these; None where that is nothing
     """
 
     picks: tuple[Pick | None, ...]
@@ -143,7 +144,8 @@ def choose(offers: Sequence[PricedOffer], aim: Aim, limits: Limits) -> Chosen:
     frontier = _frontier(offers, Limits(limits.minutes)) if any(priced) else ()
     more = None
     if best is not None and best.cost is not None:
-        reach = [p for p in frontier if p.cost is not None and p.cost <= best.cost + 1.0]
+        within = picks if limits.cost is None else frontier
+        reach = [p for p in within if p is not None and p.cost is not None and p.cost <= best.cost + 1.0]
         top = max(reach, key=lambda pick: pick.quality, default=None)
         more = top if top is not None and top.quality > best.quality + 0.05 else None
     return Chosen(

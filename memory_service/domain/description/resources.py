@@ -70,6 +70,15 @@ _WEAK_BEHIND = re.compile(r"^\s?(?:on|with|of) (?:an?|one|two|the|my|our|\d)\b",
 _OF_DATA = re.compile(
     r"\b(?:next|last|past|previous|every|each|per|of|after|before|ahead)\s?$", re.IGNORECASE
 )
+_BARE_SPAN = re.compile(r"^\W*$|,\s?$"), re.compile(r"^\W*$")
+_DATA = re.compile(
+    r"\b(?:record(?:ing|ed)?s?|clips?|audio|sounds?|songs?|speech|videos?|movies?|signals?|eeg|ecg|sampl(?:ed?|ing)"
+    r"|trips?|rides?|flights?|duration|delays?|arrivals?|intervals?|windows?|resolution|horizons?|ahead|forecast\w{0,4}"
+    r"|steps?|long|lasts?)\b",
+    re.IGNORECASE,
+)
+"""A span alone, as a sentence or at the end of one behind a comma, limits, unless it says such data."""
+
 _SOME_OF = re.compile(r"\s(?:of|long|old)\b", re.IGNORECASE)
 _TIME_BESIDE = re.compile(r"\s?(?:gpus?)?\s?(?:[,:]|for|in|within)?\s?$", re.IGNORECASE)
 _PROCESSOR = re.compile(
@@ -209,6 +218,8 @@ def _limits_in(sentence: str, cards: list[_Card]) -> set[tuple[float, bool]]:
             beside = any(0 <= span.start() - card.end <= 1 for card in cards)
             weak = not span["day"] and _WEAK_BEFORE.search(before)
             limit = bool(beside or weak or _ALONE_BEFORE.search(before) or _WEAK_BEHIND.search(behind))
+        if not cards and not limit and not _DATA.search(sentence):
+            limit = all(shape.search(part) for shape, part in zip(_BARE_SPAN, (before, behind), strict=True))
         minutes = _minutes(span)
         if limit and minutes > 0:
             clause = before[max(before.rfind(";"), before.rfind(",")) + 1 :][-40:]

@@ -45,6 +45,9 @@ def time_answer(view: RunView, projection: Projection | None) -> Answer | None:
         return None
     if projection is not None and projection.epochs_left <= 0 and view.epochs:
         return None
+    own = view.state.facts.reserve_minutes
+    if own is not None and view.used < budget - 60.0 * own:
+        return None
     used = view.used / budget
     if view.used >= deadline:
         code = "budget-used" if used < 1.0 else "budget-over"

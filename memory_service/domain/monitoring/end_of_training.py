@@ -72,6 +72,8 @@ def training_deadline_seconds(view: RunView) -> float | None:
 
 def project(view: RunView) -> Projection | None:
     """The end of training, measured or else predicted; None when neither, or the epochs are not counted."""
+    if view.state.facts.reserve_minutes is not None:  # other models follow
+        return None
     epochs = view.state.whole("epochs")
     whole = None if view.epochs and epochs is not None else _by_run_progress(view) or _by_own_estimate(view)
     if epochs is None or whole is not None or view.state.facts.status != "running":

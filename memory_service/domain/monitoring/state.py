@@ -32,6 +32,7 @@ class RunFacts:
     device_kind   "cuda" | "mps" | "cpu"
     memory_gib    of the card the fill is read against: the one planned for (R06); None = not known
     minutes       the budget; None = none; then time is not judged
+    reserve_minutes   of a script that itself uses all minutes but these, on other models too
     metric_direction   "max" | "min" | None: which way `metric` gets better
     status        "running", or how it ended
     """
@@ -47,6 +48,7 @@ class RunFacts:
     epochs: int | None = None
     n_train: int | None = None
     minutes: float | None = None
+    reserve_minutes: float | None = None
     cpu_count: int | None = None
     num_workers: int | None = None
     image_size: int | None = None

@@ -31,13 +31,17 @@ def learned_figures(
     observations: Sequence[Mapping[str, Any]],
     excluded: str | None,
     batch_size: int | None,
+    *,
+    others: bool = False,
 ) -> list[str]:
     """Of a run that has ended; never empty.
 
     prediction   when it began; now: the same prediction today, None where it cannot be made any more
     excluded     why its speed says nothing of the device
+    others       whether it fitted other models, too, in all its minutes
     """
     why = _why_nothing(prediction, bool(observations), excluded)
+    why = "other-models" if others and why == "not-measured" else why
     if why is not None:
         return [sentence("not-taught", what="prediction", why=why.rstrip("."))]
     found: list[str] = [

@@ -280,14 +280,20 @@ def _more(boxes: Sequence[Box], chosen: Chosen) -> Values | None:
     best, more = chosen.recommended, chosen.more
     if best is None or more is None or more.cost is None or best.cost is None:
         return None
-    gained = {"costs_more": round(more.cost - best.cost, 4), "points": round(more.quality - best.quality, 2)}
+    costs = [_usual_cost(boxes[pick.place], pick)[1] or 0.0 for pick in (best, more)]
+    gained = {"costs_more": round(costs[1] - costs[0], 4), "points": round(more.quality - best.quality, 2)}
     return _point(boxes[more.place], more) | gained
+
+
+def _usual_cost(box: Box, pick: Pick) -> tuple[float, float | None]:
+    """(minutes from the order to the end, what they cost), as the offer's row has them."""
+    minutes = wall_minutes(box.sets.at(pick.plan), box.priced.start_up).value
+    return minutes, box.priced.offer.cost(minutes)
 
 
 def _said(box: Box, pick: Pick) -> Values:
     """Offer, quality, usual minutes and their cost, for a sentence."""
-    minutes = wall_minutes(box.sets.at(pick.plan), box.priced.start_up).value
-    cost = box.priced.offer.cost(minutes)
+    minutes, cost = _usual_cost(box, pick)
     unit = "" if box.priced.offer.price_source == "as asked" else " US dollars"
     money = "" if cost is None else f", for {cost:.2f}{unit}" if cost else ", free of charge"
     said = {"offer": box.priced.offer.name, "quality": pick.quality}

@@ -244,11 +244,21 @@ def _item(
         "statement": facts.get("statement"),
         "sides": [side.as_dict() for side in statements],
         "apart": round(width, 3),
-        "used": used or (now.grade if now is not None else "claimed"),
+        "used": used or _grade_used(statements, now),
         "uses": None if now is None else now.as_dict(),
         "why": why,
         "fits": facts.get("fits"),
     }
+
+
+def _grade_used(statements: Sequence[Statement], now: Estimate | None) -> str:
+    """The grade of what a plan's number follows. An estimate that runs have corrected is nearer to these than
+    to the one without them."""
+    if now is None or now.grade != "estimated":
+        return "claimed" if now is None else now.grade
+    counting = [side for side in statements if side.set_aside is None and side.grade != "claimed"]
+    mine = Statement("", now.grade, now.value, now.value, None, "")
+    return min((divergence([side, mine]), side.grade) for side in counting)[1]
 
 
 _FILTERS = ("gpu", "device", "model", "quantity")

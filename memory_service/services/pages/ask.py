@@ -183,7 +183,10 @@ _SHOWN = (
 def _facts(case: PlanningProblem, memory: RequestText) -> list[dict[str, Any]]:
     """The plan's facts that a person may correct, each with where it came from."""
     count = max(counted(name)[0] for name in case.question.gpus)
-    cards = (f"{count}x " if count > 1 else "") + ", ".join(card.name for card in case.cards)
+    named = (
+        "CPU" if card.kind == "cpu" and not card.device else card.name for card in case.cards
+    )  # no size of it
+    cards = (f"{count}x " if count > 1 else "") + ", ".join(named)
     facts = {fact.name: fact for fact in case.facts}
     slug = case.question.competition or memory.described
     out: list[dict[str, Any]] = []

@@ -48,7 +48,7 @@ from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.questions import questions, unplanned, without_hardware
 from memory_service.services.planning.request_text import RequestText, read_request_text
-from memory_service.services.planning.script_choice import techniques_done, why_no_script
+from memory_service.services.planning.script_choice import kind_of, techniques_done, why_no_script
 from memory_service.services.prediction.predict import predict
 
 
@@ -211,6 +211,9 @@ def _sampled(case: PlanningProblem, refusal: Refusal) -> Iterator[PlanningProble
         yield replace(case, n_train=fewer[0], sampled=True, warnings=(*case.warnings, warning))
 
 
+SCRIPT_RESERVE = 0.03
+"""Of the minutes, kept by a script that goes on through other models."""
+
 ROWS_READ, READ_SHARE = 300_000, 0.2
 """Rows of a CSV a second, about ten columns on one core; the share of the minutes that reading may take."""
 
@@ -226,6 +229,9 @@ def _mark_scripted(answer: dict[str, Any]) -> None:
             *answer["warnings"],
             sentence("no-script", why=f"{why.partition(';')[0]}.").as_dict(),
         ]
+    elif answer["feasible"] and kind_of(answer).words["frames"]:
+        ends = {"end": (1 - SCRIPT_RESERVE) * answer["minutes"], "minutes": answer["minutes"]}
+        answer["warnings"] = [*answer["warnings"], sentence("script-uses-all", **ends).as_dict()]
     done = techniques_done(answer)
     chosen = {*(answer.get("techniques") or NO_TECHNIQUE).split(",")} - {NO_TECHNIQUE}
     if answer["feasible"] and (undone := sorted(chosen - done.keys())):

@@ -47,7 +47,7 @@ _NUMBERS = (
 )  # fmt: skip
 _SAID = (
     "task", "batch_size", "folds", "epochs", "n_train", "minutes", "num_workers", "image_size",
-    "learning_rate", "grad_accumulation",
+    "learning_rate", "grad_accumulation", "reserve_minutes",
 )  # fmt: skip
 
 

@@ -61,6 +61,8 @@ def frozen_prediction(
         why_not = "no batch size was said"
     elif case.profile is not None:
         figures = _network(case, case.profile, int(case.reported["batch_size"]), by_time=by_time)
+    if case.reported.get("reserve_minutes") is not None:  # the minutes decide: nothing was predicted of them
+        figures = {**figures, "total_minutes": None}
     of = None if on_card and case.is_trees else case.observation()
     inputs, kept = _inputs(knowledge, case, figures), None if of is None else of.as_dict()
     known = 0 if of is None else len({o.run_id for o in knowledge.observations if _same_case(o, of)})

@@ -235,7 +235,10 @@ def _learned(database: Database, run: Run, found: Sequence[dict[str, Any]]) -> l
             one | {"doubt": None} if (run.id, one.get("part", "step"), one["batch_size"]) in taught else one
             for one in found
         ]
-    return learned_figures(run.prediction or {}, now, found, run.excluded, run.batch_size)
+    return learned_figures(
+        run.prediction or {}, now, found, run.excluded, run.batch_size,
+        others="reserve_minutes" in (run.given or {}),
+    )  # fmt: skip
 
 
 _OBJECTS = ("given", "finish", "prediction", "summary", "watch", "exclusion", "waste")

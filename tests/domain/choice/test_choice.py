@@ -149,6 +149,16 @@ def test_a_unit_of_money_more_buys_the_best_plan_within_it() -> None:
     assert near.more.quality == 78.0
 
 
+def test_without_a_budget_what_more_buys_is_the_pick_of_an_offer() -> None:
+    """The reader compares it with the row of that offer."""
+    dear = offer_of("dear", 2.0, (25.0, 72.0), (28.0, 72.3))
+    near = offer_of("near", 0.5, (40.0, 70.6))
+    chosen = choose([offer_of("free", 0.0, (20.0, 70.0)), near, dear], "cheapest", Limits())
+    assert chosen.recommended == chosen.picks[0]
+    assert chosen.more is not None
+    assert chosen.more in chosen.picks
+
+
 def test_what_does_not_fit_is_named_with_the_next_offer_that_holds_it() -> None:
     small = PricedOffer.of(Offer("small", "t4"), FLAT, np.array([np.inf]), np.array([80.0]))
     assert small.why_not(Limits()) == "memory"

@@ -87,3 +87,22 @@ GPUS = {
 )
 def test_resources(text: str, found: dict[str, object]):
     assert resources_in(text, GPUS) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [
+        ("Classify 5000 photos into 12 classes. Accuracy. 2 hours.", 120),
+        ("Detect cars, 4000 images, mAP. 2 hours", 120),
+        ("Churn of 10k rows, AUC, 1h30", 90),
+        ("Images, mAP, 45 min.", 45),
+        ("Recordings of 2 hours. AUC", None),
+        ("Classify recordings of birds, 2 hours.", None),
+        ("500 files: 10 minutes of audio. F1.", None),
+        ("The fare of trips, 45 minutes.", None),
+        ("Forecast the load, 24 hours.", None),
+        ("What is sold in 7 days. Two days.", None),
+    ],
+)
+def test_a_span_that_stands_alone_is_the_limit_unless_it_is_of_data(text: str, minutes: int | None) -> None:
+    assert resources_in(text, GPUS).get("minutes") == minutes

@@ -361,3 +361,13 @@ def test_epochs_of_a_log_sent_every_few_minutes_share_its_time(with_fold_line: b
     both = judged(RUN, from_log(lines))
     assert both.eta_minutes is not None
     assert both.eta_minutes.value == pytest.approx(10.0, rel=0.05)
+
+
+def test_a_script_that_uses_all_minutes_is_not_told_to_stop_before_its_own_reserve() -> None:
+    """It fits other models behind the planned one: at 71 % of the minutes nothing is late."""
+    facts = replace(RUN, model="lightgbm", folds=6, epochs=20_000, minutes=3.0, reserve_minutes=0.12)
+    fits: list[Said] = [("note", n, {"text": "a fit", "rounds": 90, "fit": "lightgbm"}) for n in (9.0, 18.0)]
+    answers = [judged(facts, [*fits, ("note", end, {"text": "a fit"})]) for end in (128.0, 172.0, 174.0)]
+    assert [each.action for each in answers] == ["continue", "continue", "stop_and_predict"]
+    assert answers[0].eta_minutes is None
+    assert judged(replace(facts, reserve_minutes=None), [("note", 128.0, {})]).action == "stop_and_predict"

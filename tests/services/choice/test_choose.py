@@ -170,3 +170,15 @@ def test_the_command_chooses_among_the_offers_of_a_file(seeded_sqlite: Database,
     assert shown.stdout.startswith("take small (cheapest)")
     answer = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert answer["recommended"] == "small"
+
+
+def test_what_more_buys_is_the_difference_of_two_rows(seeded_sqlite: Database) -> None:
+    free = {"name": "free", "gpu": "t4", "cpu_count": 4, "price_per_hour": 0.0}
+    others = [{**OFFERS[1], "price_per_hour": 0.5}, {**OFFERS[3], "price_per_hour": 0.9}]
+    answer = chosen(seeded_sqlite, offers=[free, *others], deadline_minutes=60, objective="cheapest")
+    rows, more = {row["name"]: row for row in answer["offers"]}, answer["more"]
+    assert answer["recommended"] == "free"
+    other = rows[more["offer"]]
+    assert more["costs_more"] == pytest.approx(other["cost"]["value"], abs=1e-3)
+    indices = [row["plan"]["expected"]["quality_index"]["value"] for row in (other, rows["free"])]
+    assert more["points"] == pytest.approx(indices[0] - indices[1], abs=0.06)

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.learning.observation import Observation
 from memory_service.services.conflicts.claims import check_claims
-from memory_service.services.conflicts.conflicts import conflicts, conflicts_page
+from memory_service.services.conflicts.conflicts import _grade_used, conflicts, conflicts_page
+from memory_service.services.conflicts.statements import Statement
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations.export import stream_rows
+from memory_service.services.pages.knowledge import linked
 from memory_service.services.prediction.predict import predict
 from tests.conftest import Servers
 from tests.planning import seed_knowledge
@@ -213,3 +216,18 @@ def test_the_list_pages_filters_and_exports_with_measurements(box: Database) -> 
     assert {row["device"] for row in conflicts_page(box, {"device": "box7"})["items"]} == {"box7"}
     lines = b"".join(stream_rows(box, "conflicts", format="csv")).decode().splitlines()
     assert len(list(csv.reader(lines))) == len(conflicts(box)) + 1
+
+
+def test_a_correction_by_runs_follows_the_runs_and_not_the_estimate_without_them() -> None:
+    """A number of 255 is of runs that showed 64 to 255, not of an estimate of 350 to 378."""
+    runs = Statement("runs", "measured", 64.0, 255.0, "samples/s", "a table")
+    estimate = Statement("estimate", "estimated", 350.0, 378.0, "samples/s", "profile")
+    now = Estimate(255.0, 200.0, 330.0, "estimated", 2, "residual of 2 runs on this GPU model")
+    assert _grade_used([runs, estimate], now) == "measured"
+    assert _grade_used([replace(runs, set_aside="too far"), estimate], now) == "estimated"
+    assert _grade_used([runs, estimate], replace(now, value=360.0)) == "estimated"
+
+
+def test_the_runs_that_a_side_stands_on_can_be_opened() -> None:
+    run = "0123abcd-0123-4abc-89ab-0123456789ab"
+    assert (run, f"/browse/runs/{run}") in linked(f"run {run} and 3 more on a100, 2026-11-02")

@@ -6,12 +6,15 @@ import datetime as dt
 
 import pytest
 
+from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.errors import NotFound
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.pages.ask import ask_page
 from memory_service.services.pages.plans import asked_of, plan_page, rest_of_run
 from memory_service.services.pages.runs import one_run_page
 from memory_service.services.planning.plan_cache import PlanCache
+from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import question_of, recommend
 from memory_service.services.runs.runs import begin_run, finish_run, run_page
 
@@ -71,3 +74,30 @@ def test_a_question_that_is_asked_again_says_nothing_that_was_not_said(seeded_da
     question = question_of(seeded_database, plan["plan_id"])
     assert question is not None
     assert asked_of(question) == {"gpu": "cpu", "task": "tabular-classification", "n_train": "20000"}
+
+
+TABLE = {"task": "tabular", "gpu": "cpu", "minutes": "3", "n_train": "2000", "n_features": "10"}
+
+
+def test_a_script_that_uses_all_minutes_is_not_judged_by_its_first_part(seeded_database: Database) -> None:
+    database = seeded_database
+    plan = recommend(database, TABLE)
+    (said,) = [each for each in plan["warnings"] if each["code"] == "script-uses-all"]
+    assert said["values"]["end"] == pytest.approx(0.97 * 3)
+    for text in (plan_script(plan).partition('"""\nimport')[0], plan_markdown(plan)):
+        assert "the planned model, which the script fits first" in " ".join(text.split())
+        assert "planned model in all" in " ".join(text.split())
+    begun = {"plan_id": plan["plan_id"], "reserve_minutes": 0.12, "started_at": "2030-01-01T00:00:00Z"}
+    run = begin_run(database, begun)[0]["run_id"]
+    finish_run(database, run, {"status": "completed", "at": "2030-01-01T00:02:54Z"})
+    page = run_page(database, run)
+    assert page["prediction"].get("total_minutes") is None
+    assert "total_minutes" not in {each["quantity"] for each in page["comparison"]}
+    assert "used all minutes on many models" in " ".join(page["learned"])
+
+
+def test_a_processor_of_a_text_has_no_size_that_the_text_does_not_say(seeded_sqlite: Database) -> None:
+    asked = {"description": "Classify rows of customers, 4000 rows, AUC. CPU only.", "minutes": "10"}
+    facts = ask_page(seeded_sqlite, knowledge_of(seeded_sqlite), asked)["facts"]
+    (card,) = [fact for fact in facts if fact["field"] == "gpu"]
+    assert (card["value"], card["from"]) == ("CPU", "text")
