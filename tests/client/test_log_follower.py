@@ -14,7 +14,7 @@ class Kept(Run):
     """A run that keeps its events."""
 
     def __init__(self) -> None:
-        super().__init__("", None, None)
+        super().__init__(None, None)
         self.kept: list[Mapping[str, Any]] = []
 
     def event(self, kind: str, fields: Mapping[str, Any], at: float | None = None) -> None:

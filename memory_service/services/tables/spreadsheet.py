@@ -4,7 +4,7 @@ import csv
 import io
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
 from tempfile import TemporaryFile
 from typing import Any
@@ -32,7 +32,7 @@ _DECLARATION = re.compile(r"\s{0,100}<\?xml[^>]{0,200}>")
 _UNREAD = re.compile(r"docProps/|xl/(styles|theme|drawings|charts|externalLinks)")
 
 
-def written(rows: Iterable[Sequence[Sequence[Any]]]) -> Iterator[bytes]:
+def written(rows: Iterable[Sequence[Sequence[Any]]]) -> Generator[bytes]:
     """The pieces of a workbook of one sheet; an empty piece after each part of the rows. Numbers and truth
     values as such, all else as text: no cell is a formula."""
     from openpyxl import Workbook
