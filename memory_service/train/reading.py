@@ -42,7 +42,7 @@ from memory_service.train.submission_form import as_asked
 ROW_WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
 RUNS = re.compile(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*")  # of a mask
 WARNED: set[Path | str] = set()
-AMOUNT_OF = re.compile(r"-?\d[\d.,\s]{0,30}?(?P<unit>\s?(?:[^\W\d_]|[%€$£°]).{0,30})")
+AMOUNT_OF = re.compile(r"-?\d[\d.,\s]{0,30}?(?P<unit>\s[^\W\d_].{0,30}|\s?(?:[^\W\d_]|[%€$£°])\D{0,30})")
 YES = {"yes", "y", "true", "t", "positive", "oui", "si", "sí", "sim", "ja", "да", "evet", "是", "有"}
 FILES: dict[tuple[Path, str], dict[str, Path]] = {}  # of `media_files`
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_service.api import error_handlers
 from memory_service.api.security.route_scopes import ROUTES, wanted
 from memory_service.app import create_app
 from memory_service.errors import Unavailable
@@ -171,6 +172,7 @@ def test_why_the_database_is_away_is_told_to_keys_and_this_machine_only(
     def away(*_: object) -> None:
         raise Unavailable('the database did not answer: connection to "db.inside" failed for user "ada"')
 
+    monkeypatch.setattr(error_handlers, "failures", type(error_handlers.failures)())
     known = house.keys["read"]
     assert house.ask("GET", "/models", known).status == 200
     new, preparation = house.key("new", "read"), house.app.state.service.preparation

@@ -95,7 +95,7 @@ def test_ticked_runs_are_compared(visit: Visitor, lived: Site):
     assert boxes.count() >= 2
     boxes.nth(0).check()
     boxes.nth(1).check()
-    page.get_by_role("button", name="Compare the runs that are ticked").click()
+    page.get_by_role("button", name="Compare those ticked").click()
     settled(page)
     address = urllib.parse.urlsplit(page.url)
     ids = urllib.parse.parse_qs(address.query)["run"]

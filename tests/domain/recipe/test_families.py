@@ -9,6 +9,7 @@ from tests.planning import seed_knowledge
 
 WITHOUT_A_NAME = {
     "automl", "cspnet", "edgenext", "efficientvit", "fasttext", "fastvit", "gbdt-additive", "ghostnet",
+    "keypoint-matcher",
     "hgnet", "hiera", "kernel", "metaformer", "mobilenet", "nextvit", "pointnet", "pvt", "res2net",
     "rexnet", "segformer", "series-foundation", "tinyvit", "tnt", "xcit",
 }  # fmt: skip

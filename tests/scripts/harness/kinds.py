@@ -168,6 +168,8 @@ def cut_down(plan: Mapping[str, Any], kind: Kind, folders: Path, **changes: Any)
         "warmup_epochs": 0,
     }
     small["data_loader"] |= {"num_workers": kind.workers}
+    if told := (changes.get("recipe") or {}).get("validation"):
+        small |= {"split": told["split"], "group_by": told["by"]}
     return small | changes
 
 
