@@ -17,7 +17,7 @@ from memory_service.domain.recipe.recipe_text import (
     undone_lines,
 )
 
-MOST_TOKENS, MOST_WITHOUT_RECIPE = 700, 500
+MOST_TOKENS, MOST_WITHOUT_RECIPE = 740, 500
 NEXT_TOKENS = 66  # of what an agent is told to do next, which stands behind a plan's text
 
 CHARACTERS_PER_TOKEN = 2.4
