@@ -111,7 +111,7 @@ UNPACKED: list[tempfile.TemporaryDirectory[str]] = []  # they go with the proces
 @lru_cache(maxsize=8)
 def opened(folder: Path) -> Path:
     """The folder that has the data: the only one in it, such as data/; where it has archives of several files
-    a temporary one, with what they hold and what lies beside them."""
+    of up to a gibibyte a temporary one, with what they hold and what lies beside them."""
     if not folder.is_dir():
         return folder
     inside = [path for path in sorted(folder.iterdir()) if path.name[0] not in "._"]
@@ -125,7 +125,13 @@ def opened(folder: Path) -> Path:
                 (place / path.name).symlink_to(path.resolve())
                 continue
             with suppress(BadZipFile, RuntimeError), ZipFile(path) as packed:  # broken, or with a password
-                packed.extractall(place / path.stem, guarded(path, packed.infolist()))
+                size = sum(each.file_size for each in packed.infolist())
+                if size > MOST_UNPACKED:
+                    print(
+                        f"NOTE: {path.name} holds {size >> 20} MiB: unpack it, where it is needed", flush=True
+                    )
+                    continue
+                packed.extractall(place / path.stem)
         return opened(place)
     notes = [path for path in inside if not ending_of(path) or NEVER & {*name_words(path.name)}]
     told = [path for path in inside if path.is_dir() or path not in notes]
@@ -146,17 +152,15 @@ def ending_of(path: Path) -> str:
     return end if end in TEXT_TABLES + WHOLE_TABLES else ""
 
 
-def guarded(path: Path, files: list[ZipInfo]) -> list[ZipInfo]:
-    size = sum(each.file_size for each in files)
-    if size > MOST_UNPACKED and size > MOST_TIMES * sum(each.compress_size for each in files):
-        raise ValueError(f"{path.name} would unpack to {size >> 20} MiB")
-    return files
+def check_size(path: Path, file: ZipInfo) -> None:
+    if file.file_size > MOST_UNPACKED and file.file_size > MOST_TIMES * file.compress_size:
+        raise ValueError(f"{path.name} would unpack to {file.file_size >> 20} MiB")
 
 
 def read_bytes(path: Path, most: int = -1) -> bytes:
     if path.suffix.lower() == ".zip":
         with ZipFile(path) as packed, packed.open(packed.namelist()[0]) as file:
-            guarded(path, packed.infolist()[:1])
+            check_size(path, packed.infolist()[0])
             return file.read(most)
     with OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
         return bytes(file.read(most))

@@ -313,6 +313,19 @@ def test_an_archive_that_is_unpacked_beside_is_left_alone(tmp_path: Path) -> Non
     assert len((tmp_path / "data" / "train.csv").read_text().splitlines()) == ROWS + 1
 
 
+def test_a_large_archive_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pictures of many gigabytes that nobody unpacked are no work of each look."""
+    csvs(tmp_path, "train.csv", "test.csv")
+    with ZipFile(tmp_path / "pictures.zip", "w") as archive:
+        archive.writestr("a.jpg", b"x" * 40)
+        archive.writestr("b.jpg", b"x" * 40)
+    monkeypatch.setattr("memory_service.train.folder.MOST_UNPACKED", 79)
+    assert describe(tmp_path)["n_train"] == ROWS
+    assert "pictures.zip holds" in capsys.readouterr().out
+
+
 def test_rows_of_what_users_took_are_a_recommendation(tmp_path: Path) -> None:
     users, books = [f"u{n % 8}" for n in range(40)], [f"{n % 9:03}" for n in range(40)]
     pd.DataFrame({"day": "2026-01-01", "reader": users, "book": books}).to_csv(

@@ -18,13 +18,12 @@ MOST_CHARACTERS = 32_767
 MOST_BYTES, MOST_TIMES = 64 * 2**20, 100
 """Of a file unpacked, and for one packed byte where it is over a mebibyte."""
 
-MOST_WRITTEN, MOST_NODES, MOST_CELLS, MOST_ROWS, MOST_COLUMNS = (
-    16 * 2**20,
-    2_000_000,
-    20_000_000,
-    2**18,
-    1_000,
-)
+MOST_WRITTEN = 16 * 2**20
+"""Characters of the table that a file becomes."""
+
+MOST_NODES, MOST_CELLS, MOST_ROWS, MOST_COLUMNS = 2_000_000, 5_000_000, 2**18, 1_000
+"""Of the elements of all its parts, and of its first sheet with empty cells counted."""
+
 _LONGEST_TOKEN = 1 << 18
 _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
 _ESCAPED = re.compile("_x((?!0000|[dD][89A-Fa-f])[0-9A-Fa-f]{4})_")
@@ -113,9 +112,7 @@ def _unpacked(raw: bytes) -> io.BytesIO:
             about = packed.getinfo(name)
             if about.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError(f"{name} is neither stored nor deflated")
-            with packed.open(
-                about
-            ) as file:  # read with a size: without one, all is unpacked whatever it says
+            with packed.open(about) as file:  # with a size: without one, all is unpacked whatever it says
                 text = _DECLARATION.sub("", file.read(about.file_size + 1).decode("utf-8-sig"), count=1)
             nodes += text.count("<") - text.count("</")
             long = any(len(token) > _LONGEST_TOKEN for token in text.split(">"))
