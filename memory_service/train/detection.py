@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan, state
-from memory_service.train.folder import columns_in, find_roles
+from memory_service.train.folder import find_roles
 from memory_service.train.reading import Data, find_files, table_data, unnamed, without_missing
+from memory_service.train.table_files import columns_in
 from memory_service.train.writing import load_result, write_table
 
 CORNERS = ("xmin ymin xmax ymax", "x0 y0 x1 y1", "x1 y1 x2 y2", "left top right bottom")

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
-from memory_service.train.folder import IMAGE_FILES
 from memory_service.train.reading import (
     RUNS,
     Data,
@@ -26,6 +25,7 @@ from memory_service.train.reading import (
     target_columns,
 )
 from memory_service.train.submission_form import id_text
+from memory_service.train.table_files import IMAGE_FILES
 
 MOST_KINDS = 50  # of masks
 NO_RUNS = ("-1", "-1.0", "nan", "0")  # of no object

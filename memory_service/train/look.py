@@ -12,7 +12,7 @@ import pandas as pd
 
 from memory_service.train.budget import plan
 from memory_service.train.columns import column_kind, new_groups
-from memory_service.train.folder import IMAGE_FILES, SOUND_FILES, not_understood, opened
+from memory_service.train.folder import not_understood, opened
 from memory_service.train.reading import (
     as_days,
     files_of,
@@ -21,6 +21,7 @@ from memory_service.train.reading import (
     three_tables,
 )
 from memory_service.train.side_tables import side_files
+from memory_service.train.table_files import IMAGE_FILES, SOUND_FILES
 
 MOST_ROWS = 50_000  # that are looked at
 MOST_FILES = 30

@@ -16,13 +16,13 @@ import pandas as pd
 from memory_service.train.budget import plan, state
 from memory_service.train.columns import read_frames
 from memory_service.train.files import FileMember, columns_beside
-from memory_service.train.folder import SOUND_FILES
 from memory_service.train.kernels import kernel_regression, linear_regression, random_trees
 from memory_service.train.pictures import PICTURE_FILES, picture, picture_features
 from memory_service.train.problem import Fit, Prediction, Problem, from_folder, installed
 from memory_service.train.reading import Data, find_files, naming_columns, target_columns, warn_unreadable
 from memory_service.train.signals import SIGNAL_FILES, find_signals, signal_features
 from memory_service.train.sounds import read_sounds
+from memory_service.train.table_files import SOUND_FILES
 from memory_service.train.texts import once, text_columns, topics_of
 
 VIDEO_FILES = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".gif")

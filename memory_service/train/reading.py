@@ -17,32 +17,33 @@ import pandas as pd
 
 from memory_service.train.budget import plan
 from memory_service.train.folder import (
-    IMAGE_FILES,
-    MISSING,
     ROLES,
-    SOUND_FILES,
     SPLITS,
     STEP_FILES,
     UNNAMED,
     Roles,
-    Source,
-    columns_in,
     find_roles,
-    form_of,
     in_split,
-    is_no_text,
     not_understood,
+)
+from memory_service.train.submission_form import as_asked
+from memory_service.train.table_files import (
+    IMAGE_FILES,
+    MISSING,
+    SOUND_FILES,
+    Source,
+    amounts_in,
+    columns_in,
+    form_of,
+    is_no_text,
     step_columns,
     whole_table,
     without_far_marks,
-    written_amounts,
 )
-from memory_service.train.submission_form import as_asked
 
 ROW_WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
 RUNS = re.compile(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*")  # of a mask
 WARNED: set[Path | str] = set()
-AMOUNT_OF = re.compile(r"-?\d[\d.,\s]{0,30}?(?P<unit>\s[^\W\d_].{0,30}|\s?(?:[^\W\d_]|[%€$£°])\D{0,30})")
 YES = {"yes", "y", "true", "t", "positive", "oui", "si", "sí", "sim", "ja", "да", "evet", "是", "有"}
 FILES: dict[tuple[Path, str], dict[str, Path]] = {}  # of `media_files`
 
@@ -236,21 +237,6 @@ def read_source(source: Source, ids: str, most: int = 0) -> pd.DataFrame:
         elif table[column].dtype.kind in "if":
             table[column] = without_far_marks(table[column])
     return table
-
-
-def amounts_in(column: pd.Series, commas: bool = False) -> pd.Series | None:
-    """The numbers of texts such as "315,95 EUR", where the same stands behind each, and `written_amounts`."""
-    known = column.dropna()
-    if not len(known) or (found := AMOUNT_OF.fullmatch(str(known.iloc[0]).strip())) is None:
-        return written_amounts(column, commas)
-    unit = re.escape(found["unit"].removesuffix("s"))  # 1 review, 2 reviews
-    if not known.astype(str).str.fullmatch(rf"\s?-?[\d.,\s]{{1,30}}{unit}s?\s?").all():
-        return written_amounts(column, commas)
-    plain = known.astype(str).str.replace(rf"{unit}s?\s?$", "", regex=True).str.strip()
-    plain = plain.str.replace(r"(?<=\d)\s(?=\d{3})", "", regex=True)
-    commas = commas or plain.str.contains(r",(?:\d{1,2}|\d{4,9})$").any()
-    amounts = written_amounts(plain if commas else plain + "%", commas)  # a mark needs no thousands
-    return None if amounts is None else amounts.reindex(column.index)
 
 
 def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan, state
-from memory_service.train.folder import UNREAD, Source, find_roles
+from memory_service.train.folder import find_roles
 from memory_service.train.reading import as_days, as_numbers, is_dates, read_parts
+from memory_service.train.table_files import UNREAD, Source
 
 MOST_BYTES = 500_000_000
 MOST_TABLE_ROWS = 1_000_000  # the latest ones of a larger table are read

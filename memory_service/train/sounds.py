@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from memory_service.train.files import FileMember
-from memory_service.train.folder import SOUND_FILES
 from memory_service.train.kernels import kernel_regression, random_trees
 from memory_service.train.networks import Augmentation, fit_network, samples_wanted
 from memory_service.train.problem import Problem
+from memory_service.train.table_files import SOUND_FILES
 
 log = logging.getLogger(__name__)
 MELS, COEFFICIENTS, LONGEST = 40, 20, 10.0

@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan, state
-from memory_service.train.folder import columns_in, find_roles, form_of, is_no_text
+from memory_service.train.folder import find_roles
 from memory_service.train.reading import WARNED, Data
 from memory_service.train.submission_form import id_text, in_cells
+from memory_service.train.table_files import columns_in, form_of, is_no_text
 
 
 def save_result(fold: int | str, result: dict) -> None:

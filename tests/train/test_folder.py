@@ -16,9 +16,10 @@ import pytest
 from PIL import Image
 
 from memory_service.train.budget import plan
-from memory_service.train.folder import LONGEST_LINE, encoding_of, find_roles, written_amounts
+from memory_service.train.folder import find_roles
 from memory_service.train.look import describe
 from memory_service.train.reading import read_table, three_tables
+from memory_service.train.table_files import LONGEST_LINE, encoding_of, written_amounts
 
 ROWS = 40
 TRAIN = pd.DataFrame({

@@ -1,0 +1,394 @@
+"""Files as tables: how lines, arrays, sheets, databases and folders are written, and what they hold."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import json
+import lzma
+import re
+import sqlite3
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile, ZipInfo
+
+import numpy as np
+import pandas as pd
+
+TEXT_TABLES = (".csv", ".tsv", ".txt", ".data", ".dat", ".test", ".train", ".solution", ".labels",
+               ".arff", ".svm", ".libsvm")  # fmt: skip
+DATABASES = (".db", ".sqlite", ".sqlite3")
+WHOLE_TABLES = (".parquet", ".feather", ".json", ".jsonl", ".jsonlines", ".ndjson", ".xlsx", ".xls", ".npy",
+                ".npz", *DATABASES)  # fmt: skip
+OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+SOUND_FILES = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff", ".opus", ".m4a")
+IMAGE_FILES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
+
+PEEK_BYTES, PEEK_ROWS = 1 << 16, 40
+LONGEST_LINE, MOST_UNPACKED, MOST_TIMES = 8 << 20, 1 << 30, 500  # packed by others
+MOST_SPREAD = 500  # numbers of an array that become columns
+NUMBER = re.compile(r"[-+]?(?:\d{1,20}(?:[.,]\d{0,20})?|[.,]\d{1,20})(?:[eE][-+]?\d{1,3})?")
+SPARSE = re.compile(r"-?\d{1,9}(?:\.\d{1,9})?(?: qid:\d{1,18})?(?: \d{1,9}:\S{1,40}){1,9}(?: |$)")
+MISSING = ["", "#N/A", "<NA>", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan",
+           "?", " ?", "k.A.", "k. A.", "n.a."]  # not None  # fmt: skip
+AMOUNT = re.compile(
+    r"[$€£]\s?-?\d[\d,]*(?:\.\d+)?|(?<![\d,.])-?\d[\d,]*(?:\.\d+)?\s?[%€$£]"
+    r"|(?<![\d,.])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?"
+)
+AMOUNT_OF = re.compile(r"-?\d[\d.,\s]{0,30}?(?P<unit>\s[^\W\d_].{0,30}|\s?(?:[^\W\d_]|[%€$£°])\D{0,30})")
+COMMA_AMOUNT = r"-?(?:\d{1,15}|\d{1,3}(?:\.\d{3}){1,5})(?:,\d{1,15})?"  # 41.234,5
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table: a file, or an array or a sheet of it; of a folder the files in it, or those of its classes."""
+
+    path: Path
+    part: str = ""
+
+
+def ending_of(path: Path) -> str:
+    """ ".csv" of train.csv, train.csv.gz and of train.zip that holds one; "" where it is no table."""
+    *ends, end = "", *(each.lower() for each in path.suffixes[-2:])
+    if end in (*OPENERS, ".zip"):
+        end = ends[-1]
+        if end not in TEXT_TABLES + WHOLE_TABLES and path.suffix.lower() == ".zip":
+            with suppress(OSError, BadZipFile), ZipFile(path) as packed:
+                names = packed.namelist()
+                end = Path(names[0]).suffix.lower() if len(names) == 1 else ""
+        return end if end in (".json", ".jsonl", *TEXT_TABLES) else ""
+    return end if end in TEXT_TABLES + WHOLE_TABLES else ""
+
+
+def check_size(path: Path, file: ZipInfo) -> None:
+    if file.file_size > MOST_UNPACKED and file.file_size > MOST_TIMES * file.compress_size:
+        raise ValueError(f"{path.name} would unpack to {file.file_size >> 20} MiB")
+
+
+def read_bytes(path: Path, most: int = -1) -> bytes:
+    if path.suffix.lower() == ".zip":
+        with ZipFile(path) as packed, packed.open(packed.namelist()[0]) as file:
+            check_size(path, packed.infolist()[0])
+            return file.read(most)
+    with OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
+        return bytes(file.read(most))
+
+
+def encoding_of(raw: bytes) -> str:
+    """By the mark at its beginning, else the first of UTF-8, UTF-16 and what its bytes over 127 look like:
+    Chinese and Japanese have pairs of them, Cyrillic has words, others single ones."""
+    for mark, name in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+        if raw.startswith(mark):
+            return name
+    if raw[:2000].count(0) > len(raw[:2000]) / 4:
+        return "utf-16-le" if raw[:2000][1::2].count(0) > raw[:2000][::2].count(0) else "utf-16-be"
+    try:
+        raw[: len(raw) - 4 if len(raw) > 8 else None].decode("utf-8")  # the last letter may be cut
+        return "utf-8"
+    except UnicodeDecodeError as error:
+        if error.reason == "unexpected end of data":
+            return "utf-8"
+    runs = re.findall(rb"[\x80-\xff]{1,400}", raw)
+    high = sum(map(len, runs))
+    pairs = sum(len(run) for run in runs if len(run) % 2 == 0)
+    if high > 3 * len(runs) and sum(byte >= 0xC0 for run in runs for byte in run) > 0.95 * high:
+        return "cp1251"
+    if raw.count(b"\x82") + raw.count(b"\x83") > high / 5:
+        return "shift_jis"
+    if pairs > 0.9 * high:
+        return "gb18030"
+    return "latin-1" if any(byte in raw for byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D)) else "cp1252"
+
+
+def is_number(cell: str) -> bool:
+    return NUMBER.fullmatch(cell.strip()) is not None
+
+
+def has_names(rows: list[list[str]]) -> bool:
+    """Whether the first row names the columns: it has no number where a column has numbers, or only numbers
+    that count upwards, as years and days do."""
+    head, others = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
+    if not others:
+        return True
+    numeric = [n for n in range(len(head)) if sum(is_number(row[n]) for row in others) > 0.8 * len(others)]
+    given = [float(head[n].replace(",", ".")) for n in numeric if is_number(head[n])]
+    if not given:
+        again = sum(cell in {row[n] for row in others} for n, cell in enumerate(head))
+        return bool(numeric) or again <= len(head) / 2
+    steps = {round(b - a, 6) for a, b in pairwise(given)}
+    if steps and min(steps) > 0:  # by chance values rarely do
+        years = min(given) > 1900 and max(given) < 2100 and all(value % 1 == 0 for value in given)
+        if years or len(given) > 5 or (len(given) > 2 and len(steps) == 1):
+            return True
+    return len(given) < sum(head[n].strip() not in MISSING[1:] for n in numeric)
+
+
+def form_of(path: Path) -> dict[str, Any]:
+    """How a file of lines is written, as pandas takes it: encoding, what stands between values (of commas,
+    else semicolons, tabs, bars, blanks), decimal commas, and names of columns where it has none."""
+    raw = read_bytes(path, PEEK_BYTES)
+    more = (
+        read_bytes(path, LONGEST_LINE) if len(raw) == PEEK_BYTES and not re.search(rb"[\r\n]", raw) else b""
+    )
+    if len(more) == LONGEST_LINE and not re.search(rb"[\r\n]", more):
+        raise ValueError(f"{path.name} begins with a line of over {LONGEST_LINE >> 20} MiB")
+    form: dict[str, Any] = {"encoding": encoding_of(raw), "encoding_errors": "replace"}
+    text = raw.decode(form["encoding"], "replace")
+    if ending_of(path) == ".arff":
+        return form | form_of_arff(read_bytes(path, LONGEST_LINE).decode(form["encoding"], "replace"))
+    lines = [line for line in text.splitlines() if line.strip()]
+    lines = lines[: len(lines) - (len(raw) == PEEK_BYTES and len(lines) > 1)][:PEEK_ROWS]
+    if not lines:
+        return form
+    head, mark = lines[0], ","
+    rows = {each: list(islice(csv.reader(lines, delimiter=each), PEEK_ROWS)) for each in ",;\t|"}
+    even = [each for each in rows if len({len(row) for row in rows[each]}) == 1 < len(rows[each][0])]
+    if "," not in head or ("," not in even and even):
+        mark = max(even or ";\t|", key=lambda each: (head.count(each), each == ","))
+    if mark not in head:
+        cells = [line.split() for line in lines]
+        alike = len({len(row) for row in cells}) == 1 < len(cells[0])
+        shown = cells[-1 if ending_of(path) != ".csv" else 0]
+        legend = len(shown) == 2 and len({row[0] for row in cells if is_number(row[0])}) == len(cells)
+        if alike and (legend or all(is_number(cell) or cell in MISSING for cell in shown)):
+            form["sep"], table = r"\s+", cells
+        else:
+            table = [[line] for line in lines]
+    else:
+        table = rows[mark]
+        if mark != ",":
+            form["sep"] = mark
+            number = rf"(?:^|{re.escape(mark)})-?\d{{1,15}},\d{{1,15}}(?:{re.escape(mark)}|$)"
+            form |= {"decimal": ","} if any(re.search(number, line) for line in lines) else {}
+        elif all(line.count(", ") == line.count(",") for line in lines):
+            form["skipinitialspace"] = True
+    if not has_names(table):
+        form |= {"header": None, "names": [f"column_{n + 1}" for n in range(len(table[0]))]}
+    return form
+
+
+def form_of_arff(text: str) -> dict[str, Any]:
+    """Names are behind @attribute, rows behind @data."""
+    head, *_ = re.split(r"(?im)^(@data)", text, maxsplit=1)
+    names = re.findall(r"(?im)^@attribute[ \t]{1,9}('[^'\n]{1,99}'|\"[^\"\n]{1,99}\"|\S{1,99})", head)
+    quote = '"' if '"' in text[len(head) :] else "'"
+    form = {"skiprows": head.count("\n") + 1, "comment": "%", "quotechar": quote, "skipinitialspace": True}
+    return form | {"header": None, "names": [name.strip("'\"") for name in names]}
+
+
+@lru_cache(maxsize=64)
+def is_sparse(path: Path) -> bool:
+    """Whether its lines are as SVMlight has them: 1 qid:3 1:0.2 7:4."""
+    with suppress(OSError, ValueError, EOFError, BadZipFile):
+        lines = read_bytes(path, 1 << 14).decode("latin-1").splitlines()[:PEEK_ROWS]
+        return bool(lines) and all(map(SPARSE.match, lines[:-1] or lines))
+    return False
+
+
+def sparse_rows(lines: list[str]) -> pd.DataFrame:
+    """Features by their numbers, the query, the target; a feature that is not there is 0."""
+    cells = [line.split("#")[0].split() for line in lines]
+    table = (
+        pd.DataFrame([dict(each.split(":") for each in row[1:]) for row in cells]).astype(float).fillna(0.0)
+    )
+    names = sorted((name for name in table if name.isdigit()), key=int)
+    table = table[[*names, *(name for name in table if name not in names)]]
+    table = table.rename(columns={name: f"column_{n + 1}" for n, name in enumerate(names)})
+    return table.assign(target=[float(row[0]) for row in cells])
+
+
+def flat(data: Any) -> pd.DataFrame:
+    """Objects as rows: those in them as columns with dots; arrays of numbers as columns, or of other lengths
+    as what is usual in them; other arrays as texts."""
+    if isinstance(data, dict):
+        lists = [
+            each for each in data.values() if isinstance(each, list) and each and isinstance(each[0], dict)
+        ]
+        data = max(lists, key=len) if lists else pd.DataFrame(data).to_dict("records")
+    table = pd.json_normalize(data)
+    parts: list[pd.Series | pd.DataFrame] = []
+    for name in table.columns:
+        cells = table[name]
+        arrays = [cell if isinstance(cell, list) else [] for cell in cells]
+        if not any(arrays):
+            parts.append(cells)
+            continue
+        if not all(isinstance(each, int | float) for cell in arrays for each in cell):
+            parts.append(pd.Series([", ".join(map(str, cell)) for cell in arrays], name=name))
+            continue
+        lengths = {len(cell) for cell in arrays}
+        if len(lengths) == 1 and max(lengths) <= MOST_SPREAD:
+            parts.append(pd.DataFrame(arrays).add_prefix(f"{name}."))
+            continue
+        key = np.repeat(np.arange(len(arrays)), [len(cell) for cell in arrays])
+        steps = pd.DataFrame({name: np.concatenate([np.asarray(cell, float) for cell in arrays])})
+        parts.append(step_columns(steps, key).reindex(range(len(arrays))))
+    return pd.concat(parts, axis=1)
+
+
+UNREAD: dict[str, str] = {}  # table that cannot be read -> why
+
+
+@lru_cache(maxsize=8)
+def _whole(path: Path, part: str, _: int) -> pd.DataFrame:
+    """A table of a file that is no file of lines; of one of lines its first rows."""
+    ending = ending_of(path)
+    if not is_no_text(Source(path)):
+        settings = {"nrows": PEEK_ROWS, "on_bad_lines": "skip", "dtype": str, "engine": "python"}
+        return pd.read_csv(path, **form_of(path), **settings)
+    if ending in (".parquet", ".feather"):
+        return pd.read_parquet(path) if ending == ".parquet" else pd.read_feather(path)
+    if ending in (".npy", ".npz"):
+        array = np.load(path, allow_pickle=False)
+        array = array[part] if ending == ".npz" else array
+        steps = array if array.ndim == 3 and array.shape[1] > array.shape[2] else None  # of rows, steps, axes
+        array = array.reshape(len(array), -1)
+        table = pd.DataFrame(array, columns=[f"column_{n + 1}" for n in range(array.shape[1])])
+        if steps is not None:
+            axes = pd.DataFrame(steps.reshape(-1, steps.shape[2])).add_prefix("axis ")
+            usual = step_columns(axes, np.repeat(np.arange(len(array)), steps.shape[1]))
+            table = pd.concat([table, usual], axis=1)
+        return table
+    if ending in DATABASES:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as base:
+            named = part.replace('"', '""')
+            return pd.read_sql_query(f'SELECT * FROM "{named}"', base)  # noqa: S608
+    if ending in (".xlsx", ".xls"):
+        try:
+            return pd.read_excel(path, sheet_name=part or 0)
+        except ImportError as error:
+            raise ValueError("it is a workbook: pip install openpyxl, or save it as .csv") from error
+    raw = read_bytes(path)
+    text = raw.decode(encoding_of(raw[:PEEK_BYTES]), "replace")
+    if ending in TEXT_TABLES:
+        return sparse_rows([line for line in text.splitlines() if line.strip()])
+    try:
+        return flat(json.loads(text))
+    except json.JSONDecodeError:
+        return flat([json.loads(line) for line in text.splitlines() if line.strip()])
+
+
+def whole_table(source: Source) -> pd.DataFrame:
+    """The same, a copy; of a folder a row for each file."""
+    if source.path.is_dir():
+        return files_in(source.path, source.part)
+    return _whole(source.path, source.part, source.path.stat().st_mtime_ns).copy()
+
+
+def is_no_text(source: Source) -> bool:
+    return source.path.is_dir() or ending_of(source.path) not in TEXT_TABLES or is_sparse(source.path)
+
+
+def columns_in(source: Source) -> list[str]:
+    """Names of its columns; none where it cannot be read."""
+    try:
+        return [str(name) for name in whole_table(source).columns]
+    except Exception as error:
+        UNREAD[source.path.name] = str(error)[:200]
+        return []
+
+
+def parts_of(path: Path) -> list[str]:
+    """The arrays of a file, or its sheets."""
+    with suppress(ImportError, ValueError, OSError, sqlite3.Error):
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                return list(arrays.files)
+        if path.suffix in DATABASES:
+            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as base:
+                return [row[0] for row in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        if path.suffix in (".xlsx", ".xls"):
+            with pd.ExcelFile(path) as book:
+                sheets = [str(name) for name in book.sheet_names]
+            return sheets if len(sheets) > 1 else [""]
+    return [""]
+
+
+def files_below(folder: Path) -> list[Path]:
+    ends = (*IMAGE_FILES, *SOUND_FILES, ".txt", "")
+    paths = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in ends and path.is_file()]
+    return [path for path in paths if path.name[0] != "."]
+
+
+def files_in(folder: Path, part: str) -> pd.DataFrame:
+    """A row for each picture, sound or text: its path, its class, the words of a text. Of "names" a text is
+    called with its ending."""
+    classes = part == "classes"
+    paths = [path for path in files_below(folder) if not classes or path.parent != folder]
+    texts = bool(paths) and all(path.suffix.lower() in (".txt", "") for path in paths)
+    names = [path.relative_to(folder.parent).as_posix() for path in paths]
+    if not classes and all(path.parent == folder for path in paths):
+        names = [path.stem if texts and part != "names" else path.name for path in paths]
+    table = pd.DataFrame({"id": names}, dtype=object)
+    if texts:
+        raw = [path.read_bytes() for path in paths]
+        encoding = encoding_of(b"\n".join(raw[:200]))
+        table["text"] = [each.decode(encoding, "replace") for each in raw]
+    if classes:
+        table["label"] = [path.parent.name for path in paths]
+    return table
+
+
+def step_columns(table: pd.DataFrame, key: Any) -> pd.DataFrame:
+    """Of the rows of each key, a row a step, what is usual in each column, how it changes and how it ends."""
+    numbers = table.select_dtypes("number").astype(float)
+    key = np.asarray(key)
+    grouped = numbers.groupby(key, sort=False)
+    found = {what: getattr(grouped, what)() for what in ("mean", "std", "min", "max", "first", "last")}
+    for level in (0.05, 0.25, 0.5, 0.75, 0.95):
+        found[f"q{level}"] = grouped.quantile(level)
+    change = grouped.diff().abs()
+    found["change"] = change.groupby(key, sort=False).mean()
+    centred = numbers - grouped.transform("mean")
+    lagged = centred.groupby(key, sort=False).shift() * centred
+    found["autocorrelation"] = lagged.groupby(key, sort=False).mean() / (found["std"] ** 2 + 1e-9)
+    parts = [part.add_suffix(f" {what}") for what, part in found.items()]
+    return pd.concat([*parts, grouped.size().rename("steps")], axis=1)
+
+
+def written_amounts(column: pd.Series, commas: bool = False) -> pd.Series | None:
+    """The numbers of texts such as "$1,234.50" and "12.5 %", with decimal `commas` "41.234,5"; None where
+    they are others."""
+    if pd.api.types.is_numeric_dtype(column):
+        return None
+    known = column.dropna()
+    form, decimal = (COMMA_AMOUNT, ",") if commas else (AMOUNT, ".")
+    for some in (known.head(200), known):  # of long texts few are read
+        if not len(some) or not some.astype(str).str.strip().str.fullmatch(form).all():
+            return None
+    plain = column.astype(object).where(column.notna()).astype(str)
+    plain = plain.str.replace(rf"[^\d{decimal}-]", "", regex=True).str.replace(",", ".")
+    return pd.to_numeric(plain, errors="coerce").where(column.notna())
+
+
+def amounts_in(column: pd.Series, commas: bool = False) -> pd.Series | None:
+    """The numbers of texts such as "315,95 EUR", where the same stands behind each, and `written_amounts`."""
+    known = column.dropna()
+    if not len(known) or (found := AMOUNT_OF.fullmatch(str(known.iloc[0]).strip())) is None:
+        return written_amounts(column, commas)
+    unit = re.escape(found["unit"].removesuffix("s"))  # 1 review, 2 reviews
+    if not known.astype(str).str.fullmatch(rf"\s?-?[\d.,\s]{{1,30}}{unit}s?\s?").all():
+        return written_amounts(column, commas)
+    plain = known.astype(str).str.replace(rf"{unit}s?\s?$", "", regex=True).str.strip()
+    plain = plain.str.replace(r"(?<=\d)\s(?=\d{3})", "", regex=True)
+    commas = commas or plain.str.contains(r",(?:\d{1,2}|\d{4,9})$").any()
+    amounts = written_amounts(plain if commas else plain + "%", commas)  # a mark needs no thousands
+    return None if amounts is None else amounts.reindex(column.index)
+
+
+def without_far_marks(column: pd.Series) -> pd.Series:
+    """-999 and the like are missing values where they stand far off the others, all at least 0."""
+    if (
+        not pd.api.types.is_numeric_dtype(column)
+        or not len(column)
+        or column.min() not in (-999, -9999, -99999)
+    ):
+        return column
+    others = column[column > column.min()]
+    far = len(others) > 1 and others.min() >= 0 and others.max() < -column.min()
+    return column.where(column != column.min()) if far else column
