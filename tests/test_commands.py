@@ -66,7 +66,7 @@ def test_the_commands_of_a_page_run_as_they_stand(
     if page.name == "tutorial.md":
         assert "143 rows, ROC AUC 0.9" in output
         assert "completed metric" in output
-        assert "total_minutes predicted" in output
+        assert "used all minutes on many models" in output
 
 
 def test_a_block_that_is_not_run_says_why() -> None:

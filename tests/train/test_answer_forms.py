@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from memory_service.cli.describe import question_of
-from memory_service.train import reading
+from memory_service.train import reading, table_files
 from memory_service.train.answers import class_table, value_table
 from memory_service.train.budget import plan
 from memory_service.train.columns import read_frames
@@ -67,7 +67,7 @@ def test_labels_of_a_cell_are_submitted_with_the_mark_between_them(mark: str, tm
     ],
 )
 def test_numbers_with_one_unit_are_numbers(cells: list[str], numbers: list[float] | None) -> None:
-    found = reading.amounts_in(pd.Series([*cells, None]), any("," in cell[-6:] for cell in cells))
+    found = table_files.amounts_in(pd.Series([*cells, None]), any("," in cell[-6:] for cell in cells))
     assert (None if found is None else found.dropna().tolist()) == numbers
 
 

@@ -47,7 +47,7 @@ def write(page: Any, statement: str, why: str) -> None:
 def test_an_edit_and_its_undo_leave_the_row_as_it_was_and_both_in_its_history(visit: Visitor, desk: Site):
     before = row_of(desk, f"/strategies/{ROW}")
     page = visit(desk, PAGE)
-    follow(page.get_by_role("link", name="Edit", exact=True))
+    follow(page.get_by_role("link", name="Edit"))
     write(page, "Batch <b>256</b> at 224 px.", "measured here")
     difference = page.get_by_role("region", name="Difference").inner_text()
     assert before["statement"] in difference
@@ -259,7 +259,7 @@ def test_a_row_that_differs_is_found_and_put_right_in_its_place(
 ):
     before = row_of(desk, "/strategies/R03-a100-image-384")
     page = visit(desk, "/browse/strategies?q=R03-a100-image-384", java_script_enabled=scripts)
-    follow(page.get_by_role("cell", name="batch_size: 128").get_by_role("link", name="Edit", exact=True))
+    follow(page.get_by_role("cell", name="batch_size: 128").get_by_role("link", name="Edit"))
     cells = page.locator("tr.edited .prose label")
     assert cells.first.inner_text().startswith("Batch size"), "values are edited in their column"
     assert page.locator("#edit").input_value() == "128"

@@ -74,6 +74,11 @@ _GROUP_SPLIT = (
         r"\b(?:(?:not|never) (?:\w+ ){0,2}(?:in|seen|occur|appear|present|part|found)|absent)\b"
         r"[^;]{0,40}\btrain"
     ),
+    (
+        rf"\b(?:(?P<l>{_WHO}) (?:in|of|from|behind) (?:the )?(?:test|hidden|private)|(?:test|hidden) (?P<m>{_WHO}))"
+        r"\b(?:\.csv)?[^.;]{0,15} (?:are|is|were|will be) (?:all |entirely |completely |always )?"
+        r"(?:new|unseen|unknown|others|different ones)\b"
+    ),
     rf"^[ \t*-]*(?-i:By) (?!(?:{_ROWS}|time|dates?|{_PERIOD})\b)(?P<k>[a-z_]{{3,20}}):",
     (
         r"\b(?:group folds?|never (?:been )?seen (?:in|during|at) train(?:ing)?|"

@@ -212,7 +212,8 @@ def _split_facts(case: PlanningProblem, memory: RequestText, plan: Mapping[str, 
     split, by = split_setting(plan)
     kind = next((name for name in ("group", "time") if name in split), "random")
     asked = question.split or question.group_by or question.n_groups
-    origin = "text" if read and read.split == kind else "record" if slug in told["from"] else "usual"
+    resolved = next((fact.source for fact in case.facts if fact.name == "split"), "usual")
+    origin = "text" if read and read.split == kind else "record" if slug in told["from"] else resolved
     about = {"from": "asked" if asked else origin, "words": None, "why": told["why"]}
     about |= {"assumed": not asked and origin == "usual", "record": slug if origin == "record" else None}
     known = {"split": (split, kind), "group_by": (by, by)}
