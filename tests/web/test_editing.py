@@ -47,7 +47,7 @@ def write(page: Any, statement: str, why: str) -> None:
 def test_an_edit_and_its_undo_leave_the_row_as_it_was_and_both_in_its_history(visit: Visitor, desk: Site):
     before = row_of(desk, f"/strategies/{ROW}")
     page = visit(desk, PAGE)
-    follow(page.get_by_role("link", name="Edit"))
+    follow(page.get_by_role("link", name="Edit", exact=True))
     write(page, "Batch <b>256</b> at 224 px.", "measured here")
     difference = page.get_by_role("region", name="Difference").inner_text()
     assert before["statement"] in difference
