@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -140,7 +140,8 @@ def test_what_is_held_out_and_what_is_sent_are_written_for_blends(prepared: Prep
     assert oof["true_y"].tolist() == ["no", "yes"] * (ROWS // 2)
     assert ((oof["p_yes"] > 0.5) == (oof["true_y"] == "yes")).all()
     tests = pd.read_csv(budget.state.out_dir / "test_predictions.csv")
-    assert tests[["p_no", "p_yes"]].to_numpy() == pytest.approx(np.tile([0.3, 0.7], (ASKED, 1)))
+    assert tests[["p_no", "p_yes"]].sum(axis=1).to_numpy() == pytest.approx(np.ones(ASKED))
+    assert (tests["p_yes"] > 0.7).all(), "what the member said, and surer: it was never wrong"
     assert set(pd.read_csv(budget.state.out_dir / "submission.csv")["y"]) == {"yes"}
 
 
@@ -392,3 +393,32 @@ def test_a_trial_of_features_is_no_fit_of_an_earlier_start(
         patch.setattr(engine, "members_of", lambda _: [Member("one")])
         engine.train_members(values(), None)
     assert "3 fits of an earlier start are kept" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["classes", "labels"])
+def test_probabilities_are_as_sure_as_the_rows_that_validate_allow(
+    kind: Literal["classes", "labels"],
+) -> None:
+    """A forest that says .6 where nine of ten are right is made surer, and an all too sure member less; a fit
+    to all rows is moved as the folds were."""
+    rng, rows = np.random.default_rng(0), np.arange(400)
+    truth = rng.random(400) < np.where(rows % 2, 0.9, 0.1)
+    targets = truth.astype(int) if kind == "classes" else truth[:, None].astype(float)
+    outputs = ["no", "yes"] if kind == "classes" else ["yes"]
+    known = Problem(kind, [], [], targets, outputs, lambda *_: 0.0)
+
+    def said(sure: float) -> np.ndarray:
+        yes = np.where(rows % 2, sure, 1 - sure)
+        return np.column_stack([1 - yes, yes]) if kind == "classes" else yes[:, None]
+
+    for sure, least, most in ((0.6, 0.8, 0.95), (0.999, 0.85, 0.97), (0.9, 0.88, 0.92)):
+        found = Prediction(said(sure), said(sure)[:4])
+        before = known.losses(rows, found.valid).mean()
+        engine.sharpen(known, rows, found, {})
+        assert known.losses(rows, found.valid).mean() <= before
+        assert least < found.test[1, -1] < most
+        whole = Prediction(said(sure)[:0], said(sure)[:4])
+        engine.sharpen(known, rows[:0], whole, found.memo)
+        assert whole.test == pytest.approx(found.test)
+        if kind == "classes":
+            assert found.valid.sum(axis=1) == pytest.approx(np.ones(400))

@@ -75,7 +75,8 @@ _GROUP_SPLIT = (
         r"[^;]{0,40}\btrain"
     ),
     (
-        rf"\b(?:(?P<l>{_WHO}) (?:in|of|from|behind) (?:the )?(?:test|hidden|private)|(?:test|hidden) (?P<m>{_WHO}))"
+        rf"\b(?:(?P<l>{_WHO}) (?:in|of|from|behind) (?:the )?(?:test|hidden|private)"
+        rf"|(?:test|hidden) (?P<m>{_WHO}))"
         r"\b(?:\.csv)?[^.;]{0,15} (?:are|is|were|will be) (?:all |entirely |completely |always )?"
         r"(?:new|unseen|unknown|others|different ones)\b"
     ),
