@@ -142,13 +142,16 @@ class WorkerTurns:
         turns: int,
         of_one_caller: int,
         long: int = 0,
+        for_idle: int = 0,
         on_long: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """on_long: is told how many work beside the turns, whenever that changes."""
+        """for_idle: of the turns, for callers of whom nothing is in progress.
+        on_long: is told how many work beside the turns, whenever that changes."""
         self.app = app
         self.turns = turns
         self.of_one_caller = of_one_caller
         self.long = long
+        self.for_idle = for_idle
         self.on_long = on_long
         self.held: Counter[str] = Counter()
         self.beside: Counter[str] = Counter()
@@ -179,11 +182,10 @@ class WorkerTurns:
             turn.give_back()
 
     def _may_take(self, caller: str) -> bool:
-        if self.held.total() >= self.turns:
-            return False
-        beside = 0 if caller == EVERYBODY else self.beside[caller]
-        most = self.turns if caller == EVERYBODY else self.of_one_caller
-        return self.held[caller] + beside < most
+        if caller == EVERYBODY:
+            return self.held.total() < self.turns
+        mine = self.held[caller] + self.beside[caller]
+        return self.held.total() < self.turns - (self.for_idle if mine else 0) and mine < self.of_one_caller
 
     async def take(self, caller: str) -> None:
         """Wait for a turn."""

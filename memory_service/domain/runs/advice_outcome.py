@@ -12,6 +12,7 @@ from typing import Any
 
 from memory_service.domain.common.vocabulary import size_of
 from memory_service.domain.planning.model_catalogue import normal_model_name
+from memory_service.domain.recipe.vocabulary import TECHNIQUES
 from memory_service.domain.runs.run_outcome import best_of
 
 FOLLOWED = ("model", "batch_size", "precision", "folds", "epochs")
@@ -56,12 +57,13 @@ def brief_of(plan: Mapping[str, Any], pattern_ids: Collection[str]) -> dict[str,
 
 
 def _techniques_of(recipe: Any) -> dict[str, bool]:
-    """Techniques that a recipe names -> whether the plan's script does them."""
+    """Techniques that a recipe names -> whether the plan's script does them. A plan that the run brings may
+    name any; those of no vocabulary count nowhere."""
     named = recipe.get("techniques") if isinstance(recipe, Mapping) else None
     return {
         one["name"]: one.get("in_script") is True
         for one in named or ()
-        if isinstance(one, Mapping) and isinstance(one.get("name"), str)
+        if isinstance(one, Mapping) and isinstance(one.get("name"), str) and one["name"] in TECHNIQUES
     }
 
 

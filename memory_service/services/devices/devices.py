@@ -107,14 +107,17 @@ def _ended(
     transaction: ReadTransaction, gpus: Collection[str | None] | None = None
 ) -> list[tables.Calibration]:
     """The readable ones."""
-    every = store.ended(transaction.session, gpus)
-    return [r for r in every if is_readable(r.fingerprint, r.environment, r.sections, r.missing)]
+    return [row for row in store.ended(transaction.session, gpus) if _readable(row)]
+
+
+def _readable(row: tables.Calibration) -> bool:
+    return is_readable(row.fingerprint, row.environment, row.sections, row.missing)
 
 
 def stale_because(row: tables.Calibration, device: Device, doubted: Mapping[str, str]) -> tuple[str, ...]:
     """What changed on the device since the calibration, and why it is in quarantine, as sentences; empty if
     nothing. doubted: as `quarantined` gives it."""
-    if not is_readable(row.fingerprint, row.environment, row.sections, row.missing):
+    if not _readable(row):
         return ("its stored values are damaged and cannot be read",)
     changed = Fingerprint.from_dict(row.fingerprint).changes(device.fingerprint)
     return (*changed, *([doubted[row.id]] if row.id in doubted else ()))
@@ -124,9 +127,11 @@ _Made = Sequence[tuple[tables.Calibration, Calibration, str]]
 
 
 def _made(transaction: ReadTransaction, rows: Sequence[tables.Calibration]) -> _Made:
-    """All of the GPU models of some, each with who told of it, in the order that this service got them."""
-    models = {row.gpu for row in rows if row.status not in store.ACTIVE}
-    every = _ended(transaction, models) if models else []
+    """Those of the GPU models of some, each with who told of it, in the order that this service got them."""
+    some = {row.id: row for row in rows if row.status not in store.ACTIVE and row.measured and _readable(row)}
+    models = {row.gpu for row in some.values()}
+    others = {row.id: row for row in _ended(transaction, models)} if models else {}
+    every = list({**others, **some}.values())
     told_by = history.creators(transaction.session, "calibrations", [row.id for row in every])
     every.sort(key=lambda row: row.heartbeat_at)  # by this service's clock: callers say when they began
     return [(row, measured_calibration(row), told_by.get(row.id, "")) for row in every]

@@ -14,7 +14,7 @@ from memory_service.domain.learning.observation_selection import ObservationSele
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_host import host_baseline
 from memory_service.domain.prediction.device_step_time import baseline_prediction
-from memory_service.domain.prediction.trust import host_doubt, run_doubt, trusted
+from memory_service.domain.prediction.trust import host_doubt, run_doubt, told_alone, trusted
 from memory_service.services.database.transactions import ReadTransaction
 from memory_service.services.knowledge.cards import Cards
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
@@ -92,6 +92,11 @@ class Observed:
         """Those that may teach, the oldest first."""
         rows = sorted((row for rows in self.cases.values() for row in rows), key=lambda row: row[:2])
         return trusted(observation for _, _, observation in rows)
+
+    @cached_property
+    def alone(self) -> tuple[bool, ...]:
+        """Of each of `all` whether only one key told of it."""
+        return told_alone(self.all)
 
 
 def observed(transaction: ReadTransaction, cached: Observed | None = None) -> Observed:

@@ -269,7 +269,7 @@ class _Read:
             return self.knowledge
         with _VIEWING:
             if view not in self.views:
-                teaching, by_one = heard(self.observations.all, view)
+                teaching, by_one = heard(self.observations.all, self.observations.alone, view)
                 cards, selection = self.calibrated, self.selection.renewed(teaching, by_one)
                 if any(each.told_by for each in cards.calibrations):
                     cards = self.cards_for(view)

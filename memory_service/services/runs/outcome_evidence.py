@@ -116,7 +116,8 @@ def forget(transaction: WriteTransaction, run: Run) -> None:
 def _count_again(transaction: WriteTransaction, run: Run, place: str, known: Mapping[str, Any]) -> None:
     latest = outcomes.of_place(transaction.session, place, MOST_COMPARED)
     subjects = {name for one in (*latest, known) for name in one.get("served", ())}
-    subjects |= outcomes.subjects_in(transaction.session, place)
+    # Of the others nothing is compared, and their counts stay: the work does not grow with all that was told.
+    subjects |= outcomes.compared_in(transaction.session, place)
     if not subjects:
         return
     counts = outcomes.served_counts(transaction.session, place, subjects)

@@ -2,12 +2,17 @@
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import select
+from sqlalchemy import func, or_, select
 
 from memory_service.store.session import ReadSession, WriteSession, locked_if
 from memory_service.store.tables.devices import Calibration, Device
+from memory_service.store.tables.knowledge import History
 
 ACTIVE = ("queued", "running")
+
+MOST_OF_DEVICE, MOST_OF_REPORTER = 4, 128
+"""Calibrations of one reporter that are read: of a device the newest (and the first, which others' later ones
+are held against), and of all its devices."""
 
 
 def devices(session: ReadSession, gpu: str | None = None) -> list[Device]:
@@ -46,18 +51,33 @@ def calibration(session: ReadSession, key: str, *, to_change: bool = False) -> C
     return session.scalars(query).one_or_none()
 
 
-def of_device(session: ReadSession, names: Sequence[str]) -> list[Calibration]:
-    """Every calibration of these devices, newest first."""
-    query = select(Calibration).where(Calibration.device.in_(names))
-    return list(session.scalars(query.order_by(Calibration.started_at.desc(), Calibration.id)))
+def of_device(session: ReadSession, names: Sequence[str], most: int) -> list[Calibration]:
+    """The newest calibrations of each of these devices, newest first."""
+    order = Calibration.started_at.desc(), Calibration.id
+    place = func.row_number().over(partition_by=Calibration.device, order_by=order).label("place")
+    ranked = select(Calibration.id, place).where(Calibration.device.in_(names)).subquery()
+    newest = select(ranked.c.id).where(ranked.c.place <= most)
+    return list(session.scalars(select(Calibration).where(Calibration.id.in_(newest)).order_by(*order)))
 
 
 def ended(session: ReadSession, gpus: Collection[str | None] | None = None) -> list[Calibration]:
-    """Calibrations that ended, however, with something measured; newest first. gpus: of these alone."""
-    query = select(Calibration).where(Calibration.status.not_in(ACTIVE), Calibration.measured > 0)
+    """Calibrations that ended, however, with something measured, of each reporter a few; newest first. gpus:
+    of these alone."""
+    told = (History.table == "calibrations") & (History.action == "create") & (History.row == Calibration.id)
+    of_device, at = (Calibration.device, History.who), Calibration.heartbeat_at
+    newest_first = Calibration.status != "done", at.desc(), Calibration.id
+    newest = func.row_number().over(partition_by=of_device, order_by=newest_first).label("newest")
+    first = func.row_number().over(partition_by=of_device, order_by=(at, Calibration.id)).label("first")
+    query = select(Calibration.id, History.who, at, newest, first).outerjoin(History, told)
+    query = query.where(Calibration.status.not_in(ACTIVE), Calibration.measured > 0)
     if gpus is not None:
         query = query.where(Calibration.gpu.in_(gpus))
-    return list(session.scalars(query.order_by(Calibration.started_at.desc(), Calibration.id)))
+    of = query.subquery().c
+    order = of.newest, of.heartbeat_at.desc(), of.id
+    turn = func.row_number().over(partition_by=of.who, order_by=order).label("turn")
+    few = select(of.id, turn).where(or_(of.newest <= MOST_OF_DEVICE, of.first == 1)).subquery().c
+    chosen = select(Calibration).where(Calibration.id.in_(select(few.id).where(few.turn <= MOST_OF_REPORTER)))
+    return list(session.scalars(chosen.order_by(Calibration.started_at.desc(), Calibration.id)))
 
 
 def active(session: ReadSession) -> list[Calibration]:
