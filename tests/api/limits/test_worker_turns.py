@@ -146,6 +146,24 @@ def test_those_that_work_long_hand_their_turns_on(monkeypatch: pytest.MonkeyPatc
     asyncio.run(walk())
 
 
+def test_some_turns_are_for_callers_of_whom_nothing_is_in_progress():
+    async def walk() -> None:
+        working = Working()
+        turns = WorkerTurns(working, turns=4, of_one_caller=3, for_idle=1)
+        asked = [asyncio.create_task(turns(scope_of(key), body(b""), nothing)) for key in "aaabbc"]
+        await settled()
+        assert [name[0] for name in working.running] == ["a", "a", "a", "b"]
+        working.let_go[working.running[0]].set()
+        await settled()
+        assert [name[0] for name in working.running[4:]] == ["c"], "not a second one of b"
+        for task in asked:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        assert not turns.held
+
+    asyncio.run(walk())
+
+
 @pytest.fixture
 def database(tmp_path: Path) -> Database:
     made = Database(f"sqlite:///{tmp_path / 'turns.sqlite3'}")
