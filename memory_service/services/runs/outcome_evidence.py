@@ -99,7 +99,7 @@ def _keep(
     assert run.finished_at is not None  # noqa: S101 - it has ended
     place = place_of(run.competition, run.task, run.n_train)
     outcomes.keep(transaction.session, run.id, place, run.finished_at, outcome, transaction.now)
-    _count_again(transaction, run, place, known)
+    _count_again(transaction, run, place, outcome, known)
 
 
 def forget(transaction: WriteTransaction, run: Run) -> None:
@@ -113,9 +113,10 @@ def forget(transaction: WriteTransaction, run: Run) -> None:
         _count_again(transaction, run, place, known)
 
 
-def _count_again(transaction: WriteTransaction, run: Run, place: str, known: Mapping[str, Any]) -> None:
+def _count_again(transaction: WriteTransaction, run: Run, place: str, *changed: Mapping[str, Any]) -> None:
+    """changed: the run's outcome now and before"""
     latest = outcomes.of_place(transaction.session, place, MOST_COMPARED)
-    subjects = {name for one in (*latest, known) for name in one.get("served", ())}
+    subjects = {name for one in (*latest, *changed) for name in one.get("served", ())}
     # Of the others nothing is compared, and their counts stay: the work does not grow with all that was told.
     subjects |= outcomes.compared_in(transaction.session, place)
     if not subjects:
