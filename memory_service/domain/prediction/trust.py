@@ -3,7 +3,7 @@ card, or a calibration that contradicts the sheet or itself, is kept, and teache
 reporter tells the same."""
 
 from bisect import bisect_left, bisect_right
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from math import exp, log
 from operator import attrgetter
@@ -37,8 +37,8 @@ MOST_ERROR_PERCENT = 50.0
 """Of a calibration's self-check."""
 
 MOST_COMPARED = 64
-"""Reports of one reporter on one case that those of others are held against, and of a key the latest that
-teach: each of many against each of many would take minutes."""
+"""Reports of one reporter on one case that those of others are held against, and of a key that teach, the
+latest: each of many against each of many would take minutes."""
 
 MOST_OF_KEY = 2_048
 """Observations of one key that teach, the latest: whatever it tells, what others ask costs no more."""
@@ -121,23 +121,16 @@ def calibration_doubt(calibration: Calibration, sheet: Gpu | None, error_percent
 def trusted(observations: Iterable[Observation]) -> tuple[Observation, ...]:
     """Those that may teach, in their order: the ones without doubt, and those that another reporter's agrees
     with."""
-    every = _latest(tuple(observations))
+    every = tuple(observations)
     confirmed = _confirmed(o for o in every if o.doubt is not None)
     return tuple(o for o in every if o.doubt is None or o.confirmed or confirmed(o))
 
 
-def _latest(observations: Sequence[Observation]) -> list[Observation]:
-    """Without the older ones of each key beyond MOST_COMPARED of a case and MOST_OF_KEY, in their order."""
-    counted: Counter[Hashable] = Counter()
-    kept = []
-    for o in reversed(observations):
-        if is_key(o.reporter) and not o.confirmed:
-            case = o.reporter, _case(o)
-            if counted[case] >= MOST_COMPARED or counted[o.reporter] >= MOST_OF_KEY:
-                continue
-            counted.update((case, o.reporter))
-        kept.append(o)
-    return kept[::-1]
+def limits_of(o: Observation) -> tuple[tuple[Hashable, int], ...]:
+    """(what it is one of, how many of that teach, the latest): of one case of a key, and of the key."""
+    if not is_key(o.reporter) or o.confirmed:
+        return ()
+    return ((o.reporter, _case(o)), MOST_COMPARED), (o.reporter, MOST_OF_KEY)
 
 
 _BATCH = attrgetter("batch_size")
@@ -238,20 +231,20 @@ def _rates_apart(one: Calibration, other: Calibration) -> float | None:
     return exp(median(apart)) if len(apart) >= LEAST_COMMON else None
 
 
-_KEY = "key "
-SEVERAL = _KEY
+KEY = "key "
+SEVERAL = KEY
 """The reporter of a run of which several keys told: nobody's report, which nobody's confirms."""
 
 
 def is_key(reporter: str) -> bool:
     """Whether it is a key of the server; else a host, or nobody who says a name."""
-    return reporter.startswith(_KEY)
+    return reporter.startswith(KEY)
 
 
 def reporter_of(key_name: str | None, host: Any) -> str:
     """Who tells of a run: the key; without one the host, as far as it says its name."""
     if key_name is not None:
-        return f"{_KEY}{key_name}"
+        return f"{KEY}{key_name}"
     name = host.get("hostname") if isinstance(host, dict) else None
     return f"host {name[:200]}" if isinstance(name, str) and name else ""
 

@@ -365,7 +365,7 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
         selection = before.selection.renewed(observations.all)
     cards = known.cards
     if selection is not before.selection:
-        cards = calibrated.taught(selection) if observations.cases else replace(calibrated)
+        cards = calibrated.taught(selection) if observations.rows else replace(calibrated)
         priced.forget_all_but(cards.all.values())
     tallies = known.tallies if "tallies" in same else outcomes.tallies(transaction.session)
     names = known.model_names if priced is known.priced else model_index(priced.models)

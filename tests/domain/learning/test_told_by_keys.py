@@ -20,14 +20,6 @@ def told(who: str, number: int, model: str = "resnet50", seconds: float = 0.1) -
     ]
 
 
-def test_of_a_key_the_latest_of_a_case_teach_and_what_hosts_told_all() -> None:
-    kept = trust.trusted([*told("host a", 300), *told("key eve", 300)])
-    assert [o.batch_size for o in kept if o.reporter == "host a"] == list(range(1, 301))
-    assert [o.batch_size for o in kept if o.reporter == "key eve"] == list(range(237, 301))
-    many = [o for n in range(60) for o in told("key eve", 64, f"net{n}")]
-    assert trust.trusted(many) == tuple(many[-trust.MOST_OF_KEY :])
-
-
 def test_reports_are_held_against_those_near_their_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     agree = mock.Mock(wraps=trust._agree)
     monkeypatch.setattr(trust, "_agree", agree)
