@@ -114,7 +114,8 @@ def get_calibration(database: Database, key: str) -> dict[str, Any]:
     settle_if_possible(database)
     with database.read() as transaction:
         row = _existing(transaction, key)
-        device = next((d for d in devices.registered(transaction) if d.name == row.device), None)
+        of = store.device(transaction.session, row.device)
+        device = devices.device_of(of) if of is not None and of.fingerprint else None
         return shown(row, device, devices.quarantined(transaction, [row]))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from memory_service.domain.description.metrics import direction_of_name
 from memory_service.domain.recipe.vocabulary import families_of
-from memory_service.domain.runs.advice_outcome import outcome_of_run, place_of
+from memory_service.domain.runs.advice_outcome import is_listed, outcome_of_run, place_of
 from memory_service.domain.runs.pattern_effect import MOST_COMPARED, Tally, compare
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.store.queries import outcomes, runs
@@ -119,6 +119,7 @@ def _count_again(transaction: WriteTransaction, run: Run, place: str, *changed: 
     subjects = {name for one in (*latest, *changed) for name in one.get("served", ())}
     # Of the others nothing is compared, and their counts stay: the work does not grow with all that was told.
     subjects |= outcomes.compared_in(transaction.session, place)
+    subjects = {name for name in subjects if is_listed(name)}
     if not subjects:
         return
     counts = outcomes.served_counts(transaction.session, place, subjects)

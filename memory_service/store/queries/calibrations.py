@@ -2,13 +2,17 @@
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import Select, func, or_, select
 
+from memory_service.store.queries.history import created
 from memory_service.store.session import ReadSession, WriteSession, locked_if
 from memory_service.store.tables.devices import Calibration, Device
 from memory_service.store.tables.knowledge import History
 
 ACTIVE = ("queued", "running")
+
+MOST_DEVICES = 256
+"""Of one reporter, those seen last: each costs whoever asks next a millisecond when one of them changed."""
 
 MOST_OF_DEVICE, MOST_OF_REPORTER = 4, 128
 """Calibrations of one reporter that are read: of a device the newest (and the first, which others' later ones
@@ -16,18 +20,26 @@ are held against), and of all its devices."""
 
 
 def devices(session: ReadSession, gpu: str | None = None) -> list[Device]:
-    """All devices, or those of one GPU model, by name."""
-    query = select(Device).order_by(Device.name)
+    """All devices, or those of one GPU model, by name; of a reporter with very many those seen last."""
+    query = select(Device).where(Device.name.in_(_seen_last())).order_by(Device.name)
     return list(session.scalars(query if gpu is None else query.where(Device.gpu == gpu)))
 
 
 def names_by_gpu(session: ReadSession, gpus: Sequence[str]) -> dict[str, list[str]]:
-    """GPU model -> names of its devices, in order."""
-    query = select(Device.gpu, Device.name).where(Device.gpu.in_(gpus)).order_by(Device.name)
+    """GPU model -> names of its `devices`, in order."""
+    query = select(Device.gpu, Device.name).where(Device.gpu.in_(gpus), Device.name.in_(_seen_last()))
     found: dict[str, list[str]] = {slug: [] for slug in gpus}
-    for slug, name in session.execute(query):
+    for slug, name in session.execute(query.order_by(Device.name)):
         found[str(slug)].append(name)
     return found
+
+
+def _seen_last() -> Select[tuple[str]]:
+    told = created("devices") & (History.row == Device.name)
+    latest = func.coalesce(Device.seen_at, Device.registered_at).desc(), Device.name
+    turn = func.row_number().over(partition_by=History.who, order_by=latest).label("turn")
+    of = select(Device.name, turn).outerjoin(History, told).subquery().c
+    return select(of.name).where(of.turn <= MOST_DEVICES)
 
 
 def device(session: ReadSession, name: str, *, to_change: bool = False) -> Device | None:
@@ -63,7 +75,7 @@ def of_device(session: ReadSession, names: Sequence[str], most: int) -> list[Cal
 def ended(session: ReadSession, gpus: Collection[str | None] | None = None) -> list[Calibration]:
     """Calibrations that ended, however, with something measured, of each reporter a few; newest first. gpus:
     of these alone."""
-    told = (History.table == "calibrations") & (History.action == "create") & (History.row == Calibration.id)
+    told = created("calibrations") & (History.row == Calibration.id)
     of_device, at = (Calibration.device, History.who), Calibration.heartbeat_at
     newest_first = Calibration.status != "done", at.desc(), Calibration.id
     newest = func.row_number().over(partition_by=of_device, order_by=newest_first).label("newest")

@@ -389,3 +389,18 @@ def test_of_a_reporter_s_calibrations_the_newest_and_the_first_are_read(embedded
     assert len(read) == store.MOST_OF_DEVICE + 2
     assert "c05" in read, "another reporter's is not crowded out"
     assert newest == ["c11", "c10", "c09"]
+
+
+def test_of_a_reporter_with_very_many_devices_those_seen_last_are_read(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "MOST_DEVICES", 3)
+    for n in range(6):
+        with database.write() as unit:
+            note(unit, "devices", f"box{n}", "create", "registered", who="bob" if n else "ada")
+        register(database, f"box{n}", "a100")
+    with database.read() as unit:
+        names = [row.name for row in store.devices(unit.session)]
+        assert names == store.names_by_gpu(unit.session, ["a100"])["a100"]
+        assert names == [row.name for row in store.devices(unit.session, "a100")]
+    assert names == ["box0", "box3", "box4", "box5"]
