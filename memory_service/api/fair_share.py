@@ -132,8 +132,8 @@ class WorkerTurns:
     caller. A free turn goes to the waiting caller that holds fewest.
 
     A request that has worked for `LONG_SECONDS` hands its turn on and goes on beside the others, up to
-    `long` of them at once: however long some work, nobody waits for their end. It still counts among those of
-    its caller.
+    `long` of them at once, and one of each caller: however long some work, nobody waits for their end. It
+    still counts among those of its caller.
     """
 
     def __init__(
@@ -204,8 +204,9 @@ class WorkerTurns:
             raise
 
     def go_beside(self, caller: str) -> bool:
-        """Hand a turn on and go on without; whether there is room for one more that does."""
-        if self.beside.total() >= self.long:
+        """Hand a turn on and go on without; whether there is room for one more that does. There is for the
+        only one of a caller: however many callers there are, they leave turns for idle ones."""
+        if self.beside.total() >= self.long and self.held[caller] + self.beside[caller] > 1:
             return False
         self.beside[caller] += 1
         self.on_long(self.beside.total())
