@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import Select, func, or_, select
+from sqlalchemy import ColumnElement, Select, func, or_, select
+from sqlalchemy.orm import defer
 
 from memory_service.store.queries.history import created
 from memory_service.store.session import ReadSession, WriteSession, locked_if
@@ -64,35 +65,47 @@ def calibration(session: ReadSession, key: str, *, to_change: bool = False) -> C
 
 
 def of_device(session: ReadSession, names: Sequence[str], most: int) -> list[Calibration]:
-    """The newest calibrations of each of these devices, newest first."""
-    order = Calibration.started_at.desc(), Calibration.id
-    place = func.row_number().over(partition_by=Calibration.device, order_by=order).label("place")
-    ranked = select(Calibration.id, place).where(Calibration.device.in_(names)).subquery()
-    newest = select(ranked.c.id).where(ranked.c.place <= most)
-    return list(session.scalars(select(Calibration).where(Calibration.id.in_(newest)).order_by(*order)))
+    """The newest calibrations of these devices, of each reporter a few; newest first."""
+    return _read(session, _few([Calibration.device.in_(names)], most))
 
 
 def ended(session: ReadSession, gpus: Collection[str | None] | None = None) -> list[Calibration]:
     """Calibrations that ended, however, with something measured, of each reporter a few; newest first. gpus:
     of these alone."""
-    told = created("calibrations") & (History.row == Calibration.id)
-    of_device, at = (Calibration.device, History.who), Calibration.heartbeat_at
-    newest_first = Calibration.status != "done", at.desc(), Calibration.id
-    newest = func.row_number().over(partition_by=of_device, order_by=newest_first).label("newest")
-    first = func.row_number().over(partition_by=of_device, order_by=(at, Calibration.id)).label("first")
-    query = select(Calibration.id, History.who, at, newest, first).outerjoin(History, told)
-    query = query.where(Calibration.status.not_in(ACTIVE), Calibration.measured > 0)
+    return _read(session, few_ended(gpus))
+
+
+def few_ended(gpus: Collection[str | None] | None = None) -> Select[tuple[str]]:
+    """The ids of those."""
+    where = [Calibration.status.not_in(ACTIVE), Calibration.measured > 0]
     if gpus is not None:
-        query = query.where(Calibration.gpu.in_(gpus))
-    of = query.subquery().c
+        where.append(Calibration.gpu.in_(gpus))
+    return _few(where, MOST_OF_DEVICE, Calibration.status != "done")
+
+
+def _few(
+    where: Sequence[ColumnElement[bool]], of_device: int, *before: ColumnElement[bool]
+) -> Select[tuple[str]]:
+    """Ids: of each reporter so many of a device, and MOST_OF_REPORTER in all. before: what comes first"""
+    at, device = Calibration.heartbeat_at, (Calibration.device, History.who)
+    newest_first, oldest_first = (*before, at.desc(), Calibration.id), (at, Calibration.id)
+    newest = func.row_number().over(partition_by=device, order_by=newest_first).label("newest")
+    first = func.row_number().over(partition_by=device, order_by=oldest_first).label("first")
+    told = created("calibrations") & (History.row == Calibration.id)
+    query = select(Calibration.id, History.who, at, newest, first).outerjoin(History, told)
+    of = query.where(*where).subquery().c
     order = of.newest, of.heartbeat_at.desc(), of.id
     turn = func.row_number().over(partition_by=of.who, order_by=order).label("turn")
-    few = select(of.id, turn).where(or_(of.newest <= MOST_OF_DEVICE, of.first == 1)).subquery().c
-    chosen = select(Calibration).where(Calibration.id.in_(select(few.id).where(few.turn <= MOST_OF_REPORTER)))
-    return list(session.scalars(chosen.order_by(Calibration.started_at.desc(), Calibration.id)))
+    few = select(of.id, turn).where(or_(of.newest <= of_device, of.first == 1)).subquery().c
+    return select(few.id).where(few.turn <= MOST_OF_REPORTER)
+
+
+def _read(session: ReadSession, ids: Select[tuple[str]]) -> list[Calibration]:
+    query = select(Calibration).where(Calibration.id.in_(ids))
+    return list(session.scalars(query.order_by(Calibration.started_at.desc(), Calibration.id)))
 
 
 def active(session: ReadSession) -> list[Calibration]:
-    """Calibrations that have not ended, oldest first."""
+    """Calibrations that have not ended, oldest first, without their sections."""
     query = select(Calibration).where(Calibration.status.in_(ACTIVE)).order_by(Calibration.started_at)
-    return list(session.scalars(query))
+    return list(session.scalars(query.options(defer(Calibration.sections))))
