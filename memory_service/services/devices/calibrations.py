@@ -44,8 +44,8 @@ STATUSES = (*store.ACTIVE, *ENDED)
 SILENT_SECONDS = 30.0
 """A calibration reports every three seconds; ten missed reports are its end."""
 
-MOST_CHECKED = 400
-"""Sections of one that failed silently: whoever asks next waits for its self-check. A whole one has 250."""
+MOST_SETTLED, MOST_CHECKED = 4, 400
+"""At once, and sections of them: whoever asks waits for the self-check of each. A whole one has some 250."""
 
 _UNCHECKED = {"median_error_percent": None, "networks": [], "doubt": "it stopped before anybody checked it"}
 
@@ -71,13 +71,16 @@ def runner_here() -> str:
 
 
 def settle(database: Database) -> int:
-    """Write down that the first of the active calibrations that in fact failed did; how many (0 or 1)."""
+    """Write down which active calibrations have in fact failed; how many. Cheap when there are none."""
     with database.read() as transaction:
         active = store.active(transaction.session)
         dead = {row.id: row.measured for row in active if _death(row, dt.datetime.now(dt.UTC))}
-    count = 0
-    for key, sections in islice(dead.items(), 1):
-        check = check_of(database, key, {}) if sections <= MOST_CHECKED else _UNCHECKED
+    count, room = 0, MOST_CHECKED
+    for key, sections in islice(dead.items(), MOST_SETTLED):
+        room -= sections if (few := sections <= MOST_CHECKED) else 0
+        if room < 0:
+            break
+        check = check_of(database, key, {}) if few else _UNCHECKED
         with database.write() as writing:
             row = store.calibration(writing.session, key, to_change=True)
             why = _death(row, writing.now) if row is not None and row.status in store.ACTIVE else None
