@@ -47,7 +47,9 @@ SILENT_SECONDS = 30.0
 MOST_SETTLED, MOST_CHECKED = 4, 400
 """At once, and sections of them: whoever asks waits for the self-check of each. A whole one has some 250."""
 
-_UNCHECKED = {"median_error_percent": None, "networks": [], "doubt": "it stopped before anybody checked it"}
+_UNCHECKED: Mapping[str, Any] = {
+    "median_error_percent": None, "networks": [], "doubt": "it stopped before anybody checked it",
+}  # fmt: skip
 
 _settling = threading.Lock()
 

@@ -1,6 +1,7 @@
 """Queries of devices and their calibrations."""
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, or_, select
 from sqlalchemy.orm import defer
@@ -88,7 +89,8 @@ def _few(
 ) -> Select[tuple[str]]:
     """Ids: of each reporter so many of a device, and MOST_OF_REPORTER in all. before: what comes first"""
     at, device = Calibration.heartbeat_at, (Calibration.device, History.who)
-    newest_first, oldest_first = (*before, at.desc(), Calibration.id), (at, Calibration.id)
+    newest_first: tuple[ColumnElement[Any], ...] = (*before, at.desc(), Calibration.id.asc())
+    oldest_first = at, Calibration.id
     newest = func.row_number().over(partition_by=device, order_by=newest_first).label("newest")
     first = func.row_number().over(partition_by=device, order_by=oldest_first).label("first")
     told = created("calibrations") & (History.row == Calibration.id)
