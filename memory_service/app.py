@@ -37,6 +37,9 @@ TURNS, TURNS_OF_ONE_CALLER = 6, 3
 """Of these threads as many answer requests; the other two are for events, keys and health. One key gets half,
 so that what it sends leaves others a turn, and a place among the writers of the database."""
 
+TURNS_FOR_IDLE = 2
+"""Of these turns, for callers of whom nothing is in progress: six keys with long questions left none."""
+
 LONG = 12
 """Requests that worked for so long that they handed their turn on; each has a thread beside `THREADS`.
 Before, two keys that had six schedules made let a third one wait for 92 s."""
@@ -93,7 +96,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.routes = [*(route for router in routers for route in router.routes), by_mcp]
     describe(app)
     app.add_middleware(
-        WorkerTurns, turns=TURNS, of_one_caller=TURNS_OF_ONE_CALLER, long=LONG, on_long=_threads_beside
+        WorkerTurns,
+        turns=TURNS,
+        of_one_caller=TURNS_OF_ONE_CALLER,
+        long=LONG,
+        for_idle=TURNS_FOR_IDLE,
+        on_long=_threads_beside,
     )
     app.add_middleware(CachedPlans, service=service, route=ask.router.routes[0])
     app.add_middleware(ReportedEvents, route=runs.reporting.routes[0])

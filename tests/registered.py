@@ -97,5 +97,5 @@ def _run(o: Observation, now: dt.datetime) -> dict[str, Any]:
         "family": o.family, "input_kind": o.input_kind, "input_size": o.input_size,
         "batch_size": o.batch_size, "precision": o.precision, "layout": o.layout, "optimizer": o.optimizer,
         "mode": o.mode, "status": "completed", "started_at": now, "created_at": now, "updated_at": now,
-        "digest": "", "given": {},
+        "digest": "", "given": {}, "told_by": o.reporter,
     }  # fmt: skip

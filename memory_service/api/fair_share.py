@@ -132,8 +132,8 @@ class WorkerTurns:
     caller. A free turn goes to the waiting caller that holds fewest.
 
     A request that has worked for `LONG_SECONDS` hands its turn on and goes on beside the others, up to
-    `long` of them at once: however long some work, nobody waits for their end. It still counts among those of
-    its caller.
+    `long` of them at once, and one of each caller: however long some work, nobody waits for their end. It
+    still counts among those of its caller.
     """
 
     def __init__(
@@ -142,13 +142,16 @@ class WorkerTurns:
         turns: int,
         of_one_caller: int,
         long: int = 0,
+        for_idle: int = 0,
         on_long: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """on_long: is told how many work beside the turns, whenever that changes."""
+        """for_idle: of the turns, for callers of whom nothing is in progress.
+        on_long: is told how many work beside the turns, whenever that changes."""
         self.app = app
         self.turns = turns
         self.of_one_caller = of_one_caller
         self.long = long
+        self.for_idle = for_idle
         self.on_long = on_long
         self.held: Counter[str] = Counter()
         self.beside: Counter[str] = Counter()
@@ -179,11 +182,10 @@ class WorkerTurns:
             turn.give_back()
 
     def _may_take(self, caller: str) -> bool:
-        if self.held.total() >= self.turns:
-            return False
-        beside = 0 if caller == EVERYBODY else self.beside[caller]
-        most = self.turns if caller == EVERYBODY else self.of_one_caller
-        return self.held[caller] + beside < most
+        if caller == EVERYBODY:
+            return self.held.total() < self.turns
+        mine = self.held[caller] + self.beside[caller]
+        return self.held.total() < self.turns - (self.for_idle if mine else 0) and mine < self.of_one_caller
 
     async def take(self, caller: str) -> None:
         """Wait for a turn."""
@@ -202,8 +204,9 @@ class WorkerTurns:
             raise
 
     def go_beside(self, caller: str) -> bool:
-        """Hand a turn on and go on without; whether there is room for one more that does."""
-        if self.beside.total() >= self.long:
+        """Hand a turn on and go on without; whether there is room for one more that does. There is for the
+        only one of a caller: however many callers there are, they leave turns for idle ones."""
+        if self.beside.total() >= self.long and self.held[caller] + self.beside[caller] > 1:
             return False
         self.beside[caller] += 1
         self.on_long(self.beside.total())

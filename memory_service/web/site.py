@@ -50,7 +50,8 @@ MOST_PLAIN = 2_000
 _SHEETS = Workers("a spreadsheet", processes=2, waiting=2, seconds=20.0, mib=1_024, caller=ASKER.get)
 _PACKED = "packed"
 _PAGING = ("cursor", "limit", "total", "still", "by", "group", *PRESENTED)
-_MOST_PARTS = 1_000
+_MOST_PARTS = 200
+_OF_A_PART = {"MAX_HEADER_COUNT": 4, "MAX_HEADER_SIZE": 512}  # its parser takes the square of a line
 _ONCE = ("cursor", "edit", "saved", "counted")
 _MOST_OF_MEDIA = 200  # characters of a form's Content-Type; browsers send some 70
 _SEVERAL = (b"columns", b"slug")
@@ -266,9 +267,10 @@ def _parts_of(media: str, raw: bytes) -> list[tuple[str, str | bytes]]:
 
     if len(media) > _MOST_OF_MEDIA:
         raise ValueError("says too much of itself")
-    mark, whole = parse_options_header(media)[1].get(b"boundary"), {"MAX_MEMORY_FILE_SIZE": inf}
+    mark = parse_options_header(media)[1].get(b"boundary")
+    limits = {"MAX_MEMORY_FILE_SIZE": inf, **_OF_A_PART}
     form = FormParser(
-        "multipart/form-data", take, take, lambda: ended.append(True), boundary=mark, config=whole
+        "multipart/form-data", take, take, lambda: ended.append(True), boundary=mark, config=limits
     )
     form.write(raw)
     if not ended:

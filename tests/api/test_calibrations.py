@@ -459,6 +459,21 @@ def test_others_write_while_a_calibration_is_checked(client: TestClient, monkeyp
     assert all(wrote)
 
 
+def test_one_that_stops_with_very_many_sections_keeps_nobody_waiting_and_counts_once_it_is_checked(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(calibrations, "MOST_CHECKED", 0)
+    body = posted("silent", status="running")
+    assert client.post("/calibrations", json=body).status_code == 201
+    with monkeypatch.context() as silent:
+        silent.setattr(calibrations, "SILENT_SECONDS", -1.0)
+        silent.setattr(calibrations, "checked_by_networks", None)
+        stopped = client.get(f"/calibrations/{body['id']}").json()
+    assert (stopped["status"], stopped["usable"]) == ("failed", False)
+    assert "before anybody checked it" in stopped["stale"][0]
+    assert client.post("/calibrations", json=body | {"status": "done"}).json()["usable"]
+
+
 def test_sections_beyond_what_a_calibration_may_have_are_refused(client: TestClient):
     many = {f"launch.us{n}": MEASURED for n in range(2_001)}
     refused = client.post("/calibrations", json=posted("many", sections=many))

@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from memory_service.api.security.auth_middleware import SESSION_COOKIE
 from memory_service.domain.common.api_keys import digest
+from memory_service.services.access.sessions import MOST_OF_KEY
 from tests.security.conftest import House
 from tests.store.fakes import ROWS
 
@@ -202,3 +203,14 @@ def test_whoever_shows_no_key_sends_no_long_form(house: House, path: str):
     assert house.ask("POST", path, form={"key": "A" * 10_000}).status == 401
     refused = house.ask("POST", path, form={"key": "A" * 17_000})
     assert (refused.status, "16384 bytes without a key" in refused.text) == (413, True)
+
+
+def test_a_key_that_signs_in_again_and_again_keeps_a_few_sessions_and_one_entry(house: House):
+    key = house.key("restless", "read")
+    latest = [house.sign_in(key).session for _ in range(MOST_OF_KEY + 5)]
+    with house.database.engine.connect() as connection:
+        query = text("SELECT count(*) FROM browser_sessions WHERE key_id = :key")
+        kept = connection.execute(query, {"key": key.split("_")[1]}).scalar_one()
+    noted = [e for e in house.audit(sort="-id") if (e["table"], e["who"]) == ("sessions", "restless")]
+    assert (kept, len(noted)) == (MOST_OF_KEY, 1)
+    assert house.ask("GET", "/models", session=latest[-1]).status == 200

@@ -10,6 +10,8 @@ from sqlalchemy.orm import Session
 
 from memory_service.services.database.transactions import Database
 from memory_service.services.tables.paging import Query, parse_query, sort_names
+from memory_service.store.queries.history import created
+from memory_service.store.tables.knowledge import History
 from memory_service.store.tables.runs import Run
 
 QUESTIONS: list[tuple[dict[str, str], str | None]] = [
@@ -35,6 +37,14 @@ def test_no_page_of_runs_reads_or_sorts_them_all(database: Database, begun: bool
             for part in _later(query).parts(select(Run.id)) if begun else query.parts(select(Run.id)):
                 plan = _plan(unit.session, database, part.limit(51))
                 assert _walks_an_index(plan, by_time=query.sort.endswith("_at")), (filters, sort, plan)
+
+
+def test_who_added_a_row_is_found_by_the_row(database: Database) -> None:
+    with database.read() as unit:
+        if not database.dialect.embedded:
+            unit.session.execute(text("SET LOCAL enable_seqscan = off"))
+        told = select(History.who).where(created("calibrations"), History.row == "c01")
+        assert "ix_history_row" in " / ".join(_plan(unit.session, database, told))
 
 
 def _later(query: Query) -> Query:

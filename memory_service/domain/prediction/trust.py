@@ -2,9 +2,11 @@
 card, or a calibration that contradicts the sheet or itself, is kept, and teaches nothing until another
 reporter tells the same."""
 
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from math import exp, log
+from operator import attrgetter
 from statistics import median
 from typing import Any, TypeVar
 
@@ -35,8 +37,11 @@ MOST_ERROR_PERCENT = 50.0
 """Of a calibration's self-check."""
 
 MOST_COMPARED = 64
-"""Reports of one reporter on one case that those of others are held against: each of many against each of
-many would take minutes."""
+"""Reports of one reporter on one case that those of others are held against, and of a key that teach, the
+latest: each of many against each of many would take minutes."""
+
+MOST_OF_KEY = 2_048
+"""Observations of one key that teach, the latest: whatever it tells, what others ask costs no more."""
 
 SAME_BATCH, SAME_FIGURE = 2.0, 1.5
 SAME_RATES, OTHER_RATES, LEAST_COMMON = 1.25, 1.5, 3
@@ -117,44 +122,56 @@ def trusted(observations: Iterable[Observation]) -> tuple[Observation, ...]:
     """Those that may teach, in their order: the ones without doubt, and those that another reporter's agrees
     with."""
     every = tuple(observations)
-    doubted = _told(o for o in every if o.doubt is not None)
-    return tuple(
-        o for o in every if o.doubt is None or o.confirmed or (o.reporter != SEVERAL and any(
-            _agree(o, other)
-            for reporter, told in doubted[_case(o)].items()
-            if reporter not in (o.reporter, SEVERAL) for other in told
-        ))
-    )  # fmt: skip
+    confirmed = _confirmed(o for o in every if o.doubt is not None)
+    return tuple(o for o in every if o.doubt is None or o.confirmed or confirmed(o))
 
 
-def _told(observations: Iterable[Observation]) -> dict[Hashable, dict[str, deque[Observation]]]:
-    """Case -> reporter -> its latest few."""
-    told: dict[Hashable, dict[str, deque[Observation]]] = {}
+def limits_of(o: Observation) -> tuple[tuple[Hashable, int], ...]:
+    """(what it is one of, how many of that teach, the latest): of one case of a key, and of the key."""
+    if not is_key(o.reporter) or o.confirmed:
+        return ()
+    return ((o.reporter, _case(o)), MOST_COMPARED), (o.reporter, MOST_OF_KEY)
+
+
+_BATCH = attrgetter("batch_size")
+
+
+def _confirmed(observations: Iterable[Observation]) -> Callable[[Observation], bool]:
+    """Whether another reporter's of these agrees with one of them."""
+    latest: dict[Hashable, dict[str, deque[Observation]]] = {}
     for o in observations:
-        told.setdefault(_case(o), {}).setdefault(o.reporter, deque(maxlen=MOST_COMPARED)).append(o)
-    return told
+        latest.setdefault(_case(o), {}).setdefault(o.reporter, deque(maxlen=MOST_COMPARED)).append(o)
+    told = {case: {who: sorted(some, key=_BATCH) for who, some in by.items()} for case, by in latest.items()}
+
+    def confirmed(o: Observation) -> bool:
+        least, most = o.batch_size / SAME_BATCH, o.batch_size * SAME_BATCH
+        return o.reporter != SEVERAL and any(
+            _agree(o, other)
+            for who, some in told[_case(o)].items()
+            if who not in (o.reporter, SEVERAL)
+            for other in some[bisect_left(some, least, key=_BATCH) : bisect_right(some, most, key=_BATCH)]
+        )
+
+    return confirmed
+
+
+def told_alone(observations: Iterable[Observation]) -> tuple[bool, ...]:
+    """Whether only one key told of each: no host, no person who confirmed it, and no second reporter whose
+    agrees with it. It does not depend on who asks."""
+    every = tuple(observations)
+    confirmed = _confirmed(every)
+    return tuple(is_key(o.reporter) and not o.confirmed and not confirmed(o) for o in every)
 
 
 def heard(
-    observations: Iterable[Observation], asker: str
+    observations: Sequence[Observation], alone: Sequence[bool], asker: str
 ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
-    """(those that teach a key's questions, those that only one other key told), in their order. The first are
-    its own, those of hosts, those that a person confirmed, and those that a second reporter's agrees with."""
-    every = tuple(observations)
-    told = _told(every)
-
-    def alone(o: Observation) -> bool:
-        if not is_key(o.reporter) or o.reporter == asker or o.confirmed:
-            return False
-        if o.reporter == SEVERAL:
-            return True
-        others = (some for who, some in told[_case(o)].items() if who not in (o.reporter, SEVERAL))
-        return not any(_agree(o, other) for some in others for other in some)
-
-    by_one = [alone(o) for o in every]
+    """(those that teach a key's questions, those that only one other key told), in their order. alone: as
+    `told_alone` gives it."""
+    both = list(zip(observations, alone, strict=True))
     return (
-        tuple(o for o, lone in zip(every, by_one, strict=True) if not lone),
-        tuple(o for o, lone in zip(every, by_one, strict=True) if lone),
+        tuple(o for o, lone in both if not lone or o.reporter == asker),
+        tuple(o for o, lone in both if lone and o.reporter != asker),
     )
 
 
@@ -214,20 +231,20 @@ def _rates_apart(one: Calibration, other: Calibration) -> float | None:
     return exp(median(apart)) if len(apart) >= LEAST_COMMON else None
 
 
-_KEY = "key "
-SEVERAL = _KEY
+KEY = "key "
+SEVERAL = KEY
 """The reporter of a run of which several keys told: nobody's report, which nobody's confirms."""
 
 
 def is_key(reporter: str) -> bool:
     """Whether it is a key of the server; else a host, or nobody who says a name."""
-    return reporter.startswith(_KEY)
+    return reporter.startswith(KEY)
 
 
 def reporter_of(key_name: str | None, host: Any) -> str:
     """Who tells of a run: the key; without one the host, as far as it says its name."""
     if key_name is not None:
-        return f"{_KEY}{key_name}"
+        return f"{KEY}{key_name}"
     name = host.get("hostname") if isinstance(host, dict) else None
     return f"host {name[:200]}" if isinstance(name, str) and name else ""
 

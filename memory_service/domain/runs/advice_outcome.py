@@ -6,12 +6,14 @@ outcome_of_run(what it runs, advice, summary, finish, ...)    when it has ended
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 from math import isfinite
 from statistics import median
 from typing import Any
 
 from memory_service.domain.common.vocabulary import size_of
 from memory_service.domain.planning.model_catalogue import normal_model_name
+from memory_service.domain.recipe.vocabulary import TECHNIQUES
 from memory_service.domain.runs.run_outcome import best_of
 
 FOLLOWED = ("model", "batch_size", "precision", "folds", "epochs")
@@ -25,6 +27,9 @@ DECIDING: Mapping[str, tuple[str, ...]] = {
 }
 """Kind of pattern -> what of its advice a run shows. The other kinds (losses, augmentation ...) are followed
 where the run says so."""
+
+MOST_NAMED = 24
+"""Patterns, and techniques, that count of a plan: one names some ten; what a run brings may name all."""
 
 EPOCHS_NEAR = 0.25
 """Epochs within a quarter of a pattern's follow it: it speaks of a kind, not of this run."""
@@ -50,19 +55,27 @@ def brief_of(plan: Mapping[str, Any], pattern_ids: Collection[str]) -> dict[str,
         "precision": _text(plan.get("precision")),
         "minutes": _number(plan.get("minutes")),
         "expected_minutes": _number(total.get("value")) if isinstance(total, Mapping) else None,
-        "served": sorted({row for row in served if row in pattern_ids}),
+        "served": sorted({row for row in served if row in pattern_ids})[:MOST_NAMED],
         "techniques": _techniques_of(plan.get("recipe")),
     }
+
+
+def is_listed(subject: str) -> bool:
+    """Whether it may count. A plan that a run brings may name any technique; those of no vocabulary, or of an
+    older one, count nowhere."""
+    kind, _, name = subject.partition(":")
+    return kind != "technique" or name in TECHNIQUES
 
 
 def _techniques_of(recipe: Any) -> dict[str, bool]:
     """Techniques that a recipe names -> whether the plan's script does them."""
     named = recipe.get("techniques") if isinstance(recipe, Mapping) else None
-    return {
+    found = {
         one["name"]: one.get("in_script") is True
         for one in named or ()
-        if isinstance(one, Mapping) and isinstance(one.get("name"), str)
+        if isinstance(one, Mapping) and isinstance(one.get("name"), str) and one["name"] in TECHNIQUES
     }
+    return dict(islice(found.items(), MOST_NAMED))
 
 
 def advice_of(

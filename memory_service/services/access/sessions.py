@@ -10,11 +10,18 @@ from dataclasses import dataclass
 
 from memory_service.domain.common.api_keys import digest
 from memory_service.services.access.keyring import Holder
-from memory_service.services.database.transactions import Database
+from memory_service.services.database.transactions import Database, WriteTransaction
 from memory_service.services.tables.audit import note
+from memory_service.store.queries import history
 from memory_service.store.queries import keys as store
 
 HOURS = 12.0
+
+MOST_OF_KEY = 20
+"""Sessions of one key; a further one ends the oldest."""
+
+_NOTED = dt.timedelta(minutes=1)
+"""Of a key that signs in again and again the history has one entry in this time."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -35,9 +42,10 @@ def sign_in(database: Database, holder: Holder, before: str | None = None) -> Se
         if before is not None:
             store.remove_session(transaction.session, digest(before))
         store.remove_sessions(transaction.session, before=transaction.now)
+        store.keep_sessions(transaction.session, holder.key_id, MOST_OF_KEY - 1)
         values = {"digest": digest(session_id), "key_id": holder.key_id}
         store.add_session(transaction.session, {**values, "created_at": transaction.now, "expires_at": ends})
-        note(transaction, "sessions", holder.key_id, "create", "signed in on the pages", who=holder.name)
+        _note(transaction, holder.key_id, "create", "signed in on the pages", holder.name)
         return Session(session_id, max(1, int((ends - transaction.now).total_seconds())))
 
 
@@ -47,4 +55,10 @@ def sign_out(database: Database, session_id: str, who: str) -> None:
         found = store.session_of(transaction.session, digest(session_id))
         if found is not None:
             store.remove_session(transaction.session, found[0].digest)
-            note(transaction, "sessions", found[1].id, "delete", "signed out", who=who)
+            _note(transaction, found[1].id, "delete", "signed out", who)
+
+
+def _note(transaction: WriteTransaction, key_id: str, action: history.Action, why: str, who: str) -> None:
+    latest = history.of_row(transaction.session, "sessions", key_id, 2)
+    if not any(each.action == action and transaction.now - each.at < _NOTED for each in latest):
+        note(transaction, "sessions", key_id, action, why, who=who)

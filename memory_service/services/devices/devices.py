@@ -92,8 +92,8 @@ def calibrations_of(transaction: ReadTransaction) -> list[KeptCalibration]:
     """Every calibration of every device that ended with something measured, best first: those that were done
     before those that were cut short, the newest first (of those cut short, the one that got furthest)."""
     now = {device.name: device for device in registered(transaction)}
-    rows = [row for row in _ended(transaction) if row.device in now]
-    made = _made(transaction, rows)
+    every = _ended(transaction)
+    rows, made = [row for row in every if row.device in now], _made(transaction, every)
     doubted, alone, kept = quarantined(transaction, rows, made), _told_alone(made), []
     told_by = {row.id: who for row, _, who in made}
     for row in sorted(rows, key=lambda row: (row.status != "done") * (10**9 - row.measured)):
@@ -107,14 +107,17 @@ def _ended(
     transaction: ReadTransaction, gpus: Collection[str | None] | None = None
 ) -> list[tables.Calibration]:
     """The readable ones."""
-    every = store.ended(transaction.session, gpus)
-    return [r for r in every if is_readable(r.fingerprint, r.environment, r.sections, r.missing)]
+    return [row for row in store.ended(transaction.session, gpus) if _readable(row)]
+
+
+def _readable(row: tables.Calibration) -> bool:
+    return is_readable(row.fingerprint, row.environment, row.sections, row.missing)
 
 
 def stale_because(row: tables.Calibration, device: Device, doubted: Mapping[str, str]) -> tuple[str, ...]:
     """What changed on the device since the calibration, and why it is in quarantine, as sentences; empty if
     nothing. doubted: as `quarantined` gives it."""
-    if not is_readable(row.fingerprint, row.environment, row.sections, row.missing):
+    if not _readable(row):
         return ("its stored values are damaged and cannot be read",)
     changed = Fingerprint.from_dict(row.fingerprint).changes(device.fingerprint)
     return (*changed, *([doubted[row.id]] if row.id in doubted else ()))
@@ -124,12 +127,20 @@ _Made = Sequence[tuple[tables.Calibration, Calibration, str]]
 
 
 def _made(transaction: ReadTransaction, rows: Sequence[tables.Calibration]) -> _Made:
-    """All of the GPU models of some, each with who told of it, in the order that this service got them."""
-    models = {row.gpu for row in rows if row.status not in store.ACTIVE}
-    every = _ended(transaction, models) if models else []
-    told_by = history.creators(transaction.session, "calibrations", [row.id for row in every])
-    every.sort(key=lambda row: row.heartbeat_at)  # by this service's clock: callers say when they began
-    return [(row, measured_calibration(row), told_by.get(row.id, "")) for row in every]
+    """Each with who told of it, in the order that this service got them."""
+    told_by = history.creators(transaction.session, "calibrations", [row.id for row in rows])
+    # By this service's clock: callers say when they began.
+    by_time = sorted(rows, key=lambda row: row.heartbeat_at)
+    return [(row, measured_calibration(row), told_by.get(row.id, "")) for row in by_time]
+
+
+def _with_others(
+    transaction: ReadTransaction, rows: Sequence[tables.Calibration]
+) -> Sequence[tables.Calibration]:
+    """Those that ended, and others of their GPU models."""
+    some = [row for row in rows if row.status not in store.ACTIVE and row.measured and _readable(row)]
+    others = _ended(transaction, {row.gpu for row in some}) if some else ()
+    return [*{row.id: row for row in (*others, *some)}.values()]
 
 
 def _agreeing(made: _Made) -> Callable[[str | None, Calibration, str], bool]:
@@ -161,7 +172,7 @@ def quarantined(
     """Calibration -> why it cannot be, or contradicts what others had measured before, of those with which no
     other reporter's of the GPU model agrees."""
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
-    made = _made(transaction, rows) if made is None else made
+    made = _made(transaction, _with_others(transaction, rows)) if made is None else made
     doubts: dict[str, str] = {}
     agrees = _agreeing(made)
     standing: dict[str | None, dict[str, Calibration]] = {}  # GPU model -> reporter -> its latest

@@ -65,10 +65,9 @@ def gpu_page(database: Database, key: str) -> dict[str, Any]:
 def devices_shown(transaction: ReadTransaction, rows: Sequence[tables.Device]) -> list[dict[str, Any]]:
     """Devices as JSON has them, each with its calibrations, newest first, and the drift between those
     usable."""
-    made: dict[str, list[tables.Calibration]] = {row.name: [] for row in rows}
-    for each in store.of_device(transaction.session, list(made)):
-        made[each.device].append(each)
-    shown = {name: each[:_MOST_CALIBRATIONS] for name, each in made.items()}
+    shown: dict[str, list[tables.Calibration]] = {row.name: [] for row in rows}
+    for each in store.of_device(transaction.session, list(shown), _MOST_CALIBRATIONS):
+        shown[each.device].append(each)
     doubted = quarantined(transaction, list(chain.from_iterable(shown.values())))
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
     return [_shown(row, shown[row.name], doubted, sheets) for row in rows]

@@ -2,8 +2,9 @@
 learning (the arithmetic is `domain.learning.corrections`)."""
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from memory_service.domain.cost.profile import Profile
@@ -14,7 +15,14 @@ from memory_service.domain.learning.observation_selection import ObservationSele
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_host import host_baseline
 from memory_service.domain.prediction.device_step_time import baseline_prediction
-from memory_service.domain.prediction.trust import host_doubt, run_doubt, trusted
+from memory_service.domain.prediction.trust import (
+    MOST_OF_KEY,
+    host_doubt,
+    limits_of,
+    run_doubt,
+    told_alone,
+    trusted,
+)
 from memory_service.services.database.transactions import ReadTransaction
 from memory_service.services.knowledge.cards import Cards
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
@@ -73,25 +81,29 @@ MOST_OF_A_CASE = 8
 """Of one model, batch and setting on one device: more than learning weighs
 (`domain.learning.corrections`)."""
 
-Kept = tuple[dt.datetime, str, Observation]
+Kept = tuple[dt.datetime, str, str, Observation]
+"""When it was written, id, case, observation."""
 
 
 @dataclass(frozen=True)
 class Observed:
-    """The latest observations of each case, as the database had them.
+    """The latest observations of each case and of each key, as the database had them.
 
-    state   as `store.queries.observations.state` gave it
-    cases   case -> (when it was written, id, observation), the latest first
+    state   as `store.queries.observations.state` gave it; rows: the oldest first
     """
 
     state: tuple[int, dt.datetime | None] = (0, None)
-    cases: Mapping[str, tuple[Kept, ...]] = field(default_factory=dict)
+    rows: Sequence[Kept] = ()
 
     @cached_property
     def all(self) -> tuple[Observation, ...]:
         """Those that may teach, the oldest first."""
-        rows = sorted((row for rows in self.cases.values() for row in rows), key=lambda row: row[:2])
-        return trusted(observation for _, _, observation in rows)
+        return trusted(row[-1] for row in self.rows)
+
+    @cached_property
+    def alone(self) -> tuple[bool, ...]:
+        """Of each of `all` whether only one key told of it."""
+        return told_alone(self.all)
 
 
 def observed(transaction: ReadTransaction, cached: Observed | None = None) -> Observed:
@@ -100,25 +112,27 @@ def observed(transaction: ReadTransaction, cached: Observed | None = None) -> Ob
     if cached.state == now:
         return cached
     if cached.state[1] is not None:
-        known = {row[:2] for rows in cached.cases.values() for row in rows if row[0] == cached.state[1]}
+        known = {row[:2] for row in cached.rows if row[0] == cached.state[1]}
         later = store.since(transaction.session, cached.state[1])
         new = [row for row in later if (row.updated_at, row.id) not in known]
         # Only where nothing was replaced or deleted, and nobody wrote at an earlier time than what was read.
         if len(new) == now[0] - cached.state[0]:
-            return Observed(now, _with(cached.cases, new))
-    return Observed(now, _with({}, store.latest(transaction.session, MOST_OF_A_CASE)))
+            return Observed(now, _with(cached.rows, new))
+    return Observed(now, _with((), store.latest(transaction.session, MOST_OF_A_CASE, MOST_OF_KEY)))
 
 
-def _with(
-    cases: Mapping[str, tuple[Kept, ...]], rows: Iterable[store.ObservationRow]
-) -> dict[str, tuple[Kept, ...]]:
-    added: dict[str, list[Kept]] = {}
-    for row in rows:
-        if is_readable(row.observation):
-            stored = (row.updated_at, row.id, Observation.from_dict(row.observation))
-            added.setdefault(row.subject, []).append(stored)
-    found = dict(cases)
-    for subject, new in added.items():
-        every = sorted((*found.get(subject, ()), *new), key=lambda row: row[:2], reverse=True)
-        found[subject] = tuple(every[:MOST_OF_A_CASE])
-    return found
+def _with(rows: Iterable[Kept], added: Iterable[store.ObservationRow]) -> Sequence[Kept]:
+    """Without the older ones beyond what counts of a case and of a key."""
+    new = (
+        (row.updated_at, row.id, row.subject, Observation.from_dict(row.observation))
+        for row in added if is_readable(row.observation)
+    )  # fmt: skip
+    every = sorted((*rows, *new), key=lambda row: row[:2])
+    counted: Counter[Hashable] = Counter()
+    kept = []
+    for row in reversed(every):
+        limits = (row[2], MOST_OF_A_CASE), *limits_of(row[3])
+        if all(counted[what] < most for what, most in limits):
+            counted.update(what for what, _ in limits)
+            kept.append(row)
+    return kept[::-1]

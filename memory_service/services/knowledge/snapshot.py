@@ -269,7 +269,7 @@ class _Read:
             return self.knowledge
         with _VIEWING:
             if view not in self.views:
-                teaching, by_one = heard(self.observations.all, view)
+                teaching, by_one = heard(self.observations.all, self.observations.alone, view)
                 cards, selection = self.calibrated, self.selection.renewed(teaching, by_one)
                 if any(each.told_by for each in cards.calibrations):
                     cards = self.cards_for(view)
@@ -349,7 +349,8 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
     if not same.issuperset(("gpus", "devices")):
         built, left_out["gpus"] = usable("gpus", all_rows(transaction.session, "gpus"))
         sheets = {sheet.slug: sheet for sheet in built}
-        left_out["devices"] = tuple(damaged(transaction.session, "devices", "calibrations"))
+        ended = damaged(transaction.session, "calibrations", keys=device_store.few_ended())
+        left_out["devices"] = (*damaged(transaction.session, "devices"), *ended)
         silent = [row.name for row in device_store.devices(transaction.session) if not row.fingerprint]
         of = sheets, registered(transaction), calibrations_of(transaction), reference_profiles(), silent
         calibrated, cards_for = cards_of(*of), partial(cards_of, *of)
@@ -365,7 +366,7 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
         selection = before.selection.renewed(observations.all)
     cards = known.cards
     if selection is not before.selection:
-        cards = calibrated.taught(selection) if observations.cases else replace(calibrated)
+        cards = calibrated.taught(selection) if observations.rows else replace(calibrated)
         priced.forget_all_but(cards.all.values())
     tallies = known.tallies if "tallies" in same else outcomes.tallies(transaction.session)
     names = known.model_names if priced is known.priced else model_index(priced.models)
@@ -374,11 +375,11 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
         here = frozenset().union(*(written_here(transaction.session, name) for name in WRITABLE))
     kept = _kept(known, same)
     knowledge = assemble(revision, priced, names, cards, rows, observations.all, tallies, **kept)
-    ended = outcomes.with_metric(transaction.session, MOST_RUNS)
-    knowledge = replace(knowledge, written_here=here, ended_runs=ended)
+    ended_runs = outcomes.with_metric(transaction.session, MOST_RUNS)
+    knowledge = replace(knowledge, written_here=here, ended_runs=ended_runs)
     _log_left_out(left_out, before.left_out)
     posted = {each.told_by for each in calibrated.calibrations} - {""}
-    scored = {row.told_by for row in ended if is_key(row.told_by)}
+    scored = {row.told_by for row in ended_runs if is_key(row.told_by)}
     told = frozenset({o.reporter for o in observations.all if is_key(o.reporter)} | posted | scored)
     read = prints, rows, calibrated, observations, selection, knowledge, left_out, catalogue
     return _Read(*read, cards_for, told)

@@ -9,7 +9,7 @@ from typing import Any
 
 from memory_service.domain.description.metrics import direction_of_name
 from memory_service.domain.recipe.vocabulary import families_of
-from memory_service.domain.runs.advice_outcome import outcome_of_run, place_of
+from memory_service.domain.runs.advice_outcome import is_listed, outcome_of_run, place_of
 from memory_service.domain.runs.pattern_effect import MOST_COMPARED, Tally, compare
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.store.queries import outcomes, runs
@@ -99,7 +99,7 @@ def _keep(
     assert run.finished_at is not None  # noqa: S101 - it has ended
     place = place_of(run.competition, run.task, run.n_train)
     outcomes.keep(transaction.session, run.id, place, run.finished_at, outcome, transaction.now)
-    _count_again(transaction, run, place, known)
+    _count_again(transaction, run, place, outcome, known)
 
 
 def forget(transaction: WriteTransaction, run: Run) -> None:
@@ -113,10 +113,13 @@ def forget(transaction: WriteTransaction, run: Run) -> None:
         _count_again(transaction, run, place, known)
 
 
-def _count_again(transaction: WriteTransaction, run: Run, place: str, known: Mapping[str, Any]) -> None:
+def _count_again(transaction: WriteTransaction, run: Run, place: str, *changed: Mapping[str, Any]) -> None:
+    """changed: the run's outcome now and before"""
     latest = outcomes.of_place(transaction.session, place, MOST_COMPARED)
-    subjects = {name for one in (*latest, known) for name in one.get("served", ())}
-    subjects |= outcomes.subjects_in(transaction.session, place)
+    subjects = {name for one in (*latest, *changed) for name in one.get("served", ())}
+    # Of the others nothing is compared, and their counts stay: the work does not grow with all that was told.
+    subjects |= outcomes.compared_in(transaction.session, place)
+    subjects = {name for name in subjects if is_listed(name)}
     if not subjects:
         return
     counts = outcomes.served_counts(transaction.session, place, subjects)

@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import ColumnElement, func, insert, select
 
 from memory_service.store.session import ReadSession, WriteSession
 from memory_service.store.tables.knowledge import History
@@ -47,9 +47,15 @@ def latest(
     return list(session.scalars(query.order_by(History.id.desc()).limit(limit)))
 
 
+def created(table: str) -> ColumnElement[bool]:
+    """Of entries of rows that were added. Not by the index of actions: SQLite takes that one, and reads all
+    that was ever added to any table, for each row."""
+    return (History.table == table) & (History.action.concat("") == "create")
+
+
 def creators(session: ReadSession, table: str, rows: Collection[str]) -> dict[str, str]:
     """Row -> who added it."""
-    query = select(History.row, History.who).where(History.table == table, History.action == "create")
+    query = select(History.row, History.who).where(created(table))
     ids = sorted(rows)
     parts = (ids[start : start + 500] for start in range(0, len(ids), 500))
     return {row: who for part in parts for row, who in session.execute(query.where(History.row.in_(part)))}

@@ -82,6 +82,17 @@ def remove_sessions(
     session.execute(query)
 
 
+def keep_sessions(session: WriteSession, key_id: str, most: int) -> None:
+    """End those of a key but the latest."""
+    latest = (
+        select(BrowserSession.digest)
+        .filter_by(key_id=key_id)
+        .order_by(BrowserSession.created_at.desc(), BrowserSession.digest)
+    )
+    for digest in session.scalars(latest).all()[most:]:
+        remove_session(session, digest)
+
+
 def add_usage(session: WriteSession, day: str, key_id: str, events: int, size: int) -> None:
     """Count a key's events and bytes of a day."""
     more = {"events": KeyUsage.events + events, "bytes": KeyUsage.bytes + size}

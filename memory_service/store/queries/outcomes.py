@@ -92,9 +92,10 @@ def served_counts(session: ReadSession, place: str, subjects: Collection[str]) -
     }
 
 
-def subjects_in(session: ReadSession, place: str) -> set[str]:
-    """The patterns and competitions that have a tally in one place."""
-    return set(session.scalars(select(tables.Tally.subject).where(tables.Tally.place == place)))
+def compared_in(session: ReadSession, place: str) -> set[str]:
+    """The subjects of which something was compared in one place."""
+    query = select(tables.Tally.subject).where(tables.Tally.place == place, tables.Tally.compared > 0)
+    return set(session.scalars(query))
 
 
 def tallies_of(session: ReadSession, subjects: Iterable[str]) -> dict[str, Tally]:

@@ -7,7 +7,7 @@ import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Table, delete, insert, select
+from sqlalchemy import ColumnElement, Select, Table, delete, insert, select
 from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.orm.exc import StaleDataError
 
@@ -87,13 +87,16 @@ def all_rows(session: ReadSession, table: str) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in session.execute(query)]
 
 
-def damaged(session: ReadSession, *tables: str) -> Iterator[str]:
-    """ "table key: why" of each row where a column of objects holds none; of all tables, or of these."""
+def damaged(session: ReadSession, *tables: str, keys: Select[tuple[str]] | None = None) -> Iterator[str]:
+    """ "table key: why" of each row where a column of objects holds none; of all tables, or of these, and of
+    these rows of them."""
     for table in Base.metadata.sorted_tables:
         objects = [column for column in table.columns if isinstance(column.type, JsonObject)]
         if objects and (not tables or table.name in tables):
             own = [*table.primary_key.columns]
-            for row in session.execute(select(*own, *objects).execution_options(yield_per=500)):
+            query = select(*own, *objects)
+            query = query if keys is None else query.where(own[0].in_(keys))
+            for row in session.execute(query.execution_options(yield_per=500)):
                 cut = [column.name for column in objects if not is_readable(row._mapping[column])]
                 if cut:
                     key = "/".join(map(str, row[: len(own)]))

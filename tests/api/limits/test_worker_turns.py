@@ -131,10 +131,12 @@ def test_those_that_work_long_hand_their_turns_on(monkeypatch: pytest.MonkeyPatc
         assert beside == [1, 2, 3]
         asked += [asyncio.create_task(turns(scope_of(key), body(b""), nothing)) for key in "def"]
         await asyncio.sleep(0.2)
-        assert [name[0] for name in working.running[3:]] == ["d", "e"], "there is no room for more beside"
+        assert [name[0] for name in working.running[3:]] == ["d", "e", "f"], (
+            "one of each caller goes on beside"
+        )
         working.let_go[working.running[0]].set()
         await asyncio.sleep(0.2)
-        assert working.running[5][0] == "a", "one of d and e made room; what was worked on of a has ended"
+        assert working.running[6][0] == "a", "what was worked on of a has ended"
         for task in (*asked, third):
             task.cancel()
         await asyncio.gather(*asked, third, return_exceptions=True)
@@ -142,6 +144,42 @@ def test_those_that_work_long_hand_their_turns_on(monkeypatch: pytest.MonkeyPatc
         assert not turns.beside
         assert not turns.waiting
         assert beside[-1] == 0
+
+    asyncio.run(walk())
+
+
+def test_where_many_work_long_a_second_one_of_a_caller_keeps_its_turn(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fair_share, "LONG_SECONDS", 0.05)
+
+    async def walk() -> None:
+        working = Working()
+        turns = WorkerTurns(working, turns=2, of_one_caller=2, long=1)
+        asked = [asyncio.create_task(turns(scope_of(key), body(b""), nothing)) for key in "aabcd"]
+        await asyncio.sleep(0.5)
+        assert [name[0] for name in working.running] == [*"aabcd"]
+        assert (turns.held, turns.beside) == ({"a": 1}, dict.fromkeys("abcd", 1))
+        for task in asked:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        assert not turns.beside
+
+    asyncio.run(walk())
+
+
+def test_some_turns_are_for_callers_of_whom_nothing_is_in_progress():
+    async def walk() -> None:
+        working = Working()
+        turns = WorkerTurns(working, turns=4, of_one_caller=3, for_idle=1)
+        asked = [asyncio.create_task(turns(scope_of(key), body(b""), nothing)) for key in "aaabbc"]
+        await settled()
+        assert [name[0] for name in working.running] == ["a", "a", "a", "b"]
+        working.let_go[working.running[0]].set()
+        await settled()
+        assert [name[0] for name in working.running[4:]] == ["c"], "not a second one of b"
+        for task in asked:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        assert not turns.held
 
     asyncio.run(walk())
 

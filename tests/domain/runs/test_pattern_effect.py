@@ -191,3 +191,9 @@ def test_what_came_of_a_run_is_told_from_its_epochs() -> None:
 def test_success_is_something_to_score(status: str, submission: bool | None, succeeded: bool | None) -> None:
     finish = {"status": status} | ({} if submission is None else {"submission": submission})
     assert outcome_of_run({}, None, {}, finish, None, None)["succeeded"] is succeeded
+
+
+def test_techniques_that_no_vocabulary_has_count_nowhere() -> None:
+    invented = [{"name": f"made-up-{n}", "in_script": True} for n in range(300)]
+    plan = {**PLAN, "recipe": {"techniques": [{"name": "mixup", "in_script": True}, *invented]}}
+    assert brief_of(plan, PATTERNS)["techniques"] == {"mixup": True}

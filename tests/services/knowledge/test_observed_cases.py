@@ -5,8 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 
+import pytest
+
 from memory_service.domain.learning.observation import Observation
+from memory_service.domain.prediction import trust
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge import learned_corrections
 from memory_service.services.knowledge.learned_corrections import MOST_OF_A_CASE, Observed, observed
 from memory_service.store.queries import runs
 from tests.registered import observe
@@ -49,4 +53,22 @@ def test_what_is_read_bit_by_bit_is_what_is_read_at_once(database: Database) -> 
             unit.session, first[1].run_id, [replace(first[1], batch_size=16).as_dict()], earlier
         )
     held = read(database, held)
-    assert held.cases
+    assert held.rows
+
+
+@pytest.mark.parametrize(("of_case", "of_key", "kept"), [(8, 20, (0, 4, 8, 8)), (6, 99, (6, 6, 6, 6))])
+def test_of_a_key_the_latest_teach_and_of_hosts_all(
+    database: Database, monkeypatch: pytest.MonkeyPatch, of_case: int, of_key: int, kept: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr(trust, "MOST_COMPARED", of_case)
+    monkeypatch.setattr(trust, "MOST_OF_KEY", of_key)
+    monkeypatch.setattr(learned_corrections, "MOST_OF_KEY", of_key)
+    held = read(database, None)
+    for who in ("key eve", "host box7"):
+        for n in range(4):
+            told = replace(RAN, reporter=who, model=f"net{n}")
+            observe(database, [replace(told, batch_size=1 + b) for b in range(8)])
+            held = read(database, held)
+    models = [o.model for o in held.all if o.reporter == "key eve"]
+    assert tuple(models.count(f"net{n}") for n in range(4)) == kept
+    assert sum(o.reporter == "host box7" for o in held.all) == 32

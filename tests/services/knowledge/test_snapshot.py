@@ -28,6 +28,7 @@ from memory_service.services.prediction.predict import predict
 from memory_service.services.runs.runs import begin_run, finish_run
 from memory_service.services.tables import table_rows as catalogue
 from memory_service.services.tables.audit import note
+from memory_service.store.queries import calibrations as store
 from memory_service.store.session import bump_revision
 from tests.answers import warnings_of
 from tests.conftest import Servers
@@ -373,3 +374,33 @@ def test_what_is_traced_for_a_run_teaches_and_leaves_the_catalogue_as_it_is(
         assert dict(knowledge_of(later).profiles) == before
         monkeypatch.setattr(tracer, None)  # nothing is traced again
         assert predict(later, {"model": "resnet50", "gpu": "a100", "image_size": 1408})["step_seconds"]
+
+
+def test_of_a_reporter_s_calibrations_the_newest_and_the_first_are_read(embedded: Database) -> None:
+    register(embedded, "box7", "a100")
+    for n in range(12):
+        who = "ada" if n == 5 else "bob"
+        with embedded.write() as unit:
+            note(unit, "calibrations", f"c{n:02}", "create", "posted", who=who)
+        calibrate(embedded, "box7", "a100", SLOW, day=n, id=f"c{n:02}")
+    with embedded.read() as unit:
+        read = [row.id for row in store.ended(unit.session)]
+        shown = [row.id for row in store.of_device(unit.session, ["box7"], 3)]
+    assert len(read) == store.MOST_OF_DEVICE + 2
+    assert "c05" in read, "another reporter's is not crowded out"
+    assert shown == ["c11", "c10", "c09", "c05", "c00"], "of bob the newest and the first"
+
+
+def test_of_a_reporter_with_very_many_devices_those_seen_last_are_read(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "MOST_DEVICES", 3)
+    for n in range(6):
+        with database.write() as unit:
+            note(unit, "devices", f"box{n}", "create", "registered", who="bob" if n else "ada")
+        register(database, f"box{n}", "a100")
+    with database.read() as unit:
+        names = [row.name for row in store.devices(unit.session)]
+        assert names == store.names_by_gpu(unit.session, ["a100"])["a100"]
+        assert names == [row.name for row in store.devices(unit.session, "a100")]
+    assert names == ["box0", "box3", "box4", "box5"]
