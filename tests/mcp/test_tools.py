@@ -198,6 +198,7 @@ def test_a_run_is_begun_told_of_and_ended(agent: Agent):
     seen = agent.call("look", run)
     assert seen.structured_content["verdict"]["action"] in text_of(seen)
     assert seen.structured_content["epochs_done"] == 2
+    assert text_of(seen).count(" used") == 1, "the budget is told once, by the clock"
     oom = {"kind": "note", "out_of_memory": True, "text": "CUDA out of memory"}
     failed = agent.answer("report", **run, event=oom)
     assert failed["verdict"]["action"] == "lower_batch"

@@ -11,6 +11,7 @@ from memory_service.domain.monitoring.summary import Summary
 
 RENUMBERED = frozenset(("epoch", "fold"))
 _SCORES = ("train_loss", "valid_loss", "metric")
+_LEAST = 2  # scores: one may be the same by chance
 _Fields = dict[str, Any]
 _Epochs = Mapping[tuple[int, int], Mapping[str, Any]]
 """(fold, epoch) -> what is told of it."""
@@ -60,13 +61,15 @@ def _shift(own: _Epochs, others: _Epochs) -> tuple[int, ...]:
             for (fold, epoch), fields in own.items()
             for name in _SCORES
         ]
-        if same := [_is_same(a, b) for a, b in pairs if a is not None and b is not None]:
+        same = [_is_same(a, b) for a, b in pairs if a is not None and b is not None]
+        if len(same) >= _LEAST or (same and by == by_first):
             share[by] = fmean(same)
     most = max(share, key=lambda by: (share[by], by == by_first), default=by_first)
     return most if share.get(most, 0.0) >= 0.5 else by_first
 
 
 def _is_same(a: float, b: float) -> bool:
-    """As far as the one with fewer digits says; a share may be in percent."""
+    """As far as the one with fewer digits says, but for 1 %; a share may be in percent."""
     step = max(10.0 ** int(Decimal(repr(x)).as_tuple().exponent) for x in (a, b))
+    step = min(step, abs(a) / 100, abs(b) / 100)
     return min(abs(a - b), abs(100 * a - b), abs(a - 100 * b)) <= 0.51 * step
