@@ -28,6 +28,8 @@ def renumbered(summary: Summary, told: Sequence[tuple[int, str, _Fields]]) -> di
                 shift = value if is_own else (0, 0)
             elif not is_own:
                 others.setdefault(key, {})[name] = value
+    if not others and not any(shift or ()):
+        return {}
     own = {_place(fields): fields for _, kind, fields in told if kind == "epoch" and "epoch" in fields}
     shift = shift or (_shift(own, others) if own and others else (0, 0))
     changed = {}
