@@ -104,9 +104,10 @@ def _followed(page: Mapping[str, Any]) -> Iterator[str]:
     done, best = page["outcome"]["epochs_done"], page["best_metric"]
     score = "" if best is None else f", best metric {best:g}"
     yield f"run {page['id']}: {page['status']}, {named(page['model'])}, {plural(done, 'epoch')} done{score}"
-    yield from clock_lines(page["next_minutes"])
     if page["status"] == "running":
-        yield verdict_text(page["verdict"])
+        yield verdict_text(page["verdict"] and {**page["verdict"], "next_minutes": page["next_minutes"]})
+    if page["status"] != "running" or not page["verdict"]:
+        yield from clock_lines(page["next_minutes"])
     yield from page["notes"]
 
 
@@ -167,7 +168,7 @@ def brief_text(answer: Mapping[str, Any]) -> str:
         )
         return "\n".join([*lines, f"\n## Plan\n\n{plan}"])
     for asked in answer["questions"]:
-        options = " | ".join(str(each["value"]) for each in asked["options"])
+        options = " | ".join(str(each["value"]) for each in asked["options"] if each["value"] is not None)
         lines.append(f"- asked: {asked['question']} {one_line(options)}")
     return "\n".join(lines)
 

@@ -147,7 +147,8 @@ def report(service: Service, arguments: dict[str, Any], caller: Caller) -> Answe
     data, lines, after = {"run_id": run_id}, list[str](), "reported"
     if facts or "plan_id" in told or run_id is None:
         ids = {name: told[name] for name in ("run_id", "plan_id") if name in told}
-        started, new = begin_run(database, unquoted(facts, _fields(RunStart)) | ids, who=caller.name)
+        start = unquoted(facts, _fields(RunStart)) | ids
+        started, new = begin_run(database, start, who=caller.name, since=not {"log", *_END}.isdisjoint(told))
         service.quotas.add(caller.key_id, size=RUN_BYTES if new else 0)
         data, after = _begun(started), "begun"
         lines.append(begun_text(data, new=new))

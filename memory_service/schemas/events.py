@@ -40,8 +40,6 @@ MOST_EVENTS = 5_000
 
 MOST_PROBLEMS = 50
 MOST_SEQ = 2**53 - 1
-SERVER_SEQ = 2**60
-"""From here on count the events that this service reads from a log: no client can send such a seq."""
 
 NotANumber = Annotated[
     Literal[

@@ -36,15 +36,17 @@ class RunStart(Request):
     and learned."""
 
     run_id: RunId | None = f.optional("A UUID made by the client, so that asking twice is safe.")
-    plan_id: f.Word | None = f.optional("The plan it follows.")
+    plan_id: f.Word | None = f.optional(
+        "The plan it follows. Without `run_id` it means the run of it that a script reports already."
+    )
     plan: f.JsonObject | None = f.optional(
         "That plan itself, the answer of /recommend as it was: for a server that was started "
         "since and has forgotten it. What the run is compared with is stored, the rest is not."
     )
     join: bool = Field(
         False,
-        description="A process of the training asks (`host.pid`): where its caller has begun one run of this "
-        "plan that no process reports to, that run is answered, and the id that was given is not used.",
+        description="A process of the training (`host.pid`) means the one run of this plan that its caller "
+        "has begun and no process reports to, whatever id it gave.",
     )
     competition: f.Slug | None = f.optional("Slug of a known competition.")
     task: f.Task | None = f.optional("A task or its alias.")

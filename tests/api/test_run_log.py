@@ -7,7 +7,7 @@ import random
 import pytest
 from fastapi.testclient import TestClient
 
-from memory_service.schemas.events import SERVER_SEQ
+from memory_service.domain.monitoring.event import SERVER_SEQ
 from tests.api.test_watching import B4, begin, log, tell
 from tests.domain.monitoring.test_examples import DOG_BREED
 from tests.telling import at

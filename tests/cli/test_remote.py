@@ -184,6 +184,17 @@ def test_which_server_is_asked(monkeypatch: pytest.MonkeyPatch):
         server_asked(None)
 
 
+def test_a_command_that_asks_no_server_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    own = f"sqlite:///{tmp_path / 'own.sqlite3'}"
+    monkeypatch.setenv("MEMORY_DATABASE_URL", own)
+    monkeypatch.setenv("MEMORY_SERVER", "http://box:8000")
+    said = "MEMORY_SERVER is not asked"
+    assert said in run.invoke(app, ["db", "check"]).stderr
+    assert said not in run.invoke(app, ["db", "check", "--database", own]).stderr
+    monkeypatch.delenv("MEMORY_SERVER")
+    assert said not in run.invoke(app, ["db", "check"]).stderr
+
+
 def test_a_review_by_a_server_sizes_by_its_cards_and_one_without_says_what_it_left(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

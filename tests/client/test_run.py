@@ -224,13 +224,13 @@ def test_a_script_and_its_agent_report_one_run_each_epoch_once(
     monkeypatch.setenv("MEMORY_RUN_ID", run_id)
     with watch(server=service.url, task="image", model="resnet18") as run:
         for epoch in (1, 2):
-            run.epoch(fold=1, epoch=epoch, train_loss=0.5 / epoch, metric=0.8 + epoch / 100, seconds=2)
+            run.epoch(epoch - 1, train_loss=0.5 / epoch, metric=0.8 + epoch / 100, seconds=2)
             lines = f"Epoch {epoch}/2 - loss: {0.5 / epoch} - val_acc: {0.8 + epoch / 100} - time: 2s\n"
             told(service, f"/runs/{run_id}/log", lines)
     told(service, f"/runs/{run_id}/finish", {"status": "completed", "best_metric": 0.9, "submission": True})
     page = service.page(run_id)
     assert len(runs_of(service)) == before + 1
-    assert [(epoch["fold"], epoch["epoch"]) for epoch in page["outcome"]["epochs"]] == [(1, 1), (1, 2)]
+    assert [epoch["train_loss"] for epoch in page["outcome"]["epochs"]] == [0.5, 0.25], "from 0 and from 1"
     assert (page["status"], page["best_metric"], page["submission"]) == ("completed", 0.9, True)
 
 
@@ -253,6 +253,20 @@ def test_a_script_that_was_told_no_id_joins_the_run_of_its_plan(service: Service
         assert [epoch["fold"] for epoch in page["outcome"]["epochs"]] == [fold]
         assert page["status"] == "completed"
     assert [event["text"] for event in service.events(agents) if event["kind"] == "note"] == ["launched"]
+
+
+def test_an_agent_that_tells_of_the_plan_after_its_script_began_tells_of_the_scripts_run(service: Service):
+    with urlopen(f"{service.url}/recommend?task=image&size=small&gpu=t4&minutes=34") as answer:
+        plan_id = json.load(answer)["plan_id"]
+    before = len(runs_of(service))
+    with watch(plan_id=plan_id, server=service.url) as run:
+        run.epoch(0, train_loss=0.5, seconds=2)
+        agents = told(service, "/runs", {"plan_id": plan_id})["run_id"]
+        told(service, f"/runs/{agents}/log", "Epoch 1/2 - loss: 0.5 - time: 2s\n")
+        run.epoch(1, train_loss=0.25, seconds=2)
+    told(service, f"/runs/{agents}/log", "Epoch 2/2 - loss: 0.25 - time: 2s\n")
+    assert (run.run_id, len(runs_of(service))) == (agents, before + 1), "whoever of them was first"
+    assert [one["train_loss"] for one in service.page(agents)["outcome"]["epochs"]] == [0.5, 0.25]
 
 
 def runs_of(service: Service) -> list[Any]:

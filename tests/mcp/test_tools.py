@@ -198,6 +198,7 @@ def test_a_run_is_begun_told_of_and_ended(agent: Agent):
     seen = agent.call("look", run)
     assert seen.structured_content["verdict"]["action"] in text_of(seen)
     assert seen.structured_content["epochs_done"] == 2
+    assert text_of(seen).count(" used") == 1, "the budget is told once, by the clock"
     oom = {"kind": "note", "out_of_memory": True, "text": "CUDA out of memory"}
     failed = agent.answer("report", **run, event=oom)
     assert failed["verdict"]["action"] == "lower_batch"
@@ -206,6 +207,16 @@ def test_a_run_is_begun_told_of_and_ended(agent: Agent):
     assert ended["status"] == "out_of_memory"
     assert agent.answer("report", **run, status="out_of_memory")["finished_at"] == ended["finished_at"]
     assert agent.answer("look", **run)["learned"]
+
+
+def test_an_agent_that_names_the_plan_after_the_training_tells_of_the_scripts_run(agent: Agent):
+    plan_id = agent.answer("plan", **QUESTION, more={"minutes": 47})["plan_id"]
+    run_id = agent.answer("report", plan_id=plan_id, run={"host": {"pid": 1}}, status="completed")["run_id"]
+    log = "Epoch 1/2 - loss: 0.5\nEpoch 2/2 - loss: 0.4"
+    told = agent.answer("report", plan_id=plan_id, log=log, status="completed", submission=True)
+    assert told["run_id"] == run_id
+    assert agent.answer("look", run_id=run_id)["epochs_done"] == 2
+    assert agent.answer("report", plan_id=plan_id)["run_id"] != run_id, "what only begins is another"
 
 
 def test_a_report_counts_once_by_its_seq_and_each_time_without(agent: Agent):

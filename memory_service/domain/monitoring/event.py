@@ -33,6 +33,13 @@ MEMORY_KINDS: tuple[MemoryKind, ...] = ("peak_allocated", "driver", "reserved", 
 _NOT_NUMBERS = {"nan", "+nan", "-nan", "inf", "-inf", "+inf", "infinity", "-infinity", "null", "none"}
 
 
+SERVER_SEQ = 2**60
+"""From here on count the events that this service reads from a log: no client can send such a seq."""
+
+AS_TOLD = "as_told"
+"""Field of a stored event: its fields that are numbered otherwise or left out, as they were reported."""
+
+
 class Event(NamedTuple):
     """One event of a run.
 

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from memory_service.domain.monitoring.event import (
+    AS_TOLD,
     MEMORY_FIELDS,
     SETTING_FIELDS,
     Event,
@@ -323,6 +324,8 @@ class SummaryAccumulator(Summary):
             gib = number_of(body[name], most=1e6)
             if gib is not None and not (name == "used_gib" and body.get("process_gib") is not None):
                 record[kind] = (us, seq, round(gib * KIB_PER_GIB))
+        if told := body.get(AS_TOLD):
+            record[AS_TOLD] = us, seq, [told.get("fold", key[0]) - key[0], told.get("epoch", key[1]) - key[1]]
         self._record(key, record)
         loss, metric = loss_of(body.get("valid_loss")), loss_of(body.get("metric"))
         self._fold_epoch(*key, loss, metric, us)

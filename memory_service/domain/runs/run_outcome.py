@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.domain.monitoring.event import OWN_FIT, Event, number_of
+from memory_service.domain.monitoring.event import OWN_FIT, SERVER_SEQ, Event, number_of
 from memory_service.domain.monitoring.plausibility import SET_ASIDE
 from memory_service.domain.planning.fits import split_of
 
@@ -126,7 +126,7 @@ class DeviceUse:
 class Outcome:
     """What a run did, as far as reported.
 
-    epochs    by fold and epoch; of two that claim one place the later seq counts
+    epochs    by fold and epoch; of two that claim one place the later seq counts, of a log what else it told
     peaks     batch size -> most memory while it was used (None: no batch size was ever reported)
     last_seconds   own time of the latest event
     first_submission_seconds   own time of the first note that a submission was written
@@ -250,7 +250,8 @@ def outcome_of(
 ) -> Outcome:
     """The outcome of a run that began with these facts (None = not stated); what events say later wins."""
     ordered = sorted(events, key=lambda event: event.seq)
-    reader = _Reader(batch_size, n_train, trained_samples(n_train, folds))
+    logged = any(event.kind == "epoch" and event.seq >= SERVER_SEQ for event in ordered)
+    reader = _Reader(int(logged), batch_size, n_train, trained_samples(n_train, folds))
     for event in ordered:
         reader.read(event)
     return reader.outcome(ordered)
@@ -268,7 +269,10 @@ class _Reader:
     """Reads events in the order of seq. A memory reading belongs to the batch of the epoch it is part of: the
     next one that states its batch, else the batch before."""
 
-    def __init__(self, batch_size: int | None, n_train: int | None, samples: float | None) -> None:
+    def __init__(
+        self, first_fold: int, batch_size: int | None, n_train: int | None, samples: float | None
+    ) -> None:
+        self.first_fold = first_fold
         self.batch = batch_size
         self.n_train = n_train
         self.usual_samples = samples
@@ -313,8 +317,12 @@ class _Reader:
     def _epoch(self, event: Event) -> None:
         fields = event.fields
         number = _ordinal(fields.get("epoch"))
-        fold = _ordinal(fields.get("fold")) or 0
+        fold = _ordinal(fields.get("fold", self.first_fold)) or 0
         epoch = len(self.epochs) if number is None else number
+        known = self.epochs.get((fold, epoch))
+        if known is not None and event.seq >= SERVER_SEQ > known.seq:
+            fields = {**fields, **known.reported}
+            event = event._replace(seq=known.seq, at_seconds=known.at_seconds)
         seconds, valid = number_of(fields.get("seconds")), number_of(fields.get("valid_seconds"))
         if seconds is not None and valid is not None:
             seconds = max(seconds - valid, 0.0)

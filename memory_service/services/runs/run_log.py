@@ -14,8 +14,9 @@ from time import thread_time, time
 from typing import Any
 
 from memory_service.domain.logs.parser import Context, Reading, read_log
+from memory_service.domain.monitoring.event import SERVER_SEQ
 from memory_service.errors import Conflict, FieldError, NotFound, Unavailable, wrong_value
-from memory_service.schemas.events import SERVER_SEQ, ReportedEvent, fitting
+from memory_service.schemas.events import ReportedEvent, fitting
 from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, WriteTransaction
 from memory_service.services.runs.observations import conclude_again
@@ -212,7 +213,7 @@ def _kept(
         folding = Folding(transaction.caches, statements, {key: since.started})
         if not _unmoved(transaction, key, place):
             return None, place
-        batch.of_run(folding.statuses[key], since, transaction.now, partial(folding.settings, key))
+        batch.of_run(folding.statuses[key], since, transaction.now, partial(folding.summary, key))
         batch.accepted = len(batch.events) - len(insert(statements, folding, batch))
         folding.write()
         read = reading or Reading((), (), 0, 0, 0, place.context)

@@ -53,16 +53,17 @@ LONGEST_KEPT = 4_000
 
 
 def begin_run(
-    database: Database, start: RunStart | Mapping[str, Any], *, who: str | None = None
+    database: Database, start: RunStart | Mapping[str, Any], *, who: str | None = None, since: bool = False
 ) -> tuple[dict[str, Any], bool]:
     """(`{"run_id", "status", "prediction", "notes"}`, whether it is new). What is predicted for it is frozen
-    now. `who`: the name of the key that reported it.
+    now. who: the name of the key that reported it; since: it tells what happened in the run, which may have
+    ended.
 
     The same id with the same body again changes nothing; with another body it is a Conflict.
     """
     reported = checked(RunStart, start, "This cannot begin a run").explicit()
-    joins = reported.pop("join", False)
-    key = reported.pop("run_id", None)
+    joins, key = reported.pop("join", False), reported.pop("run_id", None)
+    joins = joins or (key is None and "pid" not in (reported.get("host") or {}))
     digest = hashlib.blake2b(orjson.dumps(reported, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
     if key is not None:
         with database.read() as transaction:
@@ -79,7 +80,7 @@ def begin_run(
     if asked is not None and asked.competition is not None:
         reported.setdefault("competition", asked.competition)
     case = run_case(knowledge, with_plan(knowledge, reported, plan))
-    if joins and (joined := _joined(database, key, case, who)) is not None:
+    if joins and (joined := _joined(database, key, case, who, since=since)) is not None:
         return _begun(joined), False
     _keep_profile(database, knowledge, case)
     prediction = frozen_prediction(
@@ -108,38 +109,40 @@ def begin_run(
         return _begun(_existing(transaction, key)), True
 
 
-def _joined(database: Database, key: str, case: RunCase, who: str | None) -> Run | None:
-    """The run that the caller began for this plan and that a process of the training, which calls it `key`,
-    reports to from now on; None where there is not exactly one of these settings (a plan may have several
-    runs). A run has one such process at most: its `host` is kept with the run, and the samples of one that
-    was told the run's id are seen."""
-    host, plan_id = case.reported.get("host") or {}, case.reported.get("plan_id")
-    if plan_id is None or "pid" not in host:
+def _joined(database: Database, key: str, case: RunCase, who: str | None, *, since: bool) -> Run | None:
+    """The run of this plan that the caller means, where exactly one has these settings (a plan may have
+    several runs): to a process of the training, which calls it `key`, the one that its caller began and no
+    process reports to; to the caller, the one that a process reports to. A run has one such process at most:
+    its `host` is kept with the run, and the samples of one that was told the run's id are seen."""
+    said, host = case.reported, case.reported.get("host") or {}
+    if "plan_id" not in said:
         return None
-    said = case.reported.get("started_at")
-    started = dt.datetime.now(dt.UTC) if said is None else dt.datetime.fromisoformat(said)
+    started = said.get("started_at") or dt.datetime.now(dt.UTC).isoformat()
+    started_at = dt.datetime.fromisoformat(started).timestamp()
     with database.write_untracked() as transaction:
-        of_plan = runs.of_plan(transaction.session, plan_id, key)
+        of_plan = runs.of_plan(transaction.session, said["plan_id"], key, ended=since)
         if again := [run for run in of_plan if _host(run).get("run_id") == key]:
             return again[0]
-        waiting = [
+        meant = [
             run
             for run in of_plan
-            if "pid" not in _host(run)
-            and earliest_moment(run.started_at.timestamp()) <= started.timestamp()
+            if ("pid" in _host(run)) != ("pid" in host)
+            and earliest_moment(run.started_at.timestamp()) <= started_at
             and (run.watch or {}).get("reporter") == reporter_of(who, None)
             and run.gpu == case.gpu.slug
-            and all(getattr(run, name) == case.reported.get(name) for name in ("batch_size", "folds"))
+            and all(getattr(run, name) == said.get(name) for name in ("batch_size", "folds"))
             and all(getattr(run, name) == getattr(case, name) for name in ("model", "input_size", "mode"))
-            and not read_summary(transaction, run.id, run.started_at.timestamp()).counts.get("gpu")
+            and ("pid" not in host or not _is_sampled(transaction, run))
         ]
-        if len(waiting) != 1:
-            return None
-        [run] = waiting
-        given = {**run.given, "host": {**_host(run), **host, "run_id": key}}
-        runs.change(transaction.session, run.id, {"given": given, "updated_at": transaction.now})
-        note(transaction, "runs", run.id, "update", f"joined by process {host['pid']}", who=who)
-    return run
+        if len(meant) == 1 and "pid" in host:
+            given = {**meant[0].given, "host": {**_host(meant[0]), **host, "run_id": key}}
+            runs.change(transaction.session, meant[0].id, {"given": given, "updated_at": transaction.now})
+            note(transaction, "runs", meant[0].id, "update", f"joined by process {host['pid']}", who=who)
+    return meant[0] if len(meant) == 1 else None
+
+
+def _is_sampled(transaction: ReadTransaction, run: Run) -> bool:
+    return "gpu" in read_summary(transaction, run.id, run.started_at.timestamp()).counts
 
 
 def _host(run: Run) -> Mapping[str, Any]:

@@ -20,13 +20,12 @@ from typing import Any
 import orjson
 from cachetools import LRUCache
 
-from memory_service.domain.monitoring.event import Event, number_of
+from memory_service.domain.monitoring.event import SERVER_SEQ, Event, number_of
 from memory_service.domain.monitoring.plausibility import Announced
 from memory_service.domain.monitoring.reducer import add_events
 from memory_service.domain.monitoring.summary import Summary
 from memory_service.domain.prediction.trust import SEVERAL
 from memory_service.errors import Forbidden
-from memory_service.schemas.events import SERVER_SEQ
 from memory_service.services.database.caches import Caches
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.knowledge.asker import ASKER, CORRECTS, INSIDE
@@ -211,9 +210,8 @@ class Folding:
                 self._due.add(run_id)
             self._lives[run_id] = live
 
-    def settings(self, run_id: str) -> Mapping[str, Any]:
-        """What the run stated of itself so far."""
-        return {name: stated[2] for name, stated in self._lives[run_id].now().settings.items()}
+    def summary(self, run_id: str) -> Summary:
+        return self._lives[run_id].now()
 
     def add(self, run_id: str, events: Sequence[Event]) -> None:
         """Events that were not there before and are inserted in this transaction."""

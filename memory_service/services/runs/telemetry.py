@@ -21,7 +21,7 @@ from typing import Any
 import anyio.to_thread
 import orjson
 
-from memory_service.domain.monitoring.event import Event
+from memory_service.domain.monitoring.event import AS_TOLD, Event
 from memory_service.domain.monitoring.plausibility import (
     SET_ASIDE,
     Announced,
@@ -29,6 +29,8 @@ from memory_service.domain.monitoring.plausibility import (
     implausible,
     latest_moment,
 )
+from memory_service.domain.monitoring.summary import Summary
+from memory_service.domain.monitoring.two_tellers import RENUMBERED, renumbered
 from memory_service.errors import MemoryServiceError, NotFound, Unavailable
 from memory_service.schemas.events import ReportedEvent, StoredEvent, as_stored, parse_events
 from memory_service.schemas.fields import utc_text
@@ -198,14 +200,15 @@ class Batch:
             "verdict": verdict,
         }
 
-    def of_run(
-        self, status: str, begun: Begun, now: dt.datetime, settings: Callable[[], Mapping[str, Any]]
-    ) -> None:
+    def of_run(self, status: str, begun: Begun, now: dt.datetime, summary: Callable[[], Summary]) -> None:
         """The run is there. No event may be earlier than the run, or later than the service's clock allows:
         such a one counts as reported now, and keeps its own as `at_told`. What no such run can report is set
-        aside. settings: that it stated since it began."""
+        aside. summary: of what it told before."""
         self.status, self.start = status, begun.started
-        self._set_aside(begun.announced, settings)
+        self._set_aside(begun.announced, summary)
+        if self.kinds & RENUMBERED:
+            for n, fields in renumbered(summary(), self.reported).items():
+                self._replace(n, fields)
         latest = latest_moment(begun.started, begun.created, now.timestamp())
         earliest = earliest_moment(begun.started)
         if max(self.moments, default=latest) <= latest and min(self.moments, default=earliest) >= earliest:
@@ -219,11 +222,11 @@ class Batch:
                 self._replace(n, {**fields, "at": utc_text(now.isoformat()), "at_told": told})
                 self.moments[n] = now.timestamp()
 
-    def _set_aside(self, announced: Announced, settings: Callable[[], Mapping[str, Any]]) -> None:
+    def _set_aside(self, announced: Announced, summary: Callable[[], Summary]) -> None:
         odd = [n for n, (_, kind, fields) in enumerate(self.reported) if implausible(kind, fields, announced)]
         if not odd:
             return
-        announced = announced.at_least(settings())
+        announced = announced.at_least({name: stated[2] for name, stated in summary().settings.items()})
         for _, _, fields in self.reported:
             announced = announced.at_least(fields)
         for n in odd:
@@ -388,12 +391,11 @@ def insert(at: Statements, folding: Folding, batch: Batch) -> dict[int, tuple[st
 
 def _as_reported(event: tuple[str, str]) -> tuple[str, str]:
     kind, body = event
-    if '"at_told"' not in body and f'"{SET_ASIDE}"' not in body:
+    if not any(f'"{name}"' in body for name in ("at_told", SET_ASIDE, AS_TOLD)):
         return kind, body
     fields = orjson.loads(body)
-    aside = fields.pop(SET_ASIDE, None)
-    if isinstance(aside, dict):
-        fields |= aside
+    fields |= fields.pop(SET_ASIDE, None) or {}
+    fields |= fields.pop(AS_TOLD, None) or {}
     if "at_told" in fields:
         fields["at"] = fields.pop("at_told")
     return kind, orjson.dumps(fields, option=orjson.OPT_SORT_KEYS).decode()
@@ -414,5 +416,5 @@ def _folding(transaction: BulkTransaction, group: Sequence[_Known]) -> Folding:
     folding = Folding(transaction.caches, transaction.statements, starts)
     for batch, since in group:
         status = folding.statuses[batch.run_id]
-        batch.of_run(status, since, transaction.now, partial(folding.settings, batch.run_id))
+        batch.of_run(status, since, transaction.now, partial(folding.summary, batch.run_id))
     return folding

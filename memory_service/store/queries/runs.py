@@ -13,6 +13,7 @@ from sqlalchemy import (
     or_,
     select,
     text,
+    true,
     update,
 )
 from sqlalchemy.orm import InstrumentedAttribute
@@ -92,10 +93,12 @@ def start_ups(session: ReadSession, limit: int) -> Sequence[Any]:
     return session.execute(fairly(query, Run.started_at, limit)).all()
 
 
-def of_plan(session: ReadSession, plan_id: str, joined: str) -> Sequence[Run]:
-    """Runs of a plan that have not ended, and the one that a process joined under this id; locked."""
+def of_plan(session: ReadSession, plan_id: str, joined: str, *, ended: bool) -> Sequence[Run]:
+    """Runs of a plan, `ended` or not, and the one that a process joined under this id; locked."""
     of_process = ReadableJson(Run.given)[("host", "run_id")].as_string() == joined
-    query = select(Run).where(Run.plan_id == plan_id, or_(Run.finished_at.is_(None), of_process))
+    query = select(Run).where(
+        Run.plan_id == plan_id, or_(true() if ended else Run.finished_at.is_(None), of_process)
+    )
     return session.scalars(locked_if(query, True)).all()
 
 

@@ -18,6 +18,7 @@ from memory_service.services.planning.recommend import recommend
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs import verdicts as so_far
 from memory_service.services.runs.retention import close_silent
+from memory_service.services.runs.run_log import take_log
 from memory_service.services.runs.runs import begin_run, finish_run, run_page
 from memory_service.services.tables.table_rows import list_rows
 from tests.registered import calibrate, register
@@ -451,3 +452,85 @@ def test_what_is_not_the_agents_run_is_not_joined(shared: Database):
     two = [begin_run(shared, plan, who="agent")[0]["run_id"] for _ in range(2)]
     body = process(**plan)
     assert begin_run(shared, body, who="agent")[0]["run_id"] not in (*two, agents), "nobody knows which"
+
+
+def test_an_agent_that_tells_of_a_run_after_its_script_began_it_means_that_run(shared: Database):
+    plan = {"plan_id": recommend(shared, {"task": "image", "gpu": "t4", "minutes": "33"})["plan_id"]}
+    script = process(**plan)
+    begun = begin_run(shared, script, who="agent")[0]
+    assert begin_run(shared, plan, who="agent") == (begun, False)
+    assert begin_run(shared, plan, who="agent") == (begun, False), "as often as it names the plan alone"
+    others = [{**plan, "folds": 2}, {**plan, "started_at": START}, {**plan, "run_id": str(uuid.uuid4())}]
+    assert all(begin_run(shared, body, who="agent")[0]["run_id"] != begun["run_id"] for body in others)
+    assert begin_run(shared, plan, who="somebody else")[1]
+    finish_run(shared, begun["run_id"], {"status": "completed"})
+    assert begin_run(shared, plan, who="agent", since=True) == (begun | {"status": "completed"}, False)
+    assert begin_run(shared, plan, who="agent")[1], "what begins now is another training"
+    two = [begin_run(shared, process(pid=n, **plan), who="others")[0]["run_id"] for n in (1, 2)]
+    assert begin_run(shared, plan, who="others")[0]["run_id"] not in two, "nobody knows which"
+
+
+LOSSES = [round(0.7 / (n + 1) + 0.00123, 5) for n in range(4)]
+SCORES = [0.8, 0.81, 0.82, 0.83]
+
+
+@pytest.mark.parametrize(
+    ("first", "skipped", "line"),
+    [
+        (0, 0, "loss: {0:.3f}"),
+        (0, 2, "loss: {0:.3f} - val_acc: {1:.1%}"),
+        (1, 0, "loss: {0:.3f}"),
+        (1, 1, "loss: {0:.3f}"),
+        (0, 0, "val_loss: {0:.3f}"),
+        (0, 0, "loss: {1:.3f}"),
+    ],
+)
+@pytest.mark.parametrize("order", ["client", "log", "turns"])
+def test_an_epoch_that_a_client_and_a_log_number_otherwise_counts_once(
+    shared: Database, first: int, skipped: int, line: str, order: str
+):
+    """The log counts from 1, the client from `first`; the log may lack its first lines, or print other
+    scores than the client tells."""
+    if order == "log" and skipped:
+        pytest.skip("nobody knows where the log began")
+    run_id = begin_run(shared, case(gpu="v100", folds=1, epochs=4))[0]["run_id"]
+
+    def tell(n: int) -> None:
+        fields = {"epoch": first + n, "train_loss": LOSSES[n], "metric": SCORES[n]}
+        take_events(shared, run_id, {"events": [{"seq": n, "kind": "epoch", "at": at(9 * n + 9), **fields}]})
+
+    def log(n: int) -> None:
+        if n >= skipped:
+            text = f"Epoch {n + 1}/4 - {line.format(LOSSES[n], SCORES[n])} - time: 2s\n"
+            take_log(shared, run_id, text.encode(), at=at(9 * n + 10))
+
+    steps = {"client": [*[tell] * 4, *[log] * 4], "log": [*[log] * 4, *[tell] * 4], "turns": [tell, log] * 4}
+    numbers = {"turns": [0, 0, 1, 1, 2, 2, 3, 3]}.get(order, [*range(4), *range(4)])
+    for step, n in zip(steps[order], numbers, strict=True):
+        step(n)
+    for page in (run_page(shared, run_id), finish_run(shared, run_id, END)):
+        epochs_told = page["outcome"]["epochs"]
+        assert [(one["epoch"], one["train_loss"]) for one in epochs_told] == [
+            (one, loss) for one, loss in enumerate(LOSSES, 1 if order == "log" else first)
+        ]
+        assert [one.get("seconds") for one in epochs_told] == [None] * skipped + [2.0] * (4 - skipped)
+        assert page["outcome"]["epochs_done"] == 4
+        assert page["status"] == "completed" or page["watch"]["position"]["epochs_done"] == 4
+        assert [one["metric"] for one in epochs_told] == SCORES, "not the log's percent"
+    sent_again = {"seq": 3, "kind": "epoch", "at": at(36), "epoch": first + 3, "train_loss": LOSSES[3]}
+    answer = take_events(shared, run_id, {"events": [{**sent_again, "metric": 0.83}]})
+    assert (answer["duplicates"], answer["differing"]) == (1, [])
+
+
+def test_folds_that_a_client_counts_from_0_and_a_log_from_1_are_the_same(shared: Database):
+    run_id = begin_run(shared, case(gpu="v100", folds=2, epochs=2))[0]["run_id"]
+    for n in range(4):
+        fold, epoch = divmod(n, 2)
+        event = {"seq": n, "kind": "epoch", "at": at(9 * n + 9), "fold": fold, "epoch": epoch}
+        take_events(shared, run_id, {"events": [{**event, "train_loss": LOSSES[n]}]})
+        text = f"Fold {fold + 1}/2\nEpoch {epoch + 1}/2 - loss: {LOSSES[n]:.3f} - time: 2s\n"
+        take_log(shared, run_id, text.encode(), at=at(9 * n + 10))
+    page = run_page(shared, run_id)
+    places = [(one["fold"], one["epoch"], one["train_loss"]) for one in page["outcome"]["epochs"]]
+    assert places == [(0, 0, LOSSES[0]), (0, 1, LOSSES[1]), (1, 0, LOSSES[2]), (1, 1, LOSSES[3])]
+    assert (page["watch"]["position"]["fold"], page["watch"]["position"]["epochs_done"]) == (1, 2)
