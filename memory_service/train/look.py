@@ -16,6 +16,7 @@ from memory_service.train.folder import not_understood, opened
 from memory_service.train.reading import (
     as_days,
     files_of,
+    keep_first,
     labels_in_cells,
     target_columns,
     three_tables,
@@ -52,12 +53,14 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         found["further_tables"] = others
     if asked is not None:
         found["n_test"] = len(asked)
+    what = what_files(folder, train.head(MOST_ROWS))
+    if test is not None and what is None:
+        keep_first(train, test)
     some = train.head(MOST_ROWS)
     inputs = [name for name in train.columns[1:] if test is not None and name in test.columns]
     inputs = [name for name in inputs if name not in targets]
     kinds = {name: column_kind(some[name]) for name in inputs}
     found["columns"] = kinds
-    what = what_files(folder, some)
     if test is None and sample is not None and what is None and asks_for_items(train, sample):
         return {"n_train": len(train), "n_test": len(sample), "task": "recommendation", "columns": {}}
     if not targets and (what is None or what["modality"] != "masks"):

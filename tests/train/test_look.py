@@ -201,3 +201,18 @@ def test_amounts_and_dates_that_are_written_otherwise_are_numbers_and_dates(tmp_
     assert (found["answer"], found["target"]) == ("values", ["rent"])
     assert found["columns"] == {"day": "date", "share": "number"}
     assert found["test_is_later"]
+
+
+@pytest.mark.parametrize("form", ["test", "sample", "numbers"])
+def test_one_series_has_nothing_but_its_moments(form: str, tmp_path: Path) -> None:
+    """The ids are the days, in test.csv or in the sample alone; or the numbers of the rows."""
+    days = pd.date_range("2024-01-01", periods=400).strftime("%Y-%m-%d").to_list()
+    when = list(range(400)) if form == "numbers" else days
+    rows = pd.DataFrame({"moment": when, "load": np.random.default_rng(0).normal(50, 9, 400)})
+    asked = rows.iloc[350:, :1]
+    tables = {"train": rows.iloc[:350], "sample_submission": asked.assign(load=50.0)}
+    tables |= {} if form == "sample" else {"test": asked}
+    found = describe(written(tmp_path, **tables))
+    assert (found["target"], found["n_train"], found["n_test"]) == (["load"], 350, 50)
+    expected = "tabular-regression" if form == "numbers" else "time-series-regression"
+    assert (found["task"], found.get("n_features", 1)) == (expected, 1)
