@@ -9,10 +9,9 @@ from fastapi import FastAPI
 
 from memory_service import __version__
 from memory_service.api import error_handlers as problems
-from memory_service.api.cached_plans import CachedPlans
 from memory_service.api.describe import describe
 from memory_service.api.fair_share import FairShare, WorkerTurns
-from memory_service.api.reported_events import ReportedEvents
+from memory_service.api.fast_paths import CachedPlans, ReportedEvents
 from memory_service.api.request_middleware import Boundary
 from memory_service.api.routes import calibrations, keys, review, runs
 from memory_service.api.routes import knowledge as know

@@ -12,8 +12,7 @@ from memory_service.api.request_body import StrictRoute, check_media, no_query, 
 from memory_service.api.service import database_of
 from memory_service.review.sarif import SARIF_MEDIA_TYPE, sarif
 from memory_service.review.source.parsing import is_notebook
-from memory_service.schemas.answers.review import Review
-from memory_service.schemas.review import ReviewQuery, ReviewRequest
+from memory_service.schemas.review import Review, ReviewQuery, ReviewRequest
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.review.review import review_script
 

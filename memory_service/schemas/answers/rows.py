@@ -10,7 +10,7 @@ from memory_service.domain.runs.run_observations import EndStatus
 from memory_service.schemas import rows
 from memory_service.schemas.answers.common import Answer, Difference, Estimate, Page, Size, Time, left_out
 from memory_service.schemas.answers.runs import RunBrief
-from memory_service.schemas.solutions import Score, SolutionRow, Validation
+from memory_service.schemas.rows import Score, SolutionRow, Validation
 
 
 class _Stored(Answer):
