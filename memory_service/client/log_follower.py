@@ -1,8 +1,8 @@
 """Follows a growing log file, of a command that it launches or of another process; lines become events, and
 lines that are not understood are stored and counted.
 
-A launched script writes to the log file itself, so that nothing here can hold it up or break its pipe: if this
-process is killed, the training goes on.
+A launched script writes to the log file itself, so that nothing here can hold it up or break its pipe: if
+this process is killed, the training goes on.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Definition of a tool: name, description, input, output, scope, and the service it calls.
 
-What it takes is described by the models that HTTP checks by, in JSON Schema that every client understands: one
-plain type a field, no references.
+What it takes is described by the models that HTTP checks by, in JSON Schema that every client understands:
+one plain type a field, no references.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
