@@ -1,4 +1,4 @@
-"""The search for similar competitions: its request, and its answer."""
+"""The request of a search for similar competitions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from memory_service.domain.common.vocabulary import MODES, Mode
-from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.errors import FieldError
 from memory_service.schemas import fields as f
-from memory_service.schemas.answers.common import Answer
 from memory_service.schemas.base import FromText, Request
 from memory_service.schemas.validation_errors import wrong_fields
 
@@ -46,33 +44,3 @@ class SimilarRequest(Request):
 
 class SimilarQuery(FromText, SimilarRequest):
     """The same as texts."""
-
-
-class Signals(Answer):
-    """What each opinion thought of it; null where it had none."""
-
-    embedding: float | None = Field(description="Cosine.")
-    words: float | None = Field(description="Share of the best full-text score.")
-    structure: float | None = Field(description="Share of the known facts that agree.")
-
-
-class Hit(Answer):
-    slug: str
-    title: str
-    task: str | None
-    score: float = Field(description="Chance that it was won in the same ways; 1: the competition itself.")
-    signals: Signals
-    why: str
-    lessons: list[str] = Field(description="Up to three sentences on what its best solutions taught.")
-
-
-class Similar(Answer):
-    """Past competitions, best first."""
-
-    items: list[Hit]
-    inferred_task: str | None
-    inferred: InferredFacts | None = Field(description="Facts that were read from the text.")
-    degraded: bool = Field(description="Without the encoder: by words and structure only.")
-    described: str | None = Field(description="The stored competition that the text itself describes.")
-    mode: Mode
-    reason: str | None = Field(description="Why it is degraded, or there are none.")

@@ -18,18 +18,15 @@ from memory_service.api.service import database_of, mode_limit_of
 from memory_service.domain.planning.answer_view import WHOLE
 from memory_service.domain.planning.request import Question
 from memory_service.errors import TooLarge
+from memory_service.schemas.answers.choose import Choice, Comparison
 from memory_service.schemas.answers.common import Page
 from memory_service.schemas.answers.conflicts import Conflict
+from memory_service.schemas.answers.predict import Prediction, Predictions
 from memory_service.schemas.answers.recommend import Brief, Recommendation
-from memory_service.schemas.choose import Choice, ChooseRequest, CompareRequest, Comparison
+from memory_service.schemas.answers.similar import Similar
+from memory_service.schemas.choose import ChooseRequest, CompareRequest
 from memory_service.schemas.lists import ConflictsQuery
-from memory_service.schemas.predict import (
-    MOST_QUESTIONS,
-    Prediction,
-    Predictions,
-    PredictQuery,
-    PredictRequest,
-)
+from memory_service.schemas.predict import MOST_QUESTIONS, PredictQuery, PredictRequest
 from memory_service.schemas.rank import Ranked, RankRequest
 from memory_service.schemas.recommend import (
     PlanQuery,
@@ -38,7 +35,7 @@ from memory_service.schemas.recommend import (
     RecommendRequest,
     ScriptQuery,
 )
-from memory_service.schemas.similar import Similar, SimilarQuery, SimilarRequest
+from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 from memory_service.services.choice.choose import choose_offer
 from memory_service.services.choice.compare import compare_trainings
 from memory_service.services.competitions.similar import similar

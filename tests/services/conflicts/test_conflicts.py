@@ -20,7 +20,7 @@ from memory_service.services.pages.knowledge import linked
 from memory_service.services.prediction.predict import predict
 from tests.conftest import Servers
 from tests.planning import seed_knowledge
-from tests.registered import A100, calibrate, observe, register
+from tests.registered import observe, register
 
 
 @pytest.fixture(scope="module")
