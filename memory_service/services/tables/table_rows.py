@@ -164,7 +164,7 @@ def create_row(
     """Add a row. Conflict names the row that already has the key; InvalidInput each wrong field.
 
     `new_passages` are a competition's texts, encoded before this transaction
-    (`services.competitions.register` does
+    (`services.editorial.curation` does
     it).
     """
     table = _correctable(table)
