@@ -23,6 +23,7 @@ from memory_service.schemas.validation_errors import checked
 
 
 def register(app: typer.Typer) -> None:
+    silent: dict[str, Callable[..., Any]]
     silent = {"choose": choose, "compare": compare, "predict": predict, "rank": rank, "similar": similar}
     for name, command in silent.items():
         app.command(name)(spinning(command))
