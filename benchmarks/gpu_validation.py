@@ -24,9 +24,8 @@ from statistics import median, quantiles
 from typing import Any
 
 from benchmarks.gpu_training import Case, catalogue_row
-from memory_service.domain.calibration.calibration import Calibration, Fingerprint, Measurement
+from memory_service.domain.calibration.calibration import Calibration, Fingerprint, Measurement, device_card
 from memory_service.domain.calibration.corrected_rates import calibrated_rates
-from memory_service.domain.calibration.registered_device import device_card
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.decoders.decoder import Method, Tuning, decoder_of
 from memory_service.domain.cost.decoders.decoder_profile import decoder_profile

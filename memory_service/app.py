@@ -9,12 +9,11 @@ from fastapi import FastAPI
 
 from memory_service import __version__
 from memory_service.api import error_handlers as problems
-from memory_service.api.cached_plans import CachedPlans
 from memory_service.api.describe import describe
 from memory_service.api.fair_share import FairShare, WorkerTurns
-from memory_service.api.reported_events import ReportedEvents
+from memory_service.api.fast_paths import CachedPlans, ReportedEvents
 from memory_service.api.request_middleware import Boundary
-from memory_service.api.routes import calibrations, keys, review, runs
+from memory_service.api.routes import calibrations, keys, runs
 from memory_service.api.routes import knowledge as know
 from memory_service.api.routes import operations as operate
 from memory_service.api.routes import planning as ask
@@ -86,7 +85,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     problems.install(app)
     refusals.install(app)
     routers = (
-        runs.reporting, ask.router, review.router, *know.routers(), calibrations.router,
+        runs.reporting, ask.router, *know.routers(), calibrations.router,
         runs.router, operate.router, keys.router, *pages.routers(),
     )  # fmt: skip
     for router in routers:

@@ -12,12 +12,12 @@ from typing import Any
 
 from memory_service.client.ask import ask
 from memory_service.client.begin import watch
-from memory_service.client.callback_errors import never_raise
 from memory_service.client.config import load_config
 from memory_service.client.delivery.http import Wire
 from memory_service.client.facts import guessed_task
 from memory_service.client.log_follower import LogReader
 from memory_service.client.run import Run
+from memory_service.client.training_callback import never_raise
 
 log = logging.getLogger("memory_service.client")
 

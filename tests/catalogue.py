@@ -16,7 +16,7 @@ from memory_service.services.knowledge import snapshot
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.profile_library import ProfileLibrary
 from memory_service.services.knowledge.snapshot import CATALOGUE
-from memory_service.store.queries.fingerprints import fingerprints
+from memory_service.store.queries.rows import fingerprints
 
 _first_read = snapshot._renewed
 

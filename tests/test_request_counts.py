@@ -19,7 +19,7 @@ from benchmarks.events import BEGIN, events
 from memory_service.app import create_app
 from memory_service.recall.encoder import load_encoder
 from memory_service.settings import load_settings
-from memory_service.store.statements import Statements
+from memory_service.store.session import Statements
 from tests.conftest import KINDS, Servers
 
 OF_ITS_OWN = {"retention", "keyring", "preparation"}

@@ -59,9 +59,7 @@ def _root(
     """One explicit training plan for this task, this data, this card, these minutes."""
 
 
-_SPINNING = (
-    "brief", "choose", "compare", "doctor", "predict", "profile", "rank", "recommend", "review", "similar",
-)  # fmt: skip
+_SPINNING = ("brief", "profile", "recommend", "review")
 """Commands that work silently, then print."""
 
 

@@ -93,8 +93,8 @@ def _sweep(
     seconds: float, lease_seconds: float,
 ) -> dict[str, Any]:  # fmt: skip
     """What became of each model of the list, by this worker or another."""
+    from memory_service.cli.common.databases import local_door, remote_door
     from memory_service.cli.common.remote import checked_url
-    from memory_service.cli.common.run_doors import local_door, remote_door
     from memory_service.client.fields import cleaned
     from memory_service.client.gpu_sampler import GpuSampler
     from memory_service.client.sweep import Sweep, cells_in

@@ -1,4 +1,5 @@
-"""`memory-service db …` and `seed`: upgrade, check, back up, restore, copy and seed the database."""
+"""`memory-service db …`, `seed` and `doctor`: upgrade, check, back up, restore, copy and seed the database;
+look at this machine."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +16,7 @@ _db = typer.Typer(no_args_is_help=True, help="Upgrade, check, save and restore t
 def register(app: typer.Typer) -> None:
     app.add_typer(_db, name="db")
     app.command("seed")(spinning(seed))
+    app.command("doctor")(spinning(doctor))
 
 
 @_db.command("upgrade")
@@ -149,3 +151,16 @@ def seed(
 
 def _plain(report: dict[str, Any]) -> dict[str, Any]:
     return {name: str(value) if isinstance(value, Path) else value for name, value in report.items()}
+
+
+def doctor(database: DatabaseUrl = None, json: bool = JSON_OPTION) -> None:
+    """Look at settings, packages, accelerator, encoder, database, disk and port; exit 1 for a problem."""
+    from memory_service.services.operations.doctor import examine
+    from memory_service.settings import load_settings
+
+    findings = examine(load_settings(database_url=database))
+    rows = [(f.part, f.status, f.found, f.advice) for f in findings]
+    drawn = table(None, ("part", "status", "found", "advice"), rows)
+    emit([asdict(f) for f in findings], json, lambda _: drawn)
+    if any(f.status == "problem" for f in findings):
+        raise typer.Exit(1)

@@ -85,8 +85,8 @@ def _changed(line: dict[str, Any]) -> str:
 def _past_runs(
     tracker: str, paths: list[Path], stated: dict[str, str | None], server: str | None, database: str | None
 ) -> dict[str, Any]:
+    from memory_service.cli.common.databases import local_door, remote_door
     from memory_service.cli.common.remote import server_asked
-    from memory_service.cli.common.run_doors import local_door, remote_door
     from memory_service.client.past_runs import READERS
     from memory_service.client.past_runs.telling import tell_all
     from memory_service.errors import unknown_name

@@ -62,8 +62,7 @@ def watch(
     from memory_service.client.begin import attach
     from memory_service.client.begin import watch as begin
     from memory_service.client.facts import guessed_task, script_text
-    from memory_service.client.launched_command import launch
-    from memory_service.client.log_follower import follow
+    from memory_service.client.log_follower import follow, launch
     from memory_service.client.run import Run
 
     options = locals()

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from memory_service.client.callback_errors import never_raise
 from memory_service.client.run import Run
+from memory_service.client.training_callback import never_raise
 
 REPORT_EVERY_S = 0.5
 LOSSES = ("loss", "rmse", "mae", "mse", "l1", "l2", "error", "mape", "entropy", "poisson", "quantile")

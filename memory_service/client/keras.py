@@ -4,8 +4,7 @@
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from memory_service.client.callback_errors import never_raise
-from memory_service.client.training_callback import TrainingCallback
+from memory_service.client.training_callback import TrainingCallback, never_raise
 
 if TYPE_CHECKING:
     _Callback: Any = object

@@ -9,8 +9,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from memory_service.client.callback_errors import never_raise
-from memory_service.client.training_callback import TrainingCallback
+from memory_service.client.training_callback import TrainingCallback, never_raise
 
 PRECISIONS = {"16": "fp16", "bf16": "bf16", "32": "fp32", "64": "fp32"}
 

@@ -1,13 +1,38 @@
-"""What the callbacks of Lightning, Hugging Face and Keras have in common."""
+"""What the callbacks of frameworks have in common: one training reported, and no error of a callback raised
+into it."""
 
+import functools
+import logging
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from memory_service.client.begin import watch as begin
-from memory_service.client.callback_errors import never_raise
 from memory_service.client.facts import custom_model
 from memory_service.client.run import Run
 from memory_service.client.verdict import NOT_YET, Verdict
+
+log = logging.getLogger("memory_service.client")
+
+Hook = TypeVar("Hook", bound=Callable[..., Any])
+
+_logged: set[str] = set()
+
+
+def never_raise(hook: Hook) -> Hook:
+    """The hook; an exception is logged once and None returned."""
+
+    @functools.wraps(hook)
+    def never_raises(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return hook(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - never the training's problem
+            if hook.__qualname__ not in _logged:
+                _logged.add(hook.__qualname__)
+                log.warning("memory-service: %s failed: %r", hook.__qualname__, error)
+            return None
+
+    return never_raises  # type: ignore[return-value]
 
 
 class TrainingCallback:

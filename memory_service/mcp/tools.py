@@ -31,8 +31,7 @@ from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.vocabulary import PRECISIONS
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.errors import InvalidInput, unknown_name, wrong_value
-from memory_service.mcp.schemas import takes, unquoted
-from memory_service.mcp.tool import Answer, Call, Caller, Scope, Tool
+from memory_service.mcp.tool import Answer, Call, Caller, Scope, Tool, takes, unquoted
 from memory_service.schemas.choose import ChooseRequest
 from memory_service.schemas.events import as_json_value
 from memory_service.schemas.predict import PredictRequest

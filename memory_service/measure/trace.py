@@ -3,20 +3,25 @@
 One step (forward, loss, backward) runs on the `meta` device with a large prime batch. A storage whose size
 is a multiple of that prime scales with the batch and every other is fixed, so the timeline of live bytes is
 known for all batches at once; its upper envelope is the peak. Work is summed per operation class on the way.
+
+PyTorch offers CUDA's autocast only where CUDA is, and the CPU's lists differ (layer norm and softmax stay in
+half precision there), so the lists of `aten/src/ATen/autocast_mode.h` are applied by a function mode. The
+mode also takes the CUDA way through dropout (one kernel, one-byte mask) and attention (one kernel or none).
 """
 
+import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import _engine_run_backward
+from torch.overrides import TorchFunctionMode
 
 from memory_service.domain.cost.interpolation import envelope
 from memory_service.domain.cost.profile import Profile
 from memory_service.errors import wrong_value
-from memory_service.measure.autocast import CudaSemantics
 from memory_service.measure.live_memory import Ledger
 from memory_service.measure.traceable_model import BuiltModel
 
@@ -155,3 +160,171 @@ def _prepare(module: nn.Module, fused_attention: bool, checkpointing: bool) -> N
     elif checkpointing:
         kind = type(module).__name__
         raise wrong_value("gradient_checkpointing", f"is not offered by this network ({kind})", True)
+
+
+HALF = frozenset(
+    {
+        "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d",
+        "conv_transpose3d", "convolution", "prelu", "addmm", "addmv", "addr", "matmul", "einsum", "mm",
+        "mv", "linear", "addbmm", "baddbmm", "bmm", "chain_matmul", "multi_dot", "lstm", "gru", "rnn_tanh",
+        "rnn_relu", "lstm_cell", "gru_cell", "bilinear", "__matmul__", "__rmatmul__", "vecdot",
+        "linalg_vecdot",
+    }
+)  # fmt: skip
+"""Run in half precision: products and convolutions."""
+
+SINGLE = frozenset(
+    {
+        "__pow__", "__rpow__", "pow", "__rdiv__", "__rtruediv__", "acos", "asin",
+        "binary_cross_entropy_with_logits", "cosh", "cosine_embedding_loss", "cdist", "cosine_similarity",
+        "cross_entropy", "dist", "erfinv", "exp", "expm1", "group_norm", "hinge_embedding_loss",
+        "huber_loss", "kl_div", "l1_loss", "layer_norm", "log", "log10", "log1p", "log2", "logsumexp",
+        "mse_loss", "multilabel_margin_loss", "nll_loss", "norm", "normalize", "pdist", "poisson_nll_loss",
+        "reciprocal", "renorm", "rms_norm", "rsqrt", "sinh", "smooth_l1_loss", "soft_margin_loss",
+        "softplus", "tan", "triplet_margin_loss",
+    }
+)  # fmt: skip
+"""Run in single precision, inputs cast first: normalisations by sample, logarithms, powers, losses."""
+
+SINGLE_OUTPUT = frozenset({"cumprod", "cumsum", "prod", "sum", "vector_norm", "linalg_vector_norm"})
+"""Read half precision, write single precision: no cast copy of the input."""
+
+
+class CudaSemantics(TorchFunctionMode):
+    """Routes torch functions as a CUDA device would: autocast to fp16, dropout, attention.
+
+    A parameter's half-precision copy is cached until `forget_casts`, as autocast does in its region.
+    """
+
+    def __init__(self, *, amp: bool, fused_attention: bool) -> None:
+        super().__init__()
+        self._amp = amp
+        self._fused_attention = fused_attention
+        self._casts: dict[int, Tensor] | None = {}
+
+    def forget_casts(self) -> None:
+        """The autocast region ends: cached weight copies live on only where autograd saved them."""
+        self._casts = None
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "").removeprefix("_VF.")
+        if name in ("dropout", "dropout1d", "feature_dropout", "dropout_"):
+            replaced = self._dropout(*args, **kwargs)
+            if replaced is not None:
+                return replaced
+        if name == "scaled_dot_product_attention":
+            return self._attention(*args, **kwargs)
+        if not self._amp:
+            return func(*args, **kwargs)
+        if name in HALF:
+            return func(*self._cast(args, torch.float16), **self._cast(kwargs, torch.float16))
+        if name in SINGLE:
+            return func(*self._cast(args, torch.float32), **self._cast(kwargs, torch.float32))
+        if name in ("softmax", "log_softmax"):
+            return self._softmax(name, func, args, kwargs)
+        if name in SINGLE_OUTPUT and kwargs.get("dtype") is None and _is_half(args[0]):
+            return func(*args, **{**kwargs, "dtype": torch.float32})
+        return func(*args, **kwargs)
+
+    def _cast(self, value: Any, dtype: torch.dtype) -> Any:
+        if isinstance(value, Tensor):
+            if not value.is_floating_point() or value.dtype in (dtype, torch.float64):
+                return value
+            return self._half_of(value) if dtype is torch.float16 else value.to(dtype)
+        if isinstance(value, Mapping):
+            return {key: self._cast(item, dtype) for key, item in value.items()}
+        if isinstance(value, tuple | list):
+            return type(value)(self._cast(item, dtype) for item in value)
+        return value
+
+    def _half_of(self, value: Tensor) -> Tensor:
+        cacheable = value.is_leaf and value.requires_grad and value.dtype is torch.float32
+        if not cacheable or self._casts is None:
+            return value.to(torch.float16)
+        cached = self._casts.get(id(value))
+        if cached is None:
+            cached = self._casts[id(value)] = value.to(torch.float16)
+        return cached
+
+    def _dropout(
+        self,
+        x: Tensor,
+        p: float = 0.5,
+        training: bool = True,
+        inplace: bool = False,  # noqa: ARG002
+    ) -> Tensor | None:
+        if not training or p in (0.0, 1.0) or not isinstance(x, Tensor):
+            return None
+        return torch.native_dropout(x, p, True)[0]
+
+    def _softmax(self, name: str, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        x = args[0] if args else kwargs["input"]
+        dim = kwargs.get("dim", args[1] if len(args) > 1 else -1)
+        dtype = kwargs.get("dtype")
+        if not _is_half(x) or dtype not in (None, torch.float32) or not isinstance(dim, int):
+            return func(*args, **kwargs)
+        op = torch.ops.aten._softmax if name == "softmax" else torch.ops.aten._log_softmax
+        return op(x, dim, True)
+
+    def _attention(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Tensor:
+        if self._amp:
+            query, key, value = (self._cast(t, torch.float16) for t in (query, key, value))
+        if enable_gqa and key.shape[-3] != query.shape[-3]:
+            times = query.shape[-3] // key.shape[-3]
+            key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
+        if query.dim() == 4 and self._fused_attention:
+            bias = _attention_bias(attn_mask, query, key)
+            fused = torch.ops.aten._scaled_dot_product_efficient_attention
+            return fused(query, key, value, bias, query.requires_grad, 0.0, is_causal, scale=scale)[0]
+        return self._eager_attention(query, key, value, attn_mask, dropout_p, scale)
+
+    def _eager_attention(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        dropout_p: float,
+        scale: float | None,
+    ) -> Tensor:
+        """Unfused: products (both scaled) and softmax one by one."""
+        root = math.sqrt(scale or 1.0 / math.sqrt(query.shape[-1]))
+        scores = (query * root) @ (key * root).transpose(-2, -1)
+        if mask is not None:
+            hidden = mask.dtype is torch.bool
+            scores = scores.masked_fill(~mask, -math.inf) if hidden else scores + mask
+        weights = torch.ops.aten._softmax(scores, -1, self._amp and not self._fused_attention)
+        if dropout_p:
+            weights = torch.native_dropout(weights, dropout_p, True)[0]
+        return (self._cast(weights, value.dtype) if self._amp else weights) @ value
+
+
+def _is_half(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.dtype in (torch.float16, torch.bfloat16)
+
+
+def _attention_bias(mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
+    """The mask as the fused kernel wants it: additive, in the query's type, broadcast without a copy."""
+    if mask is None:
+        return None
+    if mask.dtype is torch.bool:
+        mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, -math.inf)
+    mask = mask.to(query.dtype)
+    return mask.expand(query.shape[0], query.shape[1], query.shape[-2], key.shape[-2])

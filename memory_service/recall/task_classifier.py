@@ -1,6 +1,6 @@
 """The task of a text, a kind that is no task here ("outside: generation"), or "untold", with probabilities.
 
-Multinomial logistic regression over the cues (`domain.description.cues`), hashed words and pairs of words,
+Multinomial logistic regression over the cues (`domain.description.phrases`), hashed words and pairs of words,
 and the mean vector of the passages that the encoder reads anyway; without an encoder a second set of weights,
 of cues and words alone. `python -m benchmarks.fit_task` fits, calibrates and writes both.
 """
@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from memory_service import resources
 from memory_service.domain.common.vocabulary import TASKS
-from memory_service.domain.description.cues import TASK_OF
-from memory_service.domain.description.phrases import words_of
+from memory_service.domain.description.phrases import TASK_OF, words_of
 from memory_service.domain.description.prose import task_sentences
 from memory_service.domain.description.task_inference import NUMBERS
 

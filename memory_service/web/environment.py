@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
@@ -13,15 +14,16 @@ from urllib.parse import quote
 import orjson
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from starlette.requests import Request
 
 from memory_service import __version__
 from memory_service.domain.common import units
+from memory_service.domain.common.api_keys import SCOPES, allows
 from memory_service.domain.learning.scoring import error_words
 from memory_service.services.pages.grid import value_at
 from memory_service.services.pages.knowledge import linked
 from memory_service.web import text
 from memory_service.web.assets import asset
-from memory_service.web.reader import ANYBODY
 
 TEMPLATES = Path(str(files("memory_service.web") / "templates"))
 
@@ -179,3 +181,26 @@ def _href(path: str, *parts: Any) -> str:
     for part in parts:
         path = path.replace("{}", quote(str(part), safe="/@+:"), 1)
     return path
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """name: of the key that signed in, None without one; csrf: the token of each form."""
+
+    name: str | None
+    scopes: frozenset[str]
+    csrf: str | None
+
+    def may(self, scope: str) -> bool:
+        return allows(self.scopes, (scope,))
+
+
+ANYBODY = Reader(None, frozenset(SCOPES), None)
+
+
+def reader_of(request: Request) -> Reader:
+    """As `api.security.auth_middleware` found out; without scopes where it refused before."""
+    state = request.scope.get("state", {})
+    if "scopes" not in state:
+        return Reader(None, frozenset(), None)
+    return Reader(state["key_name"], state["scopes"], state["csrf"])

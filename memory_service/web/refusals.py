@@ -14,8 +14,7 @@ from memory_service.api.service import service_of
 from memory_service.errors import MemoryServiceError
 from memory_service.schemas.lists import FORMATS
 from memory_service.web.assets import compressed
-from memory_service.web.environment import rendered
-from memory_service.web.reader import reader_of
+from memory_service.web.environment import reader_of, rendered
 from memory_service.web.site import HEADERS, here_of, wants_json
 
 Handler = Callable[[Request, Any], Response | Awaitable[Response]]

@@ -33,8 +33,7 @@ from memory_service.services.pages.grid import PRESENTED
 from memory_service.services.tables.file_formats import FORMATS, MEDIA_TYPES, TableExport, in_format
 from memory_service.services.tables.spreadsheet import as_csv
 from memory_service.web.assets import compressed
-from memory_service.web.environment import rendered
-from memory_service.web.reader import reader_of
+from memory_service.web.environment import reader_of, rendered
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from fastapi.testclient import TestClient
 
-from memory_service.api.cached_plans import SharedReads
+from memory_service.api.fast_paths import SharedReads
 from memory_service.api.routes import planning
 from memory_service.errors import Unavailable
 from memory_service.services.access.keys import create_key

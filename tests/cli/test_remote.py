@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from checks.installed import SCRIPT
 from memory_service.cli import app
 from memory_service.cli.common import remote
-from memory_service.cli.common.mcp_relay import Relay
 from memory_service.cli.common.remote import server_asked
+from memory_service.cli.mcp import Relay
 from memory_service.client.config import DEFAULT_SERVER
 from memory_service.errors import InvalidInput, Refused, Unavailable
 from tests.api.conftest import serve

@@ -7,7 +7,7 @@ import json
 import typer
 from typer.testing import CliRunner
 
-from memory_service.cli.similar import similar
+from memory_service.cli.questions import similar
 from memory_service.services.database.transactions import Database
 
 app = typer.Typer()

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from memory_service.cli.common.databases import remote_door
 from memory_service.cli.common.remote import get
-from memory_service.cli.common.run_doors import remote_door
 from memory_service.client.sweep import Cell, Sweep, Timed, cells_in
 from memory_service.errors import Conflict, InvalidInput
 from tests.api.conftest import serve

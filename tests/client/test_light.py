@@ -28,7 +28,7 @@ with watch(task="image", model="resnet18", mode="offline") as run:
         pass
     run.epoch(0, train_loss=1.0)
 import memory_service.client.delivery.sync, memory_service.client.boosting
-import memory_service.client.launched_command
+import memory_service.client.log_follower
 print(json.dumps(sorted(sys.modules)))
 """
 

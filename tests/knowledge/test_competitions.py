@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.fit_task import KINDS_OF_STORED
 from memory_service.domain.common.vocabulary import TASKS
-from memory_service.services.editorial.facts_format import as_row
+from memory_service.services.editorial.seed_files import as_row
 from tests.every_row import of_every
 from tests.knowledge import expected
 from tests.knowledge.seed_files import FACTS, rows

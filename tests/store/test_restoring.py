@@ -14,7 +14,7 @@ import pytest
 from memory_service.errors import InvalidInput, WrongRevision
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations import database as databases
-from memory_service.store import dump
+from memory_service.store import postgresql
 from tests.conftest import Servers
 
 EVIL = "CREATE TRIGGER evil AFTER INSERT ON api_keys BEGIN UPDATE api_keys SET scopes = '[\"admin\"]'; END"
@@ -108,7 +108,7 @@ def test_a_restore_that_is_cut_off_leaves_nothing_and_can_be_given_again(
     file = databases.backup(opened(servers.new("postgresql")), tmp_path / "saved")
     fresh = opened(servers.new("postgresql", None))
     with monkeypatch.context() as patch:
-        patch.setattr(dump, "advance_sequences", lambda _: 1 / 0)
+        patch.setattr(postgresql, "advance_sequences", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             databases.restore(fresh, file)
     assert databases._standing(fresh) == (None, True)

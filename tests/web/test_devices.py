@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from memory_service.web.charts.devices import figures_over_time, products_by_size, share_of_data_sheet
+from memory_service.web.pages.devices import figures_over_time, products_by_size, share_of_data_sheet
 from tests.conftest import Servers
 from tests.web.conftest import Site, Visitor, follow, running
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from memory_service.web.charts.competitions import score_over_minutes
-from memory_service.web.charts.runs import (
+from memory_service.web.charts.knowledge import score_over_minutes
+from memory_service.web.pages.runs import (
     compared_over_time,
     memory_over_time,
     scores_over_time,

@@ -12,9 +12,8 @@ from memory_service.api.routes.rows import list_answer, table_query
 from memory_service.api.security.auth_middleware import who_of
 from memory_service.api.service import database_of, service_of
 from memory_service.schemas.answers.common import Page
-from memory_service.schemas.answers.operations import KeyRow, Keys, NewKey
 from memory_service.schemas.answers.rows import AuditEntry
-from memory_service.schemas.keys import NewKeyRequest
+from memory_service.schemas.operations import KeyRow, Keys, NewKey, NewKeyRequest
 from memory_service.services.access.keys import create_key, list_keys, revoke_key, rotate_key
 
 router = APIRouter(tags=["keys"], route_class=StrictRoute)

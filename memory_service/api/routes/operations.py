@@ -15,7 +15,7 @@ from memory_service.api.error_handlers import SEE_LOG, failures
 from memory_service.api.request_body import StrictRoute
 from memory_service.api.service import service_of
 from memory_service.errors import MemoryServiceError
-from memory_service.schemas.answers.operations import Alive, Ready
+from memory_service.schemas.operations import Alive, Ready
 from memory_service.services.knowledge.snapshot import rows_left_out
 
 router = APIRouter(tags=["operate"], route_class=StrictRoute)

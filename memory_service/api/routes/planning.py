@@ -1,34 +1,36 @@
-"""Routes that ask: /recommend, /choose, /compare, /similar, /predict, /rank and /conflicts."""
+"""Routes that ask: /recommend, /choose, /compare, /similar, /predict, /rank, /review and /conflicts."""
 
 from collections.abc import AsyncIterator
 from itertools import islice
 from typing import Annotated, Any
 from zlib import compress, decompress
 
-from fastapi import APIRouter, Body, Query, Request
+from fastapi import APIRouter, Body, Depends, Query, Request
 from pydantic import BeforeValidator, FailFast
 from starlette.responses import Response, StreamingResponse
 
+from memory_service import __version__
 from memory_service.api.answer_text import brief_text, choice_text, comparison_text, fit_text, similar_text
 from memory_service.api.answers import accepted_form, as_bytes, json_answer, plan_answer, told
-from memory_service.api.describe import files, refusals, texts
-from memory_service.api.request_body import StrictRoute
+from memory_service.api.describe import Responses, files, refusals, texts
+from memory_service.api.request_body import StrictRoute, check_media, no_query, parse_json, raw_body
 from memory_service.api.routes.rows import file_answer
 from memory_service.api.service import database_of, mode_limit_of
 from memory_service.domain.planning.answer_view import WHOLE
 from memory_service.domain.planning.request import Question
 from memory_service.errors import TooLarge
+from memory_service.review.sarif import SARIF_MEDIA_TYPE, sarif
+from memory_service.review.source.parsing import is_notebook
 from memory_service.schemas.answers.choose import Choice, Comparison
 from memory_service.schemas.answers.common import Page
-from memory_service.schemas.answers.conflicts import Conflict
 from memory_service.schemas.answers.predict import Prediction, Predictions
-from memory_service.schemas.answers.rank import Ranked
 from memory_service.schemas.answers.recommend import Brief, Recommendation
+from memory_service.schemas.answers.rows import Conflict
 from memory_service.schemas.answers.similar import Similar
 from memory_service.schemas.choose import ChooseRequest, CompareRequest
 from memory_service.schemas.lists import ConflictsQuery
 from memory_service.schemas.predict import MOST_QUESTIONS, PredictQuery, PredictRequest
-from memory_service.schemas.rank import RankRequest
+from memory_service.schemas.rank import Ranked, RankRequest
 from memory_service.schemas.recommend import (
     PlanQuery,
     RecommendBody,
@@ -36,7 +38,9 @@ from memory_service.schemas.recommend import (
     RecommendRequest,
     ScriptQuery,
 )
+from memory_service.schemas.review import Review, ReviewQuery, ReviewRequest
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
+from memory_service.schemas.validation_errors import checked
 from memory_service.services.choice.choose import choose_offer
 from memory_service.services.choice.compare import compare_trainings
 from memory_service.services.competitions.similar import similar
@@ -46,6 +50,7 @@ from memory_service.services.planning.questions import brief
 from memory_service.services.planning.rank import rank
 from memory_service.services.planning.recommend import known_plan, recommend_json, shown
 from memory_service.services.prediction.predict import predict, predict_many
+from memory_service.services.review.review import review_script
 
 router = APIRouter(tags=["ask"], route_class=StrictRoute)
 
@@ -204,3 +209,51 @@ def conflicts_by_query(request: Request, asked: Annotated[ConflictsQuery, Query(
     if asked.format != "json":
         return file_answer(request, "conflicts", asked.filters(), asked.sort, asked.format)
     return json_answer(conflicts_page(database_of(request), asked.explicit()))
+
+
+Raw = Annotated[bytes, Depends(raw_body)]
+
+_JSON = "application/json"
+_FORMS = {"*/*": _JSON, "application/*": _JSON, _JSON: _JSON, SARIF_MEDIA_TYPE: SARIF_MEDIA_TYPE}
+
+
+_TO_REVIEW = {"schema": {"type": "string", "format": "binary"}}
+_BODY = {
+    _JSON: {"schema": {"$ref": "#/components/schemas/ReviewRequest"}},
+    "text/x-python": _TO_REVIEW,
+    "text/plain": _TO_REVIEW,
+    "application/x-ipynb+json": _TO_REVIEW,
+}
+_AS_TEXT = ("text/x-python", "text/plain", "application/octet-stream", "application/x-ipynb+json")
+_SARIF: Responses = {
+    200: {
+        "description": "The answer.",
+        "content": {SARIF_MEDIA_TYPE: {"schema": {"type": "object", "additionalProperties": True}}},
+    }
+}
+
+
+@router.post(
+    "/review",
+    response_model=Review,
+    responses=_SARIF | refusals(406),
+    openapi_extra={"requestBody": {"required": True, "content": _BODY}},
+)
+def review(request: Request, body: Raw, beside: Annotated[ReviewQuery, Query()]) -> Response:
+    """What to change in a training script before it burns the budget: by rule and line, with the fix. The
+    script is read as a syntax tree; nothing of it is run."""
+    form = accepted_form(request, _FORMS)
+    asked = _asked(request, body, beside)
+    answer = review_script(database_of(request), asked, in_child_process=True)
+    if form == SARIF_MEDIA_TYPE:
+        answer = sarif(answer["findings"], asked.get("filename", "train.py"), __version__)
+    return Response(as_bytes(answer), media_type=form)
+
+
+def _asked(request: Request, body: bytes, beside: ReviewQuery) -> dict[str, Any]:
+    media = request.headers.get("content-type", _JSON)
+    if media.partition(";")[0].strip().lower() in _AS_TEXT or is_notebook(body):
+        return {**beside.explicit(), "script": body}
+    check_media(media)
+    no_query(request)
+    return checked(ReviewRequest, parse_json(body)).explicit()

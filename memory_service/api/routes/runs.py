@@ -76,7 +76,7 @@ def get_events(request: Request, run_id: str, asked: Annotated[EventsQuery, Quer
 
 
 reporting = APIRouter(tags=["runs"])
-"""Asked far more often than any other: `api.reported_events` answers it without routing."""
+"""Asked far more often than any other: `api.fast_paths` answers it without routing."""
 
 
 @reporting.post(

@@ -1,20 +1,27 @@
-"""Databases as commands open them, and who changes them."""
+"""Databases as commands open them, who changes them, and the doors by which runs are told of: a server, or a
+database here by the same requests."""
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from memory_service.cli.common.output import stderr
+from memory_service.cli.common.remote import get, post
+from memory_service.client.doors import Door
+from memory_service.errors import MemoryServiceError, TooManyRequests, Unavailable
 
 if TYPE_CHECKING:
     from memory_service.services.database.transactions import Database
     from memory_service.settings import Settings
+
 
 DatabaseUrl = Annotated[
     str | None, typer.Option(metavar="URL", help="Another database than MEMORY_DATABASE_URL.")
@@ -62,3 +69,44 @@ def open_ready(url: str | None) -> Database:
 
     settings = _settings(url)
     return ready(settings.database_url, settings.embedding_model)
+
+
+PAUSES_SECONDS = (0.5, 2.0, 8.0, 30.0)
+
+
+def remote_door(server: str) -> Door:
+    """Requests of a server, each repeated for a while where it does not answer or wants them slower."""
+
+    def answered(path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+        return get(server, path, {}) if body is None else post(f"{server}{path}", body)
+
+    def answer(path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+        for pause in PAUSES_SECONDS:
+            try:
+                return answered(path, body)
+            except MemoryServiceError as error:
+                if error.status not in (TooManyRequests.status, Unavailable.status):
+                    raise
+            time.sleep(pause)
+        return answered(path, body)
+
+    return answer
+
+
+@contextmanager
+def local_door(url: str | None) -> Iterator[Door]:
+    """The same of a database here."""
+    from memory_service.services.runs.runs import begin_run, finish_run, run_page
+    from memory_service.services.runs.telemetry import take_events
+
+    with open_ready(url) as database:
+
+        def answer(path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+            _, _, key, what = [*path.split("/"), "", ""][:4]
+            if body is None:
+                return run_page(database, key)
+            if what == "events":
+                return asyncio.run(take_events(database, key, body))
+            return finish_run(database, key, body) if what == "finish" else begin_run(database, body)[0]
+
+        yield answer

@@ -15,9 +15,9 @@ from memory_service.client.past_runs.past_run import (
     Unread,
     alone,
     literal,
+    query,
     reader,
 )
-from memory_service.client.past_runs.sqlite_file import query
 
 _ENDS: Mapping[str, Ended] = {"FINISHED": "completed", "FAILED": "crashed", "KILLED": "stopped"}
 _STATUSES = ("", "RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")

@@ -1,8 +1,10 @@
 """A run as a tracker recorded it, and the readers of trackers."""
 
 import ast
+import sqlite3
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -93,3 +95,14 @@ def literal(text: str) -> Any:
 
 
 MOST_LITERAL = 200
+
+
+def query(path: Path, *statements: str) -> list[list[dict[str, Any]]]:
+    """Rows of each statement on a file that nothing is written to; ValueError for another file, or another
+    tracker's."""
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=10.0)) as file:
+            file.row_factory = sqlite3.Row
+            return [[dict(row) for row in file.execute(statement)] for statement in statements]
+    except sqlite3.Error as error:
+        raise ValueError(str(error)) from error

@@ -17,6 +17,7 @@ from typing import Any
 
 from memory_service.client.fields import cleaned
 from memory_service.client.past_runs.past_run import Ended, PastRun, Row, literal
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.logs.values import TRAIN_WORDS, VALID_WORDS, scores_of
 
 _NAMESPACE = uuid.UUID("6a4c0c0e-7d1b-5d53-9f43-5b1f6f1f0a48")
@@ -30,39 +31,12 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-_SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "task": _words("task task_type"),
-    "competition": _words("competition"),
-    "model": _words(
-        "model model_name arch architecture model_arch backbone network encoder model_name_or_path "
-        "name_or_path model_id timm_model"
-    ),
-    "gpu": _words("gpu gpu_name gpu_type gpu_model device_name"),
-    "batch_size": _words("batch_size per_device_train_batch_size train_batch_size bs batch"),
-    "epochs": _words("epochs num_epochs n_epochs max_epochs num_train_epochs"),
-    "image_size": _words("image_size img_size imgsz resolution"),
-    "seq_len": _words("seq_len seq_length max_seq_len max_seq_length max_len max_length"),
-    "n_features": _words("n_features num_features"),
-    "n_classes": _words("n_classes num_classes num_labels"),
-    "learning_rate": _words("learning_rate lr"),
-    "num_workers": _words("num_workers workers n_workers dataloader_num_workers"),
-    "grad_accumulation": _words(
-        "grad_accumulation gradient_accumulation_steps accumulate_grad_batches accumulation_steps"
-    ),
-    "optimizer": _words("optimizer optim opt optimizer_name"),
-    "precision": _words("precision mixed_precision"),
-    "folds": _words("folds n_folds num_folds n_splits"),
-    "fold": _words("fold fold_id val_fold"),
-    "trained": _words("n_train num_train train_size train_samples num_train_samples num_examples"),
-    "validated": _words("n_val n_valid num_val val_size valid_size val_samples num_val_samples"),
-}
-"""Our field -> what settings are called that say it, in lower case, with `_` for other marks."""
-
+_NAMES = shipped_table(__package__, "names.toml")
+_FIELD_OF = {name: field for field, names in _NAMES["settings"].items() for name in names.split()}
 _WHOLE = _words(
     "batch_size epochs image_size seq_len n_features n_classes num_workers grad_accumulation folds fold "
     "trained validated"
 )
-_FIELD_OF = {name: field for field, names in _SETTINGS.items() for name in names}
 _OF_MEASURING = VALID_WORDS | {"teacher", "ema", "predict", "inference"}
 _MIXED = re.compile(r"(bf)?(16|32)-(?:mixed|true)")
 _EPOCH_SECONDS = _words(
@@ -70,20 +44,6 @@ _EPOCH_SECONDS = _words(
 )
 _STEPS = "global_step"
 _ON_GPU = re.compile(r"gpu[./_](?:(process)[./_])?(\d{1,3})[./_](\w{1,40})")
-_GIB, _MB = 2.0**30, 1e6
-_MACHINE: Mapping[str, tuple[str, float]] = {
-    "gpu": ("utilization_percent", 1.0),
-    "utilization": ("utilization_percent", 1.0),
-    "utilization_percentage": ("utilization_percent", 1.0),
-    "memoryAllocatedBytes": ("used_gib", 1.0 / _GIB),
-    "memory_usage_megabytes": ("used_gib", _MB / _GIB),
-    "allocated_memory": ("used_gib", 1.0),
-    "powerWatts": ("power_w", 1.0),
-    "power_usage_watts": ("power_w", 1.0),
-    "power": ("power_w", 1.0),
-    "temp": ("temperature_c", 1.0),
-}
-"""Last part of a figure's name, of W&B, MLflow and trackio -> our field, and what one of theirs is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +290,7 @@ def _samples(rows: Sequence[Row], unknown: list[str]) -> list[_Sample]:
         fields: dict[str, Any] = {}
         for name, value in row.values.items():
             place = _ON_GPU.fullmatch(name)
-            what = None if place is None else _MACHINE.get(place[3])
+            what = None if place is None else _NAMES["machine"].get(place[3])
             if place is None or what is None or not _is_finite(value):
                 unknown.append(f"reading {name}")
                 continue

@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memory_service.client.past_runs.past_run import Found, PastRun, Row, Unread, alone, reader
-from memory_service.client.past_runs.sqlite_file import query
+from memory_service.client.past_runs.past_run import Found, PastRun, Row, Unread, alone, query, reader
 
 Logged = dict[str, Any]
 """A row of the database."""

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from memory_service.domain.common.tables import shipped_table
-from memory_service.domain.description.cues import SMALL_WORDS
-from memory_service.domain.description.phrases import readable
+from memory_service.domain.description.phrases import SMALL_WORDS, readable
 
 _TABLES = shipped_table(__package__, "languages.toml")
 READ_LANGUAGES: tuple[str, ...] = tuple(_TABLES)

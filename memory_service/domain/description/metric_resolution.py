@@ -5,12 +5,13 @@ ROC AUC. Of all others it says so, and goes by the validation loss.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
+from memory_service.domain.common.tables import shipped_table, with_parts
 from memory_service.domain.description.metrics import METRIC_PHRASES, METRICS, Metric, metric_named, spell_out
 from memory_service.domain.description.phrases import words_of
 
@@ -69,136 +70,18 @@ class Measure:
 
 
 _KNOWN = {metric.name: metric for metric in METRICS}
-_OTHER = "weighted|modified|partial|custom"
-_TOP_K = (
-    r"\btop (?!1\b)\d+ (?:(?:class\w+|categor\w+|mean) )?"
-    r"(?:accuracy|guess|predict|class|label|candidate|answer)"
-    r"|accuracy (?:at|top) (?![01]\b)\d+\b(?! percent)"
-    r"|among (?:the )?(?!1\b)\d+ (?:most likely|most probable|likeliest)"
-)
-_LOGS = r"\blogarithms?\b|\blog(?:10|1p|2)\b|(?<!\ba )\blog of\b"
-_OTHER_AUC = "weighted|partial|micro|modified|generali"
-_OTHER_F = r"probabilistic|\bpf1|f ?2\b|f ?0 ?5|beta|at iou|\bevent|\bspan|bounding|object"
-_OTHER_F_BETA = r"probabilistic|weighted|threshold|\bevent|\bspan|entit|object|jaccard"
-_OTHER_RMSE = r"percent|scaled|rmspe|rmsse|weighted|normali[sz]ed|modified|logarithm"
-_OTHER_MAE = r"percent|mape|wmae|weighted|median|\blog|scaled|modified|largest"
-_OTHER_BOXES = r"\b3 ?d\b|mask|segment|keypoint|weighted|modified|custom|center|small|medium|large|distance"
-_OTHER_AREA = r"hausdorff|surface|modified|threshold|instance|weighted"
+_TABLE = shipped_table(__package__, "measures.toml")
 
 
-def _of(answer: Answer) -> Callable[..., Measure]:
-    def measure(
-        name: str, of: str, function: str, label: str, form: Form, wants: str = "", unless: str = _OTHER
-    ) -> Measure:
-        return Measure(name, of, answer, function, label, form, wants, unless)
+def _measure(answer: Answer, row: Mapping[str, Any]) -> Measure:
+    """A row of `measures.toml`, the patterns that it names put in."""
+    said = {"of": row["name"], "unless": "@usual", **row}
+    for name in ("wants", "unless"):
+        said[name] = with_parts(said.get(name, ""), _TABLE["patterns"])
+    return Measure(answer=answer, **said)
 
-    return measure
 
-
-_labels, _values, _masks, _matches, _boxes, _items = map(_of, get_args(Answer))
-
-MEASURES: tuple[Measure, ...] = (
-    _labels(
-        "balanced accuracy", "accuracy", "balanced_accuracy", "Balanced_acc", "cut",
-        wants="per class|class average|average of classes",
-    ),
-    _labels("accuracy", "accuracy", "accuracy", "Acc", "classes", unless=rf"weighted|top k|token|{_TOP_K}"),
-    _labels("top-k accuracy", "accuracy", "top_k", "Top_k", "ranked", wants=_TOP_K, unless="weighted"),
-    _labels("entity F1", "entity F1", "f1_entities", "Entity_F1", "classes", unless=r"token|weighted|macro"),
-    _labels("balanced accuracy", "balanced accuracy", "balanced_accuracy", "Balanced_acc", "cut"),
-    _labels("top-1 error", "top-k error", "error", "Error", "classes", unless=r"weighted|top (?!1\b)|top k"),
-    _labels("macro ROC AUC", "ROC AUC", "auc", "AUC", "chances", wants="macro", unless=_OTHER_AUC),
-    _labels("ROC AUC", "ROC AUC", "auc", "AUC", "chances", unless=_OTHER_AUC),
-    _labels("log loss", "log loss", "log_loss", "Logloss", "chances"),
-    _labels("Brier score", "Brier score", "brier", "Brier", "chances", unless=rf"{_OTHER}|skill|integrated"),
-    _labels("macro F1", "F1", "f1_macro", "F1", "cut", wants="macro", unless=_OTHER_F),
-    _labels("micro F1", "F1", "f1_micro", "F1", "cut", wants="micro", unless=_OTHER_F),
-    _labels("weighted F1", "F1", "f1_weighted", "F1", "cut", wants="weighted", unless=_OTHER_F),
-    _labels(
-        "mean F1 of samples", "F1", "f1_samples", "F1", "cut", wants=r"mean f|sample|each (?:image|row)",
-        unless=_OTHER_F,
-    ),
-    _labels("F1", "F1", "f1", "F1", "cut", unless=_OTHER_F),
-    *(
-        _labels(name, of, function, "F_beta", "cut", wants, unless=_OTHER_F_BETA)
-        for of in ("F-beta", "F-beta of pixels")
-        for name, function, wants in (
-            ("macro F-beta", "f_beta_macro", "macro"),
-            ("micro F-beta", "f_beta_micro", "micro"),
-            ("mean F-beta of samples", "f_beta_samples", r"mean f|sample|each (?:image|row)"),
-            ("F-beta", "f_beta", ""),
-        )
-    ),
-    _labels("Matthews correlation coefficient", "Matthews correlation coefficient", "mcc", "MCC", "cut"),
-    _labels(
-        "quadratic weighted kappa", "quadratic weighted kappa", "kappa", "Kappa", "grades", unless="linear"
-    ),
-    _labels("lwlrap", "average precision", "lwlrap", "LWLRAP", "chances", wants="lwlrap|ranking", unless=""),
-    _labels("normalized Gini", "average precision", "gini", "Gini", "chances", wants="gini"),
-    _labels(
-        "average precision score", "average precision", "average_precision", "AP", "chances",
-        unless="weighted|micro|padded|modified",
-    ),
-    _labels(
-        "MAP@k", "MAP@k", "map_at_k", "MAP", "ranked", wants="map|average precision", unless="recall|hit"
-    ),
-    _values(
-        "mean column-wise RMSE", "RMSE", "rmse_columns", "MCRMSE", "values", wants="column ?wise|mcrmse",
-        unless=_OTHER_RMSE,
-    ),
-    _values("RMSE", "RMSE", "rmse", "RMSE", "values", wants="rmse|root", unless=_OTHER_RMSE),
-    _values(
-        "RMSE of logarithms", "RMSE", "rmse_logs", "RMSE_log", "logs", wants="logarithm|\\blog",
-        unless="weighted|scaled|percent",
-    ),
-    _values("MSE", "RMSE", "mse", "MSE", "values", unless=rf"{_OTHER_RMSE}|root|rms"),
-    _values("RMSLE", "RMSLE", "rmsle", "RMSLE", "logs", wants="rmsle|root", unless="weighted|modified"),
-    _values("MAE", "MAE", "mae", "MAE", "values", unless=_OTHER_MAE),
-    _values(
-        "median absolute error", "MAE", "median_error", "MedAE", "values", wants="median absolute",
-        unless="percent|weighted|scaled",
-    ),
-    _values(
-        "WAPE", "WAPE", "wape", "WAPE", "values",
-        unless=r"modified|partial|custom|weighted\b(?! (?:mean )?absolute percentage)",
-    ),
-    _values(
-        "quantile loss of logarithms", "quantile loss", "quantile", "Pinball_log", "logs",
-        wants=_LOGS, unless="crps|ranked|interval|scaled",
-    ),
-    _values(
-        "quantile loss", "quantile loss", "quantile", "Pinball", "values",
-        unless="crps|ranked|interval|scaled",
-    ),
-    _values("MAPE", "MAPE", "mape", "MAPE", "logs", unless="weighted|median|modified"),
-    _values("SMAPE", "SMAPE", "smape", "SMAPE", "logs", unless="weighted|modified"),
-    _values("RMSPE", "RMSPE", "rmspe", "RMSPE", "logs", unless="weighted|modified"),
-    _values("Poisson deviance", "Poisson deviance", "poisson", "Poisson_deviance", "values"),
-    _values("R2", "R2", "r2", "R2", "values"),
-    _values("Spearman correlation", "Spearman correlation", "spearman", "Spearman", "values"),
-    _values("Pearson correlation", "Pearson correlation", "pearson", "Pearson", "values"),
-    _values(
-        "quadratic weighted kappa", "quadratic weighted kappa", "kappa", "Kappa", "grades", unless="linear"
-    ),
-    _masks(
-        "global Dice", "Dice", "dice_global", "Dice", "masks", wants="global|pooled|all pixel",
-        unless=_OTHER_AREA,
-    ),
-    _masks("Dice", "Dice", "dice", "Dice", "masks", unless=_OTHER_AREA),
-    _masks("IoU", "IoU", "iou", "IoU", "masks", unless=_OTHER_AREA),
-    _matches("F1", "F1", "f1_matches", "F1", "matches", unless=rf"{_OTHER_F}|macro|micro|weighted"),
-    _matches(
-        "MAP@k", "MAP@k", "map_matches", "MAP", "ranked", wants="map|average precision", unless="recall|hit"
-    ),
-    _items("MAP@k", "MAP@k", "map_items", "MAP", "ranked", unless="recall|hit"),
-    _items("recall@k", "recall@k", "recall_items", "Recall", "ranked", unless="hit"),
-    _boxes(
-        "mAP@0.5:0.95", "mean average precision", "map_coco", "mAP", "boxes",
-        wants=r"coco|(?:\b(?:0 )?|ap)50? (?:to |and |(?:0 )?05 )*(?:0 )?95\b", unless=_OTHER_BOXES,
-    ),
-    _boxes("mAP@0.5", "mean average precision", "map_iou", "mAP", "boxes", unless=_OTHER_BOXES),
-    _masks("F0.5 of pixels", "F-beta of pixels", "f05", "F0.5", "masks", unless="hausdorff|surface"),
-)  # fmt: skip
+MEASURES = tuple(_measure(answer, row) for answer in get_args(Answer) for row in _TABLE["measures"][answer])
 """The first that fits what is said is meant."""
 
 MOST_K = 100

@@ -16,7 +16,7 @@ from memory_service.domain.description.phrases import PhraseTable, words_of
 @dataclass(frozen=True, slots=True)
 class Metric:
     """One way of judging. `forms`: the kinds of answer it judges and of input it is used with
-    (`domain.description.cues`), with weights."""
+    (`domain.description.phrases`), with weights."""
 
     name: str
     family: str

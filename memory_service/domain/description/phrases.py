@@ -9,6 +9,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Generic, TypeVar
 
+from memory_service.domain.common.tables import shipped_table
+
 Key = TypeVar("Key", bound=Hashable)
 
 _WORD = re.compile(r"[^\W_]+")
@@ -96,3 +98,25 @@ class PhraseTable(Generic[Key]):
 def phrases_listed(text: str) -> PhraseTable[bool]:
     """A table of phrases that are told from no others, of a list with commas."""
     return PhraseTable({" ".join(phrase.split()): [True] for phrase in text.split(",")})
+
+
+_CUES = shipped_table(__package__, "cues.toml")
+INPUT_CUES: Mapping[str, Mapping[str, str]] = _CUES["input"]
+ANSWER_CUES: Mapping[str, Mapping[str, str]] = _CUES["answer"]
+"""Kind -> weight -> phrases with commas between them."""
+
+INPUT_PRIOR = {"tabular": 1.5}
+"""A description that names no kind of data is nearly always of a table."""
+
+ANSWER_PRIOR = {"class": 1.5, "value": 0.5}
+"""One that names no kind of answer nearly always asks for a class."""
+
+TASK_OF: dict[tuple[str, str], str] = {
+    (given, answer): task for pair, task in _CUES["tasks"].items() for given, answer in [pair.split()]
+}
+
+SENTENCES = {kind: phrases_listed(listed) for kind, listed in _CUES["sentences"].items()}
+"""Kind of sentence -> phrases that make it one. A `goal` says what the task is, rather than why it matters:
+its cues count double."""
+
+SMALL_WORDS: Mapping[str, str] = _CUES["small_words"]

@@ -9,8 +9,7 @@ import html
 import re
 from collections.abc import Iterator
 
-from memory_service.domain.description.cues import SENTENCES
-from memory_service.domain.description.phrases import readable, sentences_of, words_of
+from memory_service.domain.description.phrases import SENTENCES, readable, sentences_of, words_of
 
 LONG_TEXT = 1_200
 """Characters from which a text is a page, with more in it than the task."""

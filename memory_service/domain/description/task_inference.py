@@ -1,7 +1,7 @@
 """Infers task and facts from a free text.
 
 What goes in and what kind of answer comes out are scored separately, from weighted phrases
-(`domain.description.cues`) and the metrics named (`domain.description.metrics`). A fitted classifier
+(`domain.description.phrases`) and the metrics named (`domain.description.metrics`). A fitted classifier
 (`recall.task_classifier`) makes probabilities of both scores. Neighbours have no vote.
 """
 
@@ -13,17 +13,19 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from memory_service.domain.common.vocabulary import modality_of, writes_text
-from memory_service.domain.description.cues import (
+from memory_service.domain.description.metric_resolution import measure_of
+from memory_service.domain.description.metrics import METRIC_PHRASES, Metric, spell_out
+from memory_service.domain.description.phrases import (
     ANSWER_CUES,
     ANSWER_PRIOR,
     INPUT_CUES,
     INPUT_PRIOR,
     SENTENCES,
     TASK_OF,
+    PhraseTable,
+    readable,
+    words_of,
 )
-from memory_service.domain.description.metric_resolution import measure_of
-from memory_service.domain.description.metrics import METRIC_PHRASES, Metric, spell_out
-from memory_service.domain.description.phrases import PhraseTable, readable, words_of
 from memory_service.domain.description.prose import task_sentences
 from memory_service.domain.description.quantities import NUMBER_WORD
 from memory_service.domain.description.stated_facts import (

@@ -6,11 +6,19 @@ from typing import Literal
 
 from torch import nn
 
-from memory_service.measure.nets.clicks import BagOfWords, Gru4Rec, SelfAttentiveHistory, TwoTower
 from memory_service.measure.nets.dense import CspDetector, SmallCnn, UNet3d
-from memory_service.measure.nets.graphs import Chemprop, UniMol
-from memory_service.measure.nets.points import Dgcnn, GraphSage, PointNet, PointTransformer
-from memory_service.measure.nets.series import InceptionTime, Recurrent, ResNet1d, SeriesTransformer, WaveNet
+from memory_service.measure.nets.points import Chemprop, Dgcnn, GraphSage, PointNet, PointTransformer, UniMol
+from memory_service.measure.nets.series import (
+    BagOfWords,
+    Gru4Rec,
+    InceptionTime,
+    Recurrent,
+    ResNet1d,
+    SelfAttentiveHistory,
+    SeriesTransformer,
+    TwoTower,
+    WaveNet,
+)
 from memory_service.measure.nets.tables import FtTransformer, Mlp, RealMlp, TabM, TabNet, TabularResNet
 
 Form = Literal["table", "image", "detector", "volume", "series", "items"]

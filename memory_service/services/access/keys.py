@@ -10,7 +10,7 @@ from typing import Any
 from memory_service.domain.common import api_keys
 from memory_service.domain.common.quoted_text import is_plain_name
 from memory_service.errors import Conflict, FieldError, NotFound, Unavailable, unknown_name, wrong_value
-from memory_service.schemas.keys import LONGEST_DAYS
+from memory_service.schemas.operations import LONGEST_DAYS
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.tables.audit import ANONYMOUS, SERVICE, note
 from memory_service.services.tables.table_rows import on_the_wire

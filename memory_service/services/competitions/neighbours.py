@@ -40,7 +40,7 @@ class Hit:
     """One neighbour. `score` is the probability that it shares task and at least two techniques of winners
     with the question, never higher than that of the hit before it; 1 for the competition itself.
 
-    `lessons` come from `services.competitions.lessons`.
+    `lessons` come from `services.competitions.similar`.
     `signals` are what each opinion thought of it, None where it had none: embedding = cosine, words = share
     of the best full-text score, structure = share of the known facts that agree.
     """

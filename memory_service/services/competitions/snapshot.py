@@ -9,7 +9,7 @@ from memory_service.recall.snapshot import RecallSnapshot
 from memory_service.services.database.transactions import ReadTransaction
 from memory_service.store import dialects
 from memory_service.store.queries import passages, rows
-from memory_service.store.queries.fingerprints import fingerprints
+from memory_service.store.queries.rows import fingerprints
 from memory_service.store.session import ReadSession
 from memory_service.store.tables.knowledge import Knowledge, Solution
 

@@ -16,10 +16,7 @@ from memory_service.errors import unknown_name
 from memory_service.schemas.lists import DEFAULT_LIMIT
 from memory_service.services.conflicts.claims import Checked, Subject, check_claims, estimate_of, fits
 from memory_service.services.conflicts.measurements import (
-    SHEET_SHARE,
-    CalibratedFigure,
     Shown,
-    calibrated_figures,
     shown_by_runs,
 )
 from memory_service.services.conflicts.statements import (
@@ -52,12 +49,10 @@ def conflicts(database: Database) -> list[Item]:
 def conflicts_in(knowledge: Knowledge, checked: Sequence[Checked]) -> list[Item]:
     """The same of a snapshot and its checked claims."""
     shown = list(shown_by_runs(knowledge))
-    stored = knowledge.cards.calibrations
     found = [
         *_of_claims(knowledge, checked, shown),
         *_among_claims(knowledge, {each.claim["id"] for each in checked}),
         *_of_runs(shown),
-        *_of_sheets(calibrated_figures(knowledge.cards.devices, stored)),
     ]
     found.sort(key=lambda item: (-item["apart"], item["id"]))
     return found
@@ -189,29 +184,6 @@ def _why_run(one: Shown) -> str:
     return f"Plans use what was measured: it outranks what was computed without it ({one.now.basis}).{beside}"
 
 
-def _of_sheets(figures: Sequence[CalibratedFigure]) -> Iterator[Item]:
-    """Data sheets that calibrations contradict."""
-    low, high = SHEET_SHARE
-    for each in figures:
-        sheet = Statement(
-            f"data sheet:{each.card.slug}", "claimed", low * each.claimed, high * each.claimed, each.unit,
-            each.card.source, each.claimed,
-            statement=f"peak {each.claimed:g} {each.unit}, of which 60 to 100 % are usually reached",
-        )  # fmt: skip
-        width = _width([sheet, *each.statements])
-        if width <= 1.0:
-            continue
-        current = [side for side in each.statements if side.set_aside is None]
-        why = "Plans use the data sheet: its calibrations are set aside."
-        if current:
-            why = f"Plans use what {current[0].source} measured: a measurement outranks a data sheet."
-        yield _item(
-            f"{each.card.key}/{each.quantity}", each.quantity, [*each.statements, sheet], width, None, why,
-            used="measured" if current else "claimed", unit=each.unit, gpu=each.card.slug,
-            device=each.card.device,
-        )  # fmt: skip
-
-
 def _width(sides: Sequence[Statement]) -> float:
     """How far apart those are that count; with what is set aside only where they agree."""
     counting = divergence([side for side in sides if side.set_aside is None])
@@ -226,7 +198,6 @@ def _item(
     now: Estimate | None,
     why: str,
     *,
-    used: str | None = None,
     input_kind: str = "image_size",
     input_size: int | None = None,
     **facts: Any,
@@ -244,7 +215,7 @@ def _item(
         "statement": facts.get("statement"),
         "sides": [side.as_dict() for side in statements],
         "apart": round(width, 3),
-        "used": used or _grade_used(statements, now),
+        "used": _grade_used(statements, now),
         "uses": None if now is None else now.as_dict(),
         "why": why,
         "fits": facts.get("fits"),

@@ -1,6 +1,6 @@
-"""What runs and calibrations showed, beside what was computed for the same thing without them."""
+"""What runs showed, beside what was computed for the same thing without them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from operator import attrgetter
@@ -15,7 +15,6 @@ from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.services.conflicts.statements import Statement
-from memory_service.services.devices.devices import KeptCalibration
 from memory_service.services.knowledge.learned_corrections import observed_card, observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge
 
@@ -26,9 +25,6 @@ NOISE, STEP_NOISE, P90 = 0.02, 0.05, 1.2816
 MEMORY_NOISE = 0.02
 MOST_ASIDE = 5
 MOST_NAMED = 3
-
-SHEET_SHARE = (0.6, 1.05)
-"""A data sheet names a peak: a large product or copy reaches 60 to 100 % of it (public tables)."""
 
 _EXCLUDED = {
     "contended": "another process used the device: says nothing of its speed",
@@ -64,17 +60,6 @@ class Shown:
     @property
     def batch_size(self) -> int | None:
         return None if self.quantity == "feasible_batch" else self.what.batch_size
-
-
-@dataclass(frozen=True, slots=True)
-class CalibratedFigure:
-    """A figure of a device's data sheet beside what its calibrations reached."""
-
-    quantity: str
-    unit: str
-    card: TargetDevice
-    claimed: float
-    statements: tuple[Statement, ...]
 
 
 def shown_by_runs(knowledge: Knowledge) -> Iterator[Shown]:
@@ -202,41 +187,3 @@ def _batches(profile: Profile, gpu: TargetDevice, o: Observation) -> Estimate:
         return float(largest_batch(profile, gpu, o.config, ladder=None, confidence=confidence))
 
     return Estimate(most("p50"), most("p90"), most("p10"), basis="largest batch that fits: trace")
-
-
-def calibrated_figures(
-    cards: Mapping[str, TargetDevice], kept: Sequence[KeptCalibration]
-) -> list[CalibratedFigure]:
-    """Bandwidth and peak arithmetic of each device as its data sheet has them and as calibrations reached
-    them; nothing where no sheet says so."""
-    out = []
-    for name in sorted(cards):
-        card, mine = cards[name], [each for each in kept if each.calibration.device == name]
-        claimed = {"bandwidth_gb_s": card.bandwidth_gb_s}
-        claimed.update({f"tflops_{precision}": peak for precision, peak in card.tflops.items()})
-        for quantity, peak in claimed.items():
-            statements = tuple(side for each in mine if (side := _reached(each, quantity)) is not None)
-            if statements:
-                unit = "GB/s" if quantity == "bandwidth_gb_s" else "TFLOP/s"
-                out.append(CalibratedFigure(quantity, unit, card, peak, statements))
-    return out
-
-
-def _reached(each: KeptCalibration, quantity: str) -> Statement | None:
-    """The best of a calibration's figures of the kind; small arrays that stay in the cache do not count."""
-    start = "bandwidth." if quantity == "bandwidth_gb_s" else f"matmul.{quantity.removeprefix('tflops_')}."
-    calibration = each.calibration
-    found = [
-        m
-        for section, m in calibration.sections.items()
-        if section.startswith(start) and m.unit in ("GB/s", "TFLOP/s") and not section.endswith("mib")
-    ]
-    if not found:
-        return None
-    m = max(found, key=lambda one: one.value)
-    why = "; ".join(each.stale) if each.stale else "another process used the device meanwhile"
-    return Statement(
-        f"calibration:{calibration.id}", "measured", min(m.p20, m.value), max(m.p80, m.value), m.unit,
-        f"calibration {calibration.id} of {calibration.device}, {calibration.started_at[:10]}", m.value, m.n,
-        set_aside=None if each.current else why,
-    )  # fmt: skip

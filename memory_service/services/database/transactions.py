@@ -29,8 +29,7 @@ from memory_service.errors import Conflict, OutOfSpace, Unavailable
 from memory_service.services.database.caches import Caches
 from memory_service.store import dialects
 from memory_service.store.engine import make_engine
-from memory_service.store.session import ReadSession, WriteSession, bump_revision
-from memory_service.store.statements import Statements
+from memory_service.store.session import ReadSession, Statements, WriteSession, bump_revision
 from memory_service.store.tables.knowledge import Knowledge
 
 _REVISION = select(Knowledge.revision)

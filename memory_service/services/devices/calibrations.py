@@ -18,9 +18,8 @@ from typing import Any
 import psutil
 from sqlalchemy import select
 
-from memory_service.domain.calibration.calibration import Calibration, Fingerprint, Measurement
+from memory_service.domain.calibration.calibration import Calibration, Fingerprint, Measurement, device_card
 from memory_service.domain.calibration.corrected_rates import self_check
-from memory_service.domain.calibration.registered_device import device_card
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.errors import Conflict, FieldError, NotFound, Unavailable

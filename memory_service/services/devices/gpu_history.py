@@ -5,8 +5,7 @@ from contextlib import suppress
 from itertools import chain, pairwise
 from typing import Any
 
-from memory_service.domain.calibration.calibration import Fingerprint, drift_percent, key_figures
-from memory_service.domain.calibration.registered_device import device_card
+from memory_service.domain.calibration.calibration import Fingerprint, device_card, drift_percent, key_figures
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.errors import NotFound
 from memory_service.schemas.fields import key_text

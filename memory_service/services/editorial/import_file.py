@@ -31,7 +31,7 @@ from memory_service.services.editorial.curation import (
     EncoderSource,
     write_changes,
 )
-from memory_service.services.editorial.facts_format import TABLES, as_row, table_of
+from memory_service.services.editorial.seed_files import TABLES, as_row, table_of
 from memory_service.services.tables.file_formats import exported_cell, undefused
 from memory_service.services.tables.spreadsheet import MOST_CHARACTERS, as_csv
 from memory_service.services.tables.table_rows import CORRECTABLE, check_correction, check_new

@@ -11,9 +11,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from memory_service.domain.calibration.calibration import Calibration
+from memory_service.domain.calibration.calibration import Calibration, device_card
 from memory_service.domain.calibration.corrected_rates import CalibratedRates, calibrated_rates
-from memory_service.domain.calibration.registered_device import device_card
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_spec import (
     Gpu,

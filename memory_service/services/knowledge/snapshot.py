@@ -61,8 +61,15 @@ from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.services.tables.usable_rows import readable, usable
 from memory_service.store.queries import calibrations as device_store
 from memory_service.store.queries import outcomes
-from memory_service.store.queries.fingerprints import devices_fingerprint, fingerprints
-from memory_service.store.queries.rows import TRACED_FOR_A_RUN, all_rows, damaged, traced_since, written_here
+from memory_service.store.queries.rows import (
+    TRACED_FOR_A_RUN,
+    all_rows,
+    damaged,
+    devices_fingerprint,
+    fingerprints,
+    traced_since,
+    written_here,
+)
 
 Row = Mapping[str, Any]
 

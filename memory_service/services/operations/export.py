@@ -31,7 +31,7 @@ from memory_service.services.tables.table_rows import TABLES, listed_columns, on
 from memory_service.store.dialects import UtcDateTime
 from memory_service.store.engine import read_object
 from memory_service.store.queries import rows, runs
-from memory_service.store.queries.fingerprints import fingerprints
+from memory_service.store.queries.rows import fingerprints
 from memory_service.store.tables.runs import Run, RunEvent
 
 MOST_BYTES = 16 * 2**20

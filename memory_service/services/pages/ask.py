@@ -15,8 +15,7 @@ from memory_service.domain.planning.candidates import CandidateSets
 from memory_service.domain.planning.explanation.plan_text import is_run
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import MOST_MINUTES, PINS
-from memory_service.domain.portfolio.frontier import best_by_budget, best_of_models
-from memory_service.domain.portfolio.portfolio import choose_portfolio
+from memory_service.domain.portfolio.portfolio import best_by_budget, best_of_models, choose_portfolio
 from memory_service.domain.portfolio.run_sets import RunSets, run_sets
 from memory_service.domain.recipe.recipe_text import split_setting
 from memory_service.errors import FieldError, InvalidInput, NotFound

@@ -15,7 +15,6 @@ KINDS = {
     "claim": "claim vs estimate or run",
     "claims": "claim vs claim",
     "run": "run vs estimate",
-    "sheet": "data sheet vs calibration",
 }
 
 COLUMNS: Mapping[str, type[Any]] = {
@@ -63,8 +62,6 @@ def conflict_page(database: Database, key: str) -> dict[str, Any]:
 def kind_of(item: Mapping[str, Any]) -> str:
     """Which of KINDS a row of /conflicts is."""
     grades = {side["grade"] for side in item["sides"]}
-    if any(side["id"].startswith("data sheet:") for side in item["sides"]):
-        return "sheet"
     if grades == {"claimed"}:
         return "claims"
     return "claim" if "claimed" in grades else "run"
@@ -84,10 +81,10 @@ def _range(side: Mapping[str, Any]) -> str:
 
 
 def _side(side: Mapping[str, Any], item: Mapping[str, Any]) -> Item:
-    followed = side["grade"] == item["used"] and side.get("set_aside") is None
-    followed = followed and (item["uses"] is not None or kind_of(item) == "sheet")
+    counts = item["uses"] is not None and side.get("set_aside") is None
+    followed = counts and side["grade"] == item["used"]
     kind, _, name = side["id"].partition(":")
-    href = {"run": f"/browse/runs/{name}", "calibration": f"/browse/calibrations/{name}"}.get(kind)
+    href = f"/browse/runs/{name}" if kind == "run" else None
     unsaid = dict.fromkeys(("value", "n", "statement", "set_aside"))
     return {**unsaid, **side, "followed": followed, "href": href}
 

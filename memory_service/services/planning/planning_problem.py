@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memory_service.domain.calibration.registered_device import cores_beside
+from memory_service.domain.calibration.calibration import cores_beside
 from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.vocabulary import (
     FROM_RANDOM_WEIGHTS,

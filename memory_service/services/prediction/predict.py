@@ -23,8 +23,7 @@ from memory_service.schemas.predict import MOST_QUESTIONS, PredictRequest, sizin
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.asker import still_wanted
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.prediction.fit_answer import fit_answer
-from memory_service.services.prediction.prepared import Prepared, in_room, prepare
+from memory_service.services.prediction.prepared import Prepared, fit_answer, in_room, prepare
 from memory_service.services.prediction.requested_profile import (
     MOST_TRACES,
     TraceBudget,

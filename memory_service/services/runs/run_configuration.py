@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memory_service.domain.calibration.registered_device import cores_beside
+from memory_service.domain.calibration.calibration import cores_beside
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.vocabulary import reads_files
 from memory_service.domain.cost.boosted_trees import cost_kind

@@ -32,7 +32,7 @@ from memory_service.services.knowledge.asker import ASKER, CORRECTS, INSIDE
 from memory_service.store.engine import read_object
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
-from memory_service.store.statements import Statements
+from memory_service.store.session import Statements
 
 MOST_BEHIND = 256
 """Events that a summary may be behind: read and folded in 2 ms."""

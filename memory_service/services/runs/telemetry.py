@@ -41,7 +41,7 @@ from memory_service.services.runs.observations import conclude_again
 from memory_service.services.runs.summaries import Begun, Folding, begun, note_teller, told_by_another
 from memory_service.services.runs.verdicts import or_nothing, remembered_verdict, reported_verdict
 from memory_service.store.queries import runs
-from memory_service.store.statements import Statements
+from memory_service.store.session import Statements
 
 MOST_SHOWN = 100
 RUNNING = "running"

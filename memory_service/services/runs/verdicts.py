@@ -12,14 +12,13 @@ from typing import Any, TypeVar
 
 from cachetools import LRUCache
 
-from memory_service.domain.monitoring.advice_followed import Followed, followed
 from memory_service.domain.monitoring.decision import verdict
 from memory_service.domain.monitoring.event import SETTING_FIELDS
 from memory_service.domain.monitoring.live_view import live_view
 from memory_service.domain.monitoring.plausibility import requested_seconds
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
 from memory_service.domain.monitoring.summary import KIB_PER_GIB, Summary
-from memory_service.domain.monitoring.verdict import Verdict
+from memory_service.domain.monitoring.verdict import Followed, Verdict, followed
 from memory_service.domain.runs.run_outcome import Peaks
 from memory_service.errors import (
     Conflict,

@@ -34,7 +34,7 @@ from memory_service.services.tables.paging import Query, parse_query
 from memory_service.services.tables.usable_rows import proven
 from memory_service.store.dialects import UtcDateTime
 from memory_service.store.queries import calibrations, history, passages, rows
-from memory_service.store.queries.fingerprints import fingerprints
+from memory_service.store.queries.rows import fingerprints
 from memory_service.store.tables.knowledge import Correctable, History, Pattern, Solution
 
 CORRECTABLE = ("competitions", "solutions", "patterns", "models", "gpus", "strategies", "claims")
@@ -164,7 +164,7 @@ def create_row(
     """Add a row. Conflict names the row that already has the key; InvalidInput each wrong field.
 
     `new_passages` are a competition's texts, encoded before this transaction
-    (`services.competitions.register` does
+    (`services.editorial.curation` does
     it).
     """
     table = _correctable(table)

@@ -5,9 +5,21 @@ Values go in and out as mappings with the keys of the seeds; `BOOKKEEPING` is wh
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Select, Table, delete, insert, select
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    Select,
+    Table,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    union_all,
+)
 from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.orm.exc import StaleDataError
 
@@ -187,3 +199,35 @@ def _replace_tasks(session: WriteSession, table: str, rows: Iterable[Mapping[str
     session.execute(delete(ModelTask).where(ModelTask.model.in_(names)))
     if task_rows:
         session.execute(insert(ModelTask), task_rows)
+
+
+def fingerprints(session: ReadSession, *tables: str) -> dict[str, tuple[int, int, str]]:
+    """Table -> (rows, sum of versions, latest change), which differs after any insert, correction or deletion
+    of a row. One statement for all."""
+    return {
+        table: (int(count), int(versions or 0), str(latest))
+        for table, count, versions, latest in session.execute(_statement(tables))
+    }
+
+
+@lru_cache(maxsize=8)
+def _statement(tables: tuple[str, ...]) -> CompoundSelect[Any]:
+    """Profiles are written whole, never corrected: their versions, behind 15 MB of figures, are not read."""
+
+    def of(table: str) -> Any:
+        entity, count = ENTITIES[table], func.count()
+        changes = count if table == "profiles" else func.sum(entity.version)
+        return select(literal(table), count, changes, func.max(entity.updated_at))
+
+    return union_all(*map(of, tables))
+
+
+def devices_fingerprint(session: ReadSession) -> tuple[str, ...]:
+    """Changes when a device is registered, seen or deleted, and when a calibration ends."""
+    devices = session.execute(
+        select(func.count(), func.max(Device.registered_at), func.max(Device.seen_at))
+    ).one()
+    calibrations = session.execute(
+        select(func.count(), func.max(Calibration.ended_at)).where(Calibration.ended_at.is_not(None))
+    ).one()
+    return tuple(str(value) for value in (*devices, *calibrations))

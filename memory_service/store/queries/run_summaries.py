@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import func, insert, select, update
 
-from memory_service.store.session import ReadSession, WriteSession, bulk, locked_if
-from memory_service.store.statements import Statements
+from memory_service.store.session import ReadSession, Statements, WriteSession, bulk, locked_if
 from memory_service.store.tables.runs import RunAdvice, RunLog, RunSummary
 
 _TABLE = RunSummary.__tablename__

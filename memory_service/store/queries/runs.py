@@ -19,8 +19,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import InstrumentedAttribute
 
 from memory_service.store.dialects import ReadableJson
-from memory_service.store.session import ReadSession, WriteSession, bulk, locked_if
-from memory_service.store.statements import Statements
+from memory_service.store.session import ReadSession, Statements, WriteSession, bulk, locked_if
 from memory_service.store.tables.knowledge import Competition
 from memory_service.store.tables.runs import NOT_RAW, Observation, Run, RunEvent
 

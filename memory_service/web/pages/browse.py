@@ -25,9 +25,16 @@ from memory_service.services.pages.sizing_one_model import sizing_case_page
 from memory_service.services.pages.strategies import strategy_page
 from memory_service.services.pages.tables import GRIDS, grid_export, grid_page
 from memory_service.services.tables.file_formats import TableExport
-from memory_service.web.charts.accuracy import coverage, scatter, sides
-from memory_service.web.charts.competitions import cost_by_size, plane, score_over_minutes
-from memory_service.web.charts.sizing import memory_curve, speed_curve
+from memory_service.web.charts.knowledge import (
+    cost_by_size,
+    coverage,
+    memory_curve,
+    plane,
+    scatter,
+    score_over_minutes,
+    sides,
+    speed_curve,
+)
 from memory_service.web.pages.edit import editing_of
 from memory_service.web.site import Pages, answer, query_of, wants_json
 from memory_service.web.text import input_unit

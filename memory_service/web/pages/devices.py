@@ -1,5 +1,6 @@
 """Devices, one of them, and one calibration."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ from memory_service.schemas.validation_errors import checked
 from memory_service.services.devices.registration import register_device
 from memory_service.services.pages.devices import calibration_page, device_page
 from memory_service.services.pages.tables import grid_page
-from memory_service.web.charts.devices import figures_over_time, products_by_size, share_of_data_sheet
+from memory_service.web.charts.base import axis, band, bars, limit, line, option
 from memory_service.web.pages.edit import editing_of
 from memory_service.web.site import KEPT, Form, Pages, answer, query_of, see
 
@@ -80,3 +81,42 @@ def calibration(request: Request, key: str) -> Response:
     products = [row for group in data["groups"] if group["group"] == "matmul" for row in group["sections"]]
     title, charts = f"Calibration of {data['device']}", {"products": products_by_size(products)}
     return answer(request, "devices/calibration.html", data, title=title, charts=charts)
+
+
+def share_of_data_sheet(compared: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Measured figures in percent of the data sheet's; None where it has none."""
+    compared_rows = [row for row in compared if row["of_sheet_percent"] is not None]
+    if not compared_rows:
+        return None
+    shares = [round(row["of_sheet_percent"], 1) for row in compared_rows]
+    drawn = bars("measured", shares, colour="var(--measured)")
+    figures = axis("Figure", "category", data=[row["figure"] for row in compared_rows])
+    chart = drawn | {"markLine": limit(100.0, "data sheet", colour="var(--claimed)")}
+    return option(figures, axis("Percent of the data sheet", at="y"), [chart])
+
+
+def figures_over_time(history: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Each figure of every calibration in percent of its first; None with one calibration."""
+    figures = [(each["figure"], each["points"]) for each in history]
+    series = [line(name, [[at, n] for at, _, n in of if n is not None]) for name, of in figures]
+    if not series:
+        return None
+    return option(axis("", "time"), axis("Percent of the first calibration", at="y", scale=True), series)
+
+
+def products_by_size(sections: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Matrix products over their side, a line a precision with its p20-p80 band; None under two sizes."""
+    lines: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
+    for row in sections:
+        group, _, rest = row["section"].partition(".")
+        precision, _, size = rest.partition(".")
+        if group == "matmul" and size.isdigit():
+            lines.setdefault(precision, []).append((int(size), row))
+    if max((len(rows) for rows in lines.values()), default=0) < 2:
+        return None
+    series = []
+    for number, (precision, rows) in enumerate(sorted(lines.items()), start=1):
+        colour, rising = f"var(--series-{number})", sorted(rows, key=lambda one: one[0])
+        series.append(line(precision, [[size, row["value"]] for size, row in rising], colour=colour))
+        series += band(f"{precision} p20 to p80", [(n, r["p20"], r["p80"]) for n, r in rising], colour=colour)
+    return option(axis("Side of the matrices", "log", logBase=2), axis("TFLOP/s", at="y"), series)

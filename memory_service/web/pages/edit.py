@@ -15,7 +15,7 @@ from memory_service.services.editorial.import_file import piece_of
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages import edit as corrections
 from memory_service.services.pages.strategies import effect_on_plans
-from memory_service.web.reader import reader_of
+from memory_service.web.environment import reader_of
 from memory_service.web.site import KEPT, READ_FILE, Form, FormWithFile, Pages, answer, see
 from memory_service.web.text import plain, title_of
 

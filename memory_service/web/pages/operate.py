@@ -14,7 +14,7 @@ from memory_service.errors import MemoryServiceError, unknown_name, wrong_value
 from memory_service.services.access.keys import create_key, revoke_key, rotate_key
 from memory_service.services.operations.database import check
 from memory_service.services.pages.operate import back_up, operate_page
-from memory_service.web.reader import reader_of
+from memory_service.web.environment import reader_of
 from memory_service.web.site import Form, Pages, answer, query_of
 
 router = Pages()

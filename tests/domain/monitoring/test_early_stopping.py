@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from memory_service.domain.monitoring.advice_followed import followed
 from memory_service.domain.monitoring.reducer import add_events
 from memory_service.domain.monitoring.state import Expectation, State
 from memory_service.domain.monitoring.summary import Summary
+from memory_service.domain.monitoring.verdict import followed
 from tests.domain.monitoring.test_deadline import READING, RUN
 from tests.watching import Said, events, judged
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memory_service.domain.runs.pattern_effect import Tally
-from memory_service.services.competitions.lessons import lessons_of
+from memory_service.services.competitions.similar import lessons_of
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial.curation import add_row
 from memory_service.services.planning.recommend import recommend

@@ -20,7 +20,7 @@ from memory_service.services.pages.knowledge import linked
 from memory_service.services.prediction.predict import predict
 from tests.conftest import Servers
 from tests.planning import seed_knowledge
-from tests.registered import A100, calibrate, observe, register
+from tests.registered import observe, register
 
 
 @pytest.fixture(scope="module")
@@ -188,24 +188,6 @@ def test_runs_have_no_part_in_the_estimates_of_claims_which_stay_as_they_were_ma
         assert estimate() == before
     again = opened(box.engine.url.render_as_string(hide_password=False))
     assert conflicts(box) == conflicts(again)
-
-
-def test_a_data_sheet_that_a_calibration_contradicts_is_listed(box: Database) -> None:
-    calibrate(box, "box7", "a100", {"bandwidth.copy": 1300.0, "matmul.bf16.8192": 250.0})
-    assert of_box(box) == {}
-    calibrate(box, "box7", "a100", {"bandwidth.copy": 1300.0, "matmul.bf16.8192": 90.0}, day=1)
-    row = of_box(box)["tflops_bf16"]
-    assert [side["grade"] for side in row["sides"]] == ["measured", "measured", "claimed"]
-    assert row["used"] == "measured"
-    assert "bandwidth_gb_s" not in of_box(box)
-
-
-def test_a_stale_calibration_is_a_side_that_no_plan_uses(box: Database) -> None:
-    older = replace(A100, driver="470.1")
-    calibrate(box, "box7", "a100", {"matmul.bf16.8192": 90.0}, fingerprint=older)
-    row = of_box(box)["tflops_bf16"]
-    assert row["sides"][0]["set_aside"] == "driver was 470.1, is 550.54"
-    assert row["used"] == "claimed"
 
 
 def test_the_list_pages_filters_and_exports_with_measurements(box: Database) -> None:

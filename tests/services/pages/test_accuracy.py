@@ -17,8 +17,8 @@ from memory_service.services.prediction.predict import predict
 from memory_service.services.runs.runs import begin_run, finish_run
 from memory_service.services.runs.scored_runs import accuracy
 from memory_service.services.tables.file_formats import in_format
-from memory_service.web.charts.accuracy import coverage, scatter, sides
 from memory_service.web.charts.base import SHAPES
+from memory_service.web.charts.knowledge import coverage, scatter, sides
 from tests.conftest import Servers
 from tests.telling import take_events
 

@@ -16,7 +16,7 @@ from memory_service.services.pages.sizing import sizing_page, sizing_table
 from memory_service.services.pages.sizing_one_model import sizing_case_page
 from memory_service.services.prediction.predict import predict
 from memory_service.services.tables.file_formats import in_format
-from memory_service.web.charts.sizing import memory_curve, speed_curve
+from memory_service.web.charts.knowledge import memory_curve, speed_curve
 from tests.conftest import Servers
 from tests.registered import observe
 

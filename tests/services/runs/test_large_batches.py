@@ -14,7 +14,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.runs import telemetry
 from memory_service.services.runs.runs import begin_run
 from memory_service.store.queries import runs as store
-from memory_service.store.statements import Statements
+from memory_service.store.session import Statements
 from tests.telling import case, epochs, take_events
 
 
