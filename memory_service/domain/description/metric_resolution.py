@@ -14,8 +14,10 @@ from typing import Any, Literal, get_args
 from memory_service.domain.description.metrics import METRIC_PHRASES, METRICS, Metric, metric_named, spell_out
 from memory_service.domain.description.phrases import words_of
 
-Answer = Literal["labels", "values", "masks", "matches", "boxes", "items"]
-Form = Literal["chances", "classes", "cut", "grades", "ranked", "values", "logs", "masks", "matches", "boxes"]
+Answer = Literal["labels", "values", "masks", "matches", "boxes", "items", "texts"]
+Form = Literal[
+    "chances", "classes", "cut", "grades", "ranked", "values", "logs", "masks", "matches", "boxes", "texts"
+]  # fmt: skip
 
 ANSWERS: Mapping[str, Answer] = {
     **{f"{kind}-classification": "labels" for kind in ("image", "text", "audio", "tabular")},
@@ -28,6 +30,8 @@ ANSWERS: Mapping[str, Answer] = {
     "image-retrieval": "matches",
     "object-detection": "boxes",
     "recommendation": "items",
+    "image-keypoints": "values",
+    "speech-recognition": "texts",
 }
 """What the script of a task answers; tasks without a script are not here. Of pairs see `answer_of`."""
 
@@ -47,7 +51,7 @@ class Measure:
     form          what it judges: chances | classes | cut (classes by a cut in the chances, tuned on the rows
                   held out) | grades (cut likewise) | ranked (the k likeliest classes, or nearest images) |
                   values | logs (of values) | masks | matches (images nearer than a cut, tuned likewise) |
-                  boxes
+                  boxes | texts
     wants, unless patterns of the words in which it is said: one that must be there, one that makes it another
     k             of ranked, the k; of boxes, the IoU in percent; of an F-beta, beta in percent; of a quantile
                   loss, the quantile in thousandths, 0 where none or several are named
@@ -95,7 +99,7 @@ def _of(answer: Answer) -> Callable[..., Measure]:
     return measure
 
 
-_labels, _values, _masks, _matches, _boxes, _items = map(_of, get_args(Answer))
+_labels, _values, _masks, _matches, _boxes, _items, _texts = map(_of, get_args(Answer))
 
 MEASURES: tuple[Measure, ...] = (
     _labels(
@@ -192,6 +196,9 @@ MEASURES: tuple[Measure, ...] = (
     ),
     _items("MAP@k", "MAP@k", "map_items", "MAP", "ranked", unless="recall|hit"),
     _items("recall@k", "recall@k", "recall_items", "Recall", "ranked", unless="hit"),
+    _texts("word error rate", "word error rate", "wer", "WER", "texts"),
+    _texts("character error rate", "character error rate", "cer", "CER", "texts"),
+    _texts("Levenshtein distance", "Levenshtein distance", "edits", "Edits", "texts"),
     _boxes(
         "mAP@0.5:0.95", "mean average precision", "map_coco", "mAP", "boxes",
         wants=r"coco|(?:\b(?:0 )?|ap)50? (?:to |and |(?:0 )?05 )*(?:0 )?95\b", unless=_OTHER_BOXES,
