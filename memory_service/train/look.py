@@ -147,7 +147,7 @@ def target_facts(train: pd.DataFrame, targets: list[str], sample=None) -> dict[s
 
 
 def are_points(train: pd.DataFrame, targets: list[str]) -> bool:
-    """Whether the targets are columns of x and y by their names, or lists of coordinates, one of a picture."""
+    """Whether the targets are columns of x and y by their names, or lists, one of a picture."""
     one = train[targets[0]]
     lists = len(targets) == 1 and bool(one.dropna().astype(str).str.match(r"[\[(]").all())
     return bool(axes_of(targets)) or (

@@ -100,8 +100,8 @@ def of_seen(score: Callable[[np.ndarray, np.ndarray], float]) -> Callable[[np.nd
             return score(truth, found)
         if plan.SCORE not in OF_COLUMNS:
             return score(truth[known][:, None], found[known][:, None])
-        columns = zip(truth.T[..., None], found.T[..., None], known.T, strict=True)
-        return float(np.mean([score(true[there], told[there]) for true, told, there in columns if there.any()]))
+        columns = [(known[:, place], [place]) for place in np.flatnonzero(known.any(axis=0))]
+        return float(np.mean([score(truth[there][:, one], found[there][:, one]) for there, one in columns]))
 
     return judged
 

@@ -23,7 +23,14 @@ from memory_service.train.hub_models import source
 from memory_service.train.media_files import read_sound, sound_seconds
 from memory_service.train.reading import Data
 from memory_service.train.torch_loop import Samples, autocast, device, pretrained_or_exit
-from memory_service.train.transcripts import as_codes
+from memory_service.train.transcripts import (
+    agreed_texts,
+    as_codes,
+    score_cer,
+    transcript_table,
+    usual_text,
+    write_texts,
+)
 
 HEARD_RATE = 16_000  # samples a second, of all these models
 LEAST_SECONDS, MOST_SECONDS = 0.5, 3600  # of a clip: a shorter one is filled up with silence
@@ -189,12 +196,12 @@ def predict_batch(model, inputs, data: Data, checkpoint: dict, views: int) -> to
 def spelled(numbers: list[int], characters: list[str]) -> str:
     """As CTC has it: a number that comes again at once is the same, and 0 is a blank."""
     return "".join(
-        characters[number]
-        for before, number in zip([0, *numbers], numbers, strict=False)
-        if number != before
+        characters[number] for before, number in zip([0, *numbers], numbers, strict=False) if number != before
     )
 
 
 plan.build_model, plan.make_dataset, plan.prepare_fold = build_model, make_dataset, prepare_fold
 plan.collate, plan.batch_loss, plan.predict_batch = collate, batch_loss, predict_batch
 plan.training_order, plan.read_sound = AlikeLengths, read_sound
+plan.prior_of, plan.fuse, plan.submission_of = usual_text, agreed_texts, transcript_table
+plan.validation_loss, plan.write_held_out = (lambda truth, told, kept: score_cer(truth, told)), write_texts

@@ -96,11 +96,6 @@ def score_edits(targets: np.ndarray, predictions: np.ndarray) -> float:
     return float(np.mean([edits(*pair) for pair in zip(targets, as_texts(predictions), strict=True)]))
 
 
-def validation_loss(truth: np.ndarray, predictions: np.ndarray, checkpoint: dict) -> float:
-    """The character error rate."""
-    return error_rate(truth, predictions, list)
-
-
 def usual_text(targets: np.ndarray, width: int) -> np.ndarray:
     """What scores best as the answer to all: nothing, the commonest text or the commonest word."""
     known = targets[:: -(-len(targets) // SOME_TEXTS)]
@@ -127,13 +122,9 @@ def transcript_table(data: Data, predictions: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame({data.id_column: data.test_ids, column: as_texts(predictions)})
 
 
-def write_held_out(data: Data) -> None:
+def write_texts(data: Data) -> None:
     """oof.csv: the true text and that of the fold that did not learn it."""
     rows, found = held_out_answers()
     texts, name = as_texts(found), data.target_columns[0]
     table = {data.id_column: [data.ids[row] for row in rows], f"true_{name}": data.targets[rows]}
     write_table(pd.DataFrame({**table, f"p_{name}": texts}), state.out_dir / "oof.csv")
-
-
-plan.prior_of, plan.fuse, plan.submission_of = usual_text, agreed_texts, transcript_table
-plan.validation_loss, plan.write_held_out = validation_loss, write_held_out

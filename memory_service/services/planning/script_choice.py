@@ -128,7 +128,7 @@ def kind_of(plan: Mapping[str, Any]) -> Kind:
     model = plan["model"]
     kind = KINDS.get((plan["task"], model["library"]))
     if kind is not None and kind.words["speech"] and (plan.get("method") or plan.get("weights") == "none"):
-        raise NoScript(f"There is no script for {model['name']}: of speech for public weights, Whisper's or of CTC")
+        raise NoScript(f"There is no script for {model['name']}: no Whisper or CTC with public weights")
     if plan.get("method"):
         if not model["pretrained"]:
             raise NoScript(f"There is no script for {model['name']}: it has no public weights to tune")

@@ -21,7 +21,8 @@ class Kind:
 
 _PLAIN: dict[str, Any] = dict.fromkeys(
     ("labels", "masks", "boxes", "retrieval", "files", "network", "layout_matters",
-     "tokens", "blend", "pairs", "entities", "frames", "media", "joined", "items", "speech", "keypoints"), False,
+     "tokens", "blend", "pairs", "entities", "frames", "media", "joined", "items", "speech",
+     "keypoints"), False,
 )  # fmt: skip
 _NETWORK = _PLAIN | {"network": True, "checkpoints": "fold_K.pt"}
 _IMAGES = _NETWORK | {

@@ -376,7 +376,9 @@ def sounds_of_classes(folder: Path, size: Size) -> Data:
 
 def sounds_of_texts(folder: Path, size: Size) -> Data:
     """Each letter is a short tone, and between words is silence."""
-    return _spoken(folder, size, lambda rng: [int(length) for length in rng.integers(1, 4, rng.integers(1, 3))])
+    return _spoken(
+        folder, size, lambda rng: [int(length) for length in rng.integers(1, 4, rng.integers(1, 3))]
+    )
 
 
 def sounds_of_words(folder: Path, size: Size) -> Data:
@@ -403,8 +405,8 @@ def _spoken(folder: Path, size: Size, lengths: Callable[[np.random.Generator], l
 
 
 def images_with_points(folder: Path, size: Size) -> Data:
-    """The middles of a red and a blue disk, in pixels of pictures of several sizes; the blue one is missing on
-    some, and so are its coordinates."""
+    """The middles of a red and a blue disk, in pixels of pictures of several sizes; the blue one is missing
+    on some, and so are its coordinates."""
     rng = np.random.default_rng(26)
     train, test = _ids(size)
     rows: dict[str, list[Any]] = {}
