@@ -46,3 +46,16 @@ def test_long_clips_are_heard_in_parts_and_a_model_spells_as_it_learned_to(works
     assert "clips are longer than" in ended.log
     assert torch.load(trial.out / "fold_1.pt", weights_only=True)["own"]
     assert gain(trial.data, trial.cells()) > 0, ended.log
+
+
+def test_a_fold_that_is_done_is_kept_and_its_texts_are_predicted_from_what_it_left(
+    workshop: Workshop,
+) -> None:
+    trial = workshop.short_trial(SPEECH)
+    killed = trial.train(kill_when=(trial.out / "answers_1.npz").exists)
+    assert killed.status != 0, killed.log
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    assert "Fold 1 is done already" in ended.log
+    assert (trial.out / "oof.csv").exists()
+    trial.cells()
