@@ -27,11 +27,11 @@ def shares_of_classes(targets: np.ndarray, width: int) -> np.ndarray:
 
 
 def value_means(targets: np.ndarray, width: int) -> np.ndarray:
-    return targets.reshape(-1, width).mean(axis=0)
+    return np.nanmean(targets.reshape(-1, width), axis=0)
 
 
 def value_medians(targets: np.ndarray, width: int) -> np.ndarray:
-    return np.median(targets.reshape(-1, width), axis=0)
+    return np.nanmedian(targets.reshape(-1, width), axis=0)
 
 
 def value_quantiles(targets: np.ndarray, width: int) -> np.ndarray:

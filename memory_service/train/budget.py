@@ -37,7 +37,8 @@ class Plan(SimpleNamespace):
     WEIGHTED = False  # the metric weighs rows by a column
     LEVELS = (0.5,)  # quantiles, one for each value that is predicted
     SAMPLE_ROWS = 0  # rows of train.csv that are learned from; 0: all
-    MASKS = 1  # kinds of them
+    AXES, SHARES, TRIPLES, SHOWN, ERASING = (), False, False, "", 0.0  # of keypoints: see `points`
+    MASKS, CHARACTERS, LANGUAGE = 1, 0, "en"  # kinds of masks; most of a transcript; what is spoken
     TARGET, TASK = "", ""  # the column to predict, where the sample does not say
     cells = None  # of a sample of another form: see `submission_form`
     MARK = " "  # between labels of one cell
@@ -51,6 +52,7 @@ class Plan(SimpleNamespace):
     predict_masks = None  # masks are too large to keep: predicted and written at once
     fuse = None  # boxes have no plain mean
     neighbors = embedder = None  # embeddings, which are matched
+    image_samples = None  # other samples of pictures
     between = None  # the model's own mark between two texts
     write_held_out = None  # another oof.csv
     file_members = ()  # of files and of what rows name, for `engine`

@@ -17,7 +17,7 @@ from memory_service.train.budget import plan, state
 from memory_service.train.folder import find_roles
 from memory_service.train.reading import Data, find_files, table_data, unnamed, without_missing
 from memory_service.train.table_files import columns_in
-from memory_service.train.writing import load_result, write_table
+from memory_service.train.writing import held_out_answers, write_table
 
 CORNERS = ("xmin ymin xmax ymax", "x0 y0 x1 y1", "x1 y1 x2 y2", "left top right bottom")
 SIZES = ("x y w h", "x y width height", "xmin ymin width height", "left top width height")
@@ -231,12 +231,8 @@ def score_missed_boxes(targets: np.ndarray, predictions: np.ndarray) -> float:
 
 def write_held_out(data: Data) -> None:
     """oof.csv: what each fold found on the images that it did not learn from, in the submission's form."""
-    found: dict[int, np.ndarray] = {}
-    for path in sorted(state.out_dir.glob("answers_*.npz")):
-        result = load_result(path.stem.removeprefix("answers_"))
-        found |= dict(zip(result["rows"], result["valid"], strict=True))
-    rows = sorted(found)
-    table = plan.table_of(data, [data.ids[row] for row in rows], np.array([found[row] for row in rows]))
+    rows, found = held_out_answers()
+    table = plan.table_of(data, [data.ids[row] for row in rows], found)
     write_table(table, state.out_dir / "oof.csv")
 
 

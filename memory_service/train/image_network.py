@@ -23,9 +23,10 @@ def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
 
 def make_dataset(part: str, data: Data, rows, checkpoint: dict) -> Images:
     """Of the rows; part is train, valid or test."""
+    kind = plan.image_samples or Images
     if part == "test":
-        return Images(data.test_inputs, rows, partial=True)
-    return Images(data.inputs, rows, train=part == "train", flip=flips(data.outputs))
+        return kind(data.test_inputs, rows, partial=True)
+    return kind(data.inputs, rows, train=part == "train", flip=flips(data.outputs))
 
 
 class Images(Samples):
@@ -36,7 +37,7 @@ class Images(Samples):
         self.transform = create_transform(
             (3, side, side), is_training=train, mean=config["mean"], std=config["std"],
             interpolation=config["interpolation"], crop_pct=plan.CENTER, crop_mode="squash", scale=plan.CROP,
-            color_jitter=plan.COLOR_JITTER, hflip=flip,
+            color_jitter=plan.COLOR_JITTER, hflip=flip, re_prob=plan.ERASING if train else 0.0,
         )  # fmt: skip
         self.train, self.partial = train, partial
 

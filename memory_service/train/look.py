@@ -13,6 +13,7 @@ import pandas as pd
 from memory_service.train.budget import plan
 from memory_service.train.columns import column_kind, new_groups
 from memory_service.train.folder import not_understood, opened
+from memory_service.train.points import axes_of, points_in_cells
 from memory_service.train.reading import (
     as_days,
     files_of,
@@ -23,6 +24,7 @@ from memory_service.train.reading import (
 )
 from memory_service.train.side_tables import side_files
 from memory_service.train.table_files import IMAGE_FILES, SOUND_FILES
+from memory_service.train.transcripts import are_transcripts, transcript_column
 
 MOST_ROWS = 50_000  # that are looked at
 MOST_FILES = 30
@@ -75,6 +77,10 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         if what["modality"] == "image" and len(targets) == 1 and are_run_lengths(some[targets[0]]):
             found["modality"] = "masks"
         task = found["modality"]
+        if task == "image" and are_points(some, targets):
+            found["task"] = "image-keypoints"
+        if task == "audio" and are_transcripts(some[transcript_column(some, targets)]):
+            found |= {"task": "speech-recognition", "target": [transcript_column(some, targets)]}
         if task == "image" and "image_size" in found:  # no network takes smaller ones: they are enlarged
             found["image_size"] = max(32, found["image_size"])
     else:
@@ -98,6 +104,9 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
     if task == "masks":
         found |= {"answer": "masks", "n_classes": 2}
         found.pop("rarest_class", None)
+    if found.get("task"):  # texts or points
+        answer_of = {"answer": "texts" if task == "audio" else "values"}
+        return {name: each for name, each in found.items() if name not in OF_CLASSES} | answer_of
     found["task"] = {"masks": "image-segmentation"}.get(task, f"{task}-{kind}")
     return found
 
@@ -138,6 +147,15 @@ def target_facts(train: pd.DataFrame, targets: list[str], sample=None) -> dict[s
         "rarest_class": round(float(shares.min()), 5),
         **({"numbered": True} if len(shares) > 2 and not several and numbers.notna().all(axis=None) else {}),
     }
+
+
+def are_points(train: pd.DataFrame, targets: list[str]) -> bool:
+    """Whether the targets are columns of x and y by their names, or lists, one of a picture."""
+    one = train[targets[0]]
+    lists = len(targets) == 1 and bool(one.dropna().astype(str).str.match(r"[\[(]").all())
+    return bool(axes_of(targets)) or (
+        lists and train.iloc[:, 0].is_unique and points_in_cells(one) is not None
+    )
 
 
 def are_run_lengths(column: pd.Series) -> bool:
@@ -199,5 +217,6 @@ def time_facts(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
     return {"time_column": dates[0], "test_is_later": later, "rows_per_moment": each, "is_series": series}
 
 
+OF_CLASSES = ("n_classes", "rarest_class", "numbered")
 FIELDS = ("task", "n_train", "n_test", "n_classes", "n_features", "image_size", "seq_len", "group_by")
 """Of `describe`, what a question of /recommend takes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import wave
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,17 @@ def read_sound(path: Path, seconds: float, place: float, rate: int) -> np.ndarra
     whole = np.zeros((len(raw), 4), dtype=np.uint8)
     whole[:, 4 - width :] = raw ^ 128 if width == 1 else raw  # 8 bits are unsigned
     return resampled(whole.view("<i4").reshape(-1, channels).mean(axis=1) / 2**31, own, rate)
+
+
+@cache
+def sound_seconds(path: Path) -> float:
+    """By its head; 0 where that cannot be read."""
+    with suppress(Exception):
+        if soundfile is not None:
+            return float(soundfile.info(str(path)).duration)
+        with wave.open(str(path)) as file:
+            return file.getnframes() / file.getframerate()
+    return 0.0
 
 
 def resampled(sound: np.ndarray, own: int, rate: int) -> np.ndarray:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import Dataset
 
-from memory_service.train.budget import plan, state
+from memory_service.train.alike_lengths import AlikeLengths
+from memory_service.train.budget import plan
 from memory_service.train.hub_models import between, load_tokenizer, padded, padding
 from memory_service.train.reading import Data
 
@@ -59,6 +60,7 @@ class Texts(Dataset):
 
     def __init__(self, texts: list[str], rows, train: bool = False) -> None:
         self.texts, self.rows, self.train = texts, rows, train
+        self.lengths = np.array([len(texts[row]) for row in rows])
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -66,26 +68,6 @@ class Texts(Dataset):
     def __getitem__(self, index: int):
         row = int(self.rows[index])
         return encode(self.texts[row], self.train), row, 1.0
-
-
-class AlikeLengths(Sampler):
-    """Training texts at random, but those of a batch are about as long, for it is as wide as its longest:
-    sorted within fifty batches, or a quarter of all."""
-
-    def __init__(self, dataset: Texts) -> None:
-        self.lengths = np.array([len(dataset.texts[row]) for row in dataset.rows])
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __iter__(self):
-        size, order = state.batch_size, torch.randperm(len(self.lengths)).numpy()
-        pool = size * max(1, min(50, len(order) // (4 * size)))
-        pools = [order[start : start + pool] for start in range(0, len(order), pool)]
-        order = np.concatenate([rows[np.argsort(self.lengths[rows], kind="stable")] for rows in pools])
-        batches = [order[start : start + size] for start in range(0, len(order), size)]
-        places = [*torch.randperm(len(batches) - 1).tolist(), -1]  # the last may have fewer
-        return iter(np.concatenate([batches[place] for place in places]).tolist())
 
 
 def collate(samples: list) -> tuple[dict, torch.Tensor, torch.Tensor]:

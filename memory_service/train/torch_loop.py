@@ -299,8 +299,8 @@ def train_epoch(trained: tuple, loader, targets, epoch: int, epochs: int, run, s
                 state.share = share_done
                 save(epoch - 1, max(SECONDS_WITHIN, 50 * state.save_seconds))
         total += loss.detach()
-        samples = len(inputs["input_ids"]) if isinstance(inputs, dict) else len(rows)  # a text has many rows
-        report(run, "batch", WORLD * samples)
+        texts = inputs.get("input_ids", rows) if isinstance(inputs, dict) else rows  # a text has many rows
+        report(run, "batch", WORLD * len(texts))
         state.row_seconds = (time.monotonic() - start) / (step - before) / len(rows)
         if epoch == 1 and step == 1 and device == "cuda":
             print(f"First batch: {gpu_peak()}", flush=True)

@@ -36,6 +36,16 @@ def load_result(fold: int | str) -> Any:
         return None
 
 
+def held_out_answers() -> tuple[list[int], np.ndarray]:
+    """(rows, their predictions) by the folds that did not learn from them."""
+    found: dict[int, np.ndarray] = {}
+    for path in sorted(state.out_dir.glob("answers_*.npz")):
+        result = load_result(path.stem.removeprefix("answers_"))
+        found |= dict(zip(result["rows"], result["valid"], strict=True))
+    rows = sorted(found)
+    return rows, np.array([found[row] for row in rows])
+
+
 def write_table(table: pd.DataFrame, path: Path, **form: Any) -> None:
     """Whole or not at all."""
     began, temporary = time.monotonic(), path.with_name(f"{path.name}.tmp")

@@ -35,7 +35,8 @@ PLAINLY = ("image-classification", "text-classification", "tabular-classificatio
 MEDIA = ("time-series-classification-members", "multimodal-members", "video-classification-members")
 HERE = (
     *PLAINLY, *MEDIA, "text-classification-lora", "text-regression", "image-multi-label",
-    "image-segmentation-kinds", "recommendation-members",
+    "image-segmentation-kinds", "recommendation-members", "image-keypoints", "speech-recognition",
+    "speech-recognition-whisper",
 )  # fmt: skip
 """The others train on real data, with the same checks (test_real.py)."""
 

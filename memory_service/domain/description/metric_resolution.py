@@ -15,8 +15,10 @@ from memory_service.domain.common.tables import shipped_table, with_parts
 from memory_service.domain.description.metrics import METRIC_PHRASES, METRICS, Metric, metric_named, spell_out
 from memory_service.domain.description.phrases import words_of
 
-Answer = Literal["labels", "values", "masks", "matches", "boxes", "items"]
-Form = Literal["chances", "classes", "cut", "grades", "ranked", "values", "logs", "masks", "matches", "boxes"]
+Answer = Literal["labels", "values", "masks", "matches", "boxes", "items", "texts"]
+Form = Literal[
+    "chances", "classes", "cut", "grades", "ranked", "values", "logs", "masks", "matches", "boxes", "texts"
+]  # fmt: skip
 
 ANSWERS: Mapping[str, Answer] = {
     **{f"{kind}-classification": "labels" for kind in ("image", "text", "audio", "tabular")},
@@ -29,6 +31,8 @@ ANSWERS: Mapping[str, Answer] = {
     "image-retrieval": "matches",
     "object-detection": "boxes",
     "recommendation": "items",
+    "image-keypoints": "values",
+    "speech-recognition": "texts",
 }
 """What the script of a task answers; tasks without a script are not here. Of pairs see `answer_of`."""
 
@@ -48,7 +52,7 @@ class Measure:
     form          what it judges: chances | classes | cut (classes by a cut in the chances, tuned on the rows
                   held out) | grades (cut likewise) | ranked (the k likeliest classes, or nearest images) |
                   values | logs (of values) | masks | matches (images nearer than a cut, tuned likewise) |
-                  boxes
+                  boxes | texts
     wants, unless patterns of the words in which it is said: one that must be there, one that makes it another
     k             of ranked, the k; of boxes, the IoU in percent; of an F-beta, beta in percent; of a quantile
                   loss, the quantile in thousandths, 0 where none or several are named

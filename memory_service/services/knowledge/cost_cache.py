@@ -233,6 +233,7 @@ class PricedCatalogue:
             serving = models_for_task(task, self.models.values())
             rows = [row for row in serving if row.device != "cpu" and not row.config.get("pinned_only")]
             rows = [row for row in serving if row.good_for.startswith("volumes")] if volumes else rows
+            rows = rows if not method or any("methods" in row.config for row in rows) else serving
         decoders = [row for row in rows if (method or "methods" in row.config) and not weightless]
         out = self._decoders.options(decoders, task, sizes, method, lora_rank, shards, paged)
         if text_tokens is not None:

@@ -37,6 +37,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "network": ("torch_loop",),
     "files": ("inputs", "media_files"),
     "tokens": ("inputs",),
+    "keypoints": ("points",),
     "frames": ("columns", "engine"),
     "media": ("inputs", "pictures", "sounds"),
     "joined": ("media",),
@@ -112,9 +113,9 @@ def bundle_script() -> str:
 
 def blend_script(plan: Mapping[str, Any]) -> str:
     """The script that joins the runs of an answer of /recommend: a portfolio's last stage. NoScript where the
-    answers are boxes, matches or items."""
+    answers are boxes, matches, items or transcripts."""
     kind = kind_of(plan)
-    if kind.words["retrieval"] or kind.words["boxes"] or kind.words["items"]:
+    if any(kind.words[word] for word in ("retrieval", "boxes", "items", "speech")):
         raise NoScript(f"There is no blend for {plan['task']}: join the runs' answers yourself")
     words = _words(plan, kind) | {"files": False, "network": False, "blend": True}
     words["ranks"] = words["score"] in _ORDER_ONLY

@@ -79,7 +79,7 @@ class NoScript(MemoryServiceError):
 
 
 _USUAL = {"labels": "log loss", "values": "RMSE", "masks": "Dice", "matches": "F1"}
-_USUAL |= {"boxes": "mAP@0.5", "items": "MAP@10"}
+_USUAL |= {"boxes": "mAP@0.5", "items": "MAP@10", "texts": "word error rate"}
 """The score where nobody says what predictions are judged by. Probabilities may be submitted, as the sample
 shows when the script runs: the epoch of the best accuracy may be far too sure of them."""
 
@@ -127,6 +127,8 @@ def kind_of(plan: Mapping[str, Any]) -> Kind:
         raise NoScript("Nothing fits, so there is nothing to run: " + str(plan.get("why", "")))
     model = plan["model"]
     kind = KINDS.get((plan["task"], model["library"]))
+    if kind is not None and kind.words["speech"] and (plan.get("method") or plan.get("weights") == "none"):
+        raise NoScript(f"There is no script for {model['name']}: no Whisper or CTC with public weights")
     if plan.get("method"):
         if not model["pretrained"]:
             raise NoScript(f"There is no script for {model['name']}: it has no public weights to tune")
@@ -200,11 +202,13 @@ def judged_by(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         "quantile loss",
     )
     measure = measure_of(name, answer) if said is None or said["in_script"] else None
+    if kind.words["keypoints"] and measure is not None and measure.form != "values":
+        measure = None
     note = "" if said else "Nobody said what predictions are judged by: this is usual of the task."
     scored = measure is not None
     if measure is None:
         note = f"Judged by {plain(name)[:60]}, which this script does not compute."
-        measure = measure_of(_USUAL[answer], answer) if answer == "items" else None
+        measure = measure_of(_USUAL[answer], answer) if answer in ("items", "texts") else None
     if measure is None:
         loss = {
             "labels": "log_loss",

@@ -21,7 +21,8 @@ class Kind:
 
 _PLAIN: dict[str, Any] = dict.fromkeys(
     ("labels", "masks", "boxes", "retrieval", "files", "network", "layout_matters",
-     "tokens", "blend", "pairs", "entities", "frames", "media", "joined", "items"), False,
+     "tokens", "blend", "pairs", "entities", "frames", "media", "joined", "items", "speech",
+     "keypoints"), False,
 )  # fmt: skip
 _NETWORK = _PLAIN | {"network": True, "checkpoints": "fold_K.pt"}
 _IMAGES = _NETWORK | {
@@ -68,6 +69,19 @@ _ENTITIES = _TEXTS | {
     "entities": True,
     "reader": "read_words",
     "layout": "words between spaces, as many labels), test.csv",
+}
+_SPEECH = _TEXTS | {
+    "speech": True,
+    "reader": "read_speech",
+    "layout": "a column of transcripts),\nsample_submission.csv or test.csv (ids), train/<id>.wav, "
+    "test/<id>.wav",
+    "needs": "torch >= 2.6, transformers >= 5, soundfile (but for .wav)",
+}
+_KEYPOINTS = _IMAGES | {
+    "keypoints": True,
+    "reader": "read_keypoints",
+    "layout": "columns of x and y, or a\nlist of them), test.csv or sample_submission.csv (ids), "
+    "train/<id>.jpg, test/<id>.jpg",
 }
 _DECODERS = _TEXTS | {"needs": "torch >= 2.6, transformers >= 5"}
 _FRAMES = _PLAIN | {
@@ -151,6 +165,8 @@ def _frame_kind(labels: bool, needs: str = "lightgbm") -> Kind:
 KINDS: dict[tuple[str, str], Kind] = {
     ("image-classification", "timm"): _network_kind("image", _IMAGES, True),
     ("image-regression", "timm"): _network_kind("image", _IMAGES, False),
+    ("image-keypoints", "timm"): Kind(("image_network", "keypoint_network"), _KEYPOINTS),
+    ("speech-recognition", "transformers"): Kind(("transcripts", "speech_network"), _SPEECH),
     ("image-retrieval", "timm"): Kind(("image_network", "retrieval", "network_step"), _RETRIEVAL),
     ("image-segmentation", "smp"): _mask_kind(
         "smp_network", "torch >= 2.4, timm, segmentation-models-pytorch, Pillow"

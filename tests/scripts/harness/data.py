@@ -30,7 +30,7 @@ class Data:
     """Where it lies and what is true of its test samples.
 
     form       "probabilities" (a column a class), "labels", "multilabel", "values", "masks", "boxes",
-               "words", "matches", "items"
+               "words", "matches", "items", "texts", "points" (pixels)
     ids        of the submission, in the order of the sample
     columns    of the submission, the id's first
     truth      by id: the class's name, the value, the row of 0 and 1, the mask (height, width) of 0 and 1,
@@ -60,6 +60,7 @@ POSITIVE, NEGATIVE = ("good", "nice", "fine", "lovely"), ("bad", "poor", "awful"
 FILLER = ("the", "a", "film", "book", "was", "very", "and", "so", "of", "it")
 WORDS = (*POSITIVE, *NEGATIVE, *FILLER)
 SAMPLE_RATE = 8_000
+LETTERS = {"a": 300.0, "b": 600.0, "c": 1200.0, "d": 2400.0}
 
 
 def images_of_classes(folder: Path, size: Size) -> Data:
@@ -371,6 +372,61 @@ def sounds_of_classes(folder: Path, size: Size) -> Data:
     truth = dict(zip(test, labels[size.train :], strict=True))
     columns = ("clip", *sorted(names))
     return _with_sample(folder, "probabilities", columns, truth, labels[: size.train], 0.5)
+
+
+def sounds_of_texts(folder: Path, size: Size) -> Data:
+    """Each letter is a short tone, and between words is silence."""
+    return _spoken(
+        folder, size, lambda rng: [int(length) for length in rng.integers(1, 4, rng.integers(1, 3))]
+    )
+
+
+def sounds_of_words(folder: Path, size: Size) -> Data:
+    """The same of two words of a letter each."""
+    return _spoken(folder, size, lambda rng: [1, 1])
+
+
+def _spoken(folder: Path, size: Size, lengths: Callable[[np.random.Generator], list[int]]) -> Data:
+    rng, texts = np.random.default_rng(25), []
+    train, test = _ids(size)
+    for part, name in (*(("train", one) for one in train), *(("test", one) for one in test)):
+        text = " ".join("".join(rng.choice(list(LETTERS), length)) for length in lengths(rng))
+        time = np.arange(int(0.16 * SAMPLE_RATE)) / SAMPLE_RATE
+        tones = [np.sin(2 * np.pi * LETTERS.get(each, 0.0) * time) * (time < 0.11) for each in text]
+        heard = np.concatenate(tones) * 9000 + rng.normal(0, 200, len(text) * len(time))
+        _sound(folder / part / f"{name}.wav", heard)
+        texts.append(text)
+    speakers = [f"s{k % 8}" for k in range(len(texts))]
+    rows = list(zip((*train, *test), speakers, texts, strict=True))
+    _table(folder / "train.csv", ("clip", "speaker", "transcript"), rows[: size.train])
+    _table(folder / "test.csv", ("clip", "speaker"), [row[:2] for row in rows[size.train :]])
+    truth = dict(zip(test, texts[size.train :], strict=True))
+    return _with_sample(folder, "texts", ("clip", "transcript"), truth, texts[: size.train], "")
+
+
+def images_with_points(folder: Path, size: Size) -> Data:
+    """The middles of a red and a blue disk, in pixels of pictures of several sizes; the blue one is missing
+    on some, and so are its coordinates."""
+    rng = np.random.default_rng(26)
+    train, test = _ids(size)
+    rows: dict[str, list[Any]] = {}
+    for part, ids in (("train", train), ("test", test)):
+        for k, name in enumerate(ids):
+            height, width = 40 + 8 * (k % 3), 64
+            y, x = np.mgrid[:height, :width]
+            picture, rows[name] = 60 + rng.normal(0, 12, (height, width, 3)), []
+            for channel in (0, 2):
+                middle = rng.integers(8, width - 8), rng.integers(8, height - 8)
+                there = channel == 0 or part == "test" or k % 4 != 3
+                if there:
+                    picture[(x - middle[0]) ** 2 + (y - middle[1]) ** 2 < 49, channel] += 160
+                rows[name] += [int(side) for side in middle] if there else ["", ""]
+            _image(folder / part / f"{name}.png", picture)
+    head = ("image", "red_x", "red_y", "blue_x", "blue_y")
+    _table(folder / "train.csv", head, [(name, *rows[name]) for name in train])
+    truth = {name: rows[name] for name in test}
+    seen = [rows[name] for name in train if "" not in rows[name]]
+    return _with_sample(folder, "points", head, truth, seen, 0)
 
 
 def _ids(size: Size) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -24,7 +24,7 @@ def says_what_it_does(trial: Trial, ended: Ended) -> Reading:
 def answers_every_row(trial: Trial) -> None:
     """Its out-of-fold answers are those of every training row, in their order; of masks, boxes and matches
     there are other files."""
-    if trial.data.form in ("masks", "boxes", "matches", "words") or trial.plan["folds"] < 2:
+    if trial.data.form in ("masks", "boxes", "matches", "words", "texts") or trial.plan["folds"] < 2:
         return
     head, *rows = rows_of(trial.out / "oof.csv")
     train = rows_of(trial.data.folder / "train.csv")
@@ -33,6 +33,7 @@ def answers_every_row(trial: Trial) -> None:
     truths = [row[1 : answers[0]] for row in rows]
     assert truths == [row[-len(truths[0]) :] for row in train[1:]] or trial.data.form in (
         "values",
+        "points",
         "multilabel",
     )
     assert np.isfinite([[float(row[place]) for place in answers] for row in rows]).all()

@@ -19,7 +19,7 @@ from tests.scripts.harness.data import Size, Writer
 
 __all__ = ["KINDS", "MEMBERS", "OTHERS", "Kind", "asked", "cut_down", "tiny_model", "tiny_models"]
 
-TINY_BERT, TINY_LLAMA = "tiny-bert", "tiny-llama"
+TINY_BERT, TINY_LLAMA, TINY_EAR, TINY_WHISPER = TINY = "tiny-bert", "tiny-llama", "tiny-ear", "tiny-whisper"
 """Stand for the folders that `tiny_models` made."""
 
 
@@ -37,6 +37,7 @@ class Kind:
     edits       what else is smaller in its text
     workers     of its loaders, where a test wants no other number: each is a process, half a second a run
     minutes     of a run, where it goes on until they are over
+    patience    epochs without a better score, where the plan's are too few
     """
 
     question: Mapping[str, Any]
@@ -52,9 +53,11 @@ class Kind:
     workers: int = 0
     edits: Mapping[str, str] = field(default_factory=dict)
     minutes: float = 0.0
+    patience: int = 0
 
 
 IMAGE = {"image_size": 32}
+HEARD = {"seq_len": 200, "pretrained": True}
 SMALL_UNET = {'outputs"]), **sizes': 'outputs"]), decoder_channels=(32, 24, 16, 16, 8), **sizes'}
 
 
@@ -122,6 +125,35 @@ OTHERS: dict[str, Kind] = {
         IMAGE,
         edits=SMALL_UNET,
     ),
+    "image-keypoints": Kind(
+        {"task": "image-keypoints"},
+        data.images_with_points,
+        "test_resnet",
+        IMAGE,
+        5e-3,
+        epochs=12,
+        rows=Size(96, 16),
+    ),
+    "speech-recognition": Kind(
+        {"task": "speech-recognition", "model": "w2v-bert-2.0"},
+        data.sounds_of_texts,
+        TINY_EAR,
+        HEARD,
+        2e-2,
+        epochs=12,
+        rows=Size(160, 16),
+        patience=12,
+    ),
+    "speech-recognition-whisper": Kind(
+        {"task": "speech-recognition", "model": "whisper-small"},
+        data.sounds_of_words,
+        TINY_WHISPER,
+        HEARD,
+        2e-3,
+        epochs=14,
+        rows=Size(160, 16),
+        patience=14,
+    ),
     "text-pair-similarity": _texts("text-pair-similarity", data.pairs_of_values),
     "token-classification": _texts("token-classification", data.words_of_classes),
     "text-regression-members": _frames("text-regression", "tfidf-linear", data.texts_of_values, TEXTS, FEW),
@@ -154,7 +186,7 @@ def asked(database: Database, kind: Kind) -> dict[str, Any]:
 def cut_down(plan: Mapping[str, Any], kind: Kind, folders: Path, **changes: Any) -> dict[str, Any]:
     """A copy of the plan with a tiny model, small inputs and little to do; `changes` go last."""
     small = copy.deepcopy(dict(plan))
-    made = kind.model in (TINY_BERT, TINY_LLAMA)
+    made = kind.model in TINY
     name = str(folders / kind.model) if made else kind.model
     small["model"] |= {"name": name, "pretrained": False, **kind.sizes}
     small |= {
@@ -167,6 +199,7 @@ def cut_down(plan: Mapping[str, Any], kind: Kind, folders: Path, **changes: Any)
         "learning_rate": kind.learning_rate,
         "warmup_epochs": 0,
     }
+    small |= {"early_stopping_patience": kind.patience} if kind.patience else {}
     small["data_loader"] |= {"num_workers": kind.workers}
     if told := (changes.get("recipe") or {}).get("validation"):
         small |= {"split": told["split"], "group_by": told["by"]}
@@ -177,6 +210,46 @@ def tiny_models(folder: Path) -> None:
     """A BERT and a Llama of 8 000 weights that know the words of the data, with their tokenizer."""
     tiny_model("Bert", folder / TINY_BERT, data.WORDS)
     tiny_model("Llama", folder / TINY_LLAMA, data.WORDS)
+    tiny_ear(folder / TINY_EAR)
+    tiny_whisper(folder / TINY_WHISPER)
+
+
+def tiny_ear(folder: Path) -> None:
+    """An encoder of sounds without a vocabulary, as w2v-BERT is published."""
+    import transformers
+
+    quiet = dict.fromkeys(("mask_time_prob", "layerdrop", "hidden_dropout", "feat_proj_dropout"), 0.0)
+    config = transformers.Wav2Vec2BertConfig(
+        hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64, **quiet
+    )
+    transformers.Wav2Vec2BertModel(config).save_pretrained(folder)
+    transformers.SeamlessM4TFeatureExtractor().save_pretrained(folder)
+
+
+def tiny_whisper(folder: Path) -> None:
+    """One that hears two seconds, with letters for tokens."""
+    import transformers
+
+    marks = ("<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|notimestamps|>")
+    numbers = {word: number for number, word in enumerate((*data.LETTERS, "Ġ", *marks))}
+    tokenizer = transformers.WhisperTokenizer(vocab=numbers, merges=[])
+    tokenizer.add_tokens([*marks], special_tokens=True)
+    tokenizer.save_pretrained(folder)
+    transformers.WhisperFeatureExtractor(chunk_length=2).save_pretrained(folder)
+    ends = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), numbers[marks[0]])
+    config = transformers.WhisperConfig(
+        vocab_size=len(numbers), d_model=64, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=128, decoder_ffn_dim=128, max_source_positions=100,
+        max_target_positions=32, decoder_start_token_id=numbers[marks[1]], begin_suppress_tokens=[], **ends,
+    )  # fmt: skip
+    network = transformers.WhisperForConditionalGeneration(config)
+    network.generation_config.update(
+        is_multilingual=True,
+        lang_to_id={marks[2]: numbers[marks[2]]},
+        task_to_id={"transcribe": numbers[marks[3]]},
+        no_timestamps_token_id=numbers[marks[4]],
+    )
+    network.save_pretrained(folder)
 
 
 def tiny_model(name: str, folder: Path, known: Iterable[str], layers: int = 1) -> None:

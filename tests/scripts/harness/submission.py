@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from memory_service.train.transcripts import edits
 from tests.scripts.harness.data import Array, Data
 
 LEAST_PROBABILITY = 1e-6
@@ -47,6 +48,9 @@ def _check_cells(data: Data, name: str, values: list[str]) -> None:
         found = values[0].split()
         assert name in found, (name, values)
         assert len({*found} & {*data.truth}) == len(found), (name, values)
+        return
+    if data.form == "texts":
+        assert {*values[0]} <= {*"".join(data.seen)}, (name, values)
         return
     if data.form == "words":
         assert len(values[0].split()) == len(data.truth[name].split()), (name, values)
@@ -134,12 +138,14 @@ def _of_one(data: Data, truth: Any, values: list[str]) -> float:
     if data.form == "matches":
         matched = {*values[0].split()}
         return 2 * len(matched & {*truth}) / (len(matched) + len(truth))
+    if data.form == "texts":
+        return -edits(truth, values[0]) / len(truth)
     if data.form == "words":
         pairs = zip(values[0].split(), truth.split(), strict=True)
         return float(np.mean([one == other for one, other in pairs]))
     numbers = np.clip([float(one) for one in values], *_range(data))
-    if data.form == "values":
-        return -float(((numbers[0] - truth) / np.std(data.seen)) ** 2)
+    if data.form in ("values", "points"):
+        return -float(np.mean(((numbers - np.array(truth)) / np.std(data.seen, axis=0)) ** 2))
     if data.form == "probabilities":
         return math.log(numbers[data.columns.index(truth) - 1])
     wanted = np.array(truth)
@@ -147,7 +153,7 @@ def _of_one(data: Data, truth: Any, values: list[str]) -> float:
 
 
 def _range(data: Data) -> tuple[float, float]:
-    if data.form == "values":
+    if data.form in ("values", "points"):
         return -math.inf, math.inf
     return LEAST_PROBABILITY, 1 - LEAST_PROBABILITY
 
@@ -161,6 +167,8 @@ def _constant(data: Data, name: str) -> list[str]:
         return [name]
     if data.form == "items":
         return [" ".join(sorted({*data.seen}, key=data.seen.count)[-5:])]
+    if data.form == "texts":
+        return [""]
     if data.form == "words":
         return [" ".join("O" for _ in data.truth[name].split())]
     if data.form == "probabilities":

@@ -293,13 +293,28 @@ def test_no_script_says_for_what_there_is_one(plans):
 
 
 def test_a_kind_without_a_script_says_so_in_the_plan(knowing):
-    for task in ("speech-recognition", "question-answering", "visual-question-answering", "image-keypoints"):
+    for task in ("question-answering", "visual-question-answering"):
         answer = recommend(knowing, {"task": task, "size": "small", "gpu": "a100"})
         assert [w for w in answer["warnings"] if w["code"] == "no-script"], task
-    for task in ("time-series-classification", "recommendation", "multimodal", "video-classification"):
+    hears, finds = ("speech-recognition", "image-keypoints"), ("recommendation", "multimodal")
+    for task in ("time-series-classification", "video-classification", *hears, *finds):
         answer = recommend(knowing, {"task": task, "size": "small", "gpu": "a100"})
         assert not [w for w in answer["warnings"] if w["code"] == "no-script"], task
         assert len(plan_script(answer).splitlines()) <= 350
+
+
+def test_speech_has_a_script_by_public_weights_and_says_for_which(knowing):
+    asked = {"task": "speech-recognition", "size": "small", "gpu": "a100", "minutes": 120}
+    for model, told in (("whisper-small", "openai/whisper-small"), ("wavlm-large", "microsoft/wavlm-large")):
+        text = plan_script(recommend(knowing, asked | {"model": model}))
+        assert f'HUB_NAME = "{told}"' in text
+        assert ('LANGUAGE = "en"' in text) == (model == "whisper-small")
+        assert 'METRIC, HIGHER_IS_BETTER = "word error rate", False' in text
+    for other in ({"model": "qwen3-asr-0.6b"}, {"weights": "none"}, {"method": "lora"}):
+        with pytest.raises(NoScript, match="no Whisper or CTC with public weights"):
+            plan_script(recommend(knowing, asked | other))
+    with pytest.raises(NoScript, match="no blend for speech-recognition"):
+        blend_script(recommend(knowing, asked))
 
 
 def loaded(text: str) -> ModuleType:
@@ -408,6 +423,8 @@ def test_memory_that_runs_out_changes_the_settings_and_advice_that_saves_the_dea
         ("inputs", "text_network", "word_pieces", "class_loss", "network_step"),
         ("inputs", "text_network", "text_batches", "class_loss", "network_step"),
         ("inputs", "decoder_network", "text_batches", "value_loss", "network_step"),
+        ("points", "image_network", "keypoint_network"),
+        ("inputs", "transcripts", "speech_network"),
         ("columns", "engine", "inputs", "pictures", "sounds"),
         ("masks", "inputs"),
     ],
