@@ -125,7 +125,7 @@ def has_names(rows: list[list[str]]) -> bool:
         years = min(given) > 1900 and max(given) < 2100 and all(value % 1 == 0 for value in given)
         if years or len(given) > 5 or (len(given) > 2 and len(steps) == 1):
             return True
-    return len(given) < sum(head[n].strip() not in MISSING[1:] for n in numeric)
+    return len(given) < sum(head[n].strip() not in MISSING for n in numeric)
 
 
 def form_of(path: Path) -> dict[str, Any]:
