@@ -26,9 +26,9 @@ from memory_service.train.table_files import (
     UNREAD,
     WHOLE_TABLES,
     Source,
+    classes_of,
     columns_in,
     ending_of,
-    files_below,
     form_of,
     is_no_text,
     parts_of,
@@ -178,17 +178,19 @@ class Table:
         if name not in self.known:
             found = []
             for part in self.parts[:MOST_PARTS]:
-                if is_no_text(part):
-                    column = whole_table(part)[name]
-                else:
-                    settings = {"usecols": [name], "nrows": MOST_CELLS, "on_bad_lines": "skip"}
-                    settings |= {"dtype": str, "keep_default_na": False, "na_values": MISSING}
-                    column = pd.read_csv(part.path, **form_of(part.path), **settings)[name]
-                found.append(column.head(MOST_CELLS))
-            cells = pd.concat(found)
+                with suppress(Exception):  # it is no table after all
+                    found.append(self._column(part, name).head(MOST_CELLS))
+            cells = pd.concat([pd.Series(dtype=object), *found])
             texts = cells.astype(str).str.replace(r"\.0$", "", regex=True)
             self.known[name] = texts.where(cells.notna())
         return self.known[name]
+
+    def _column(self, part: Source, name: str) -> pd.Series:
+        if is_no_text(part):
+            return whole_table(part)[name]
+        form = {"usecols": [name], "nrows": MOST_CELLS, "on_bad_lines": "skip", "dtype": str}
+        form |= {"keep_default_na": False, "na_values": MISSING}
+        return pd.read_csv(part.path, **form_of(part.path), **form)[name]
 
     def says(self, *words: set[str]) -> float:
         """How far names go: 2 for a word of the first set, -2 for one of the others."""
@@ -284,7 +286,7 @@ class Cast:
             if (first := train.plain.get(plain_name(test.columns[0]))) and train.has_ids_of(test) > 0.5:
                 total -= 6.0 * (train.cells(first).is_unique or len(given) == 1)  # it is about the same rows
         else:
-            total -= 2.0 if sample else 8.0
+            total -= 2.0 if sample else 12.0
             known -= {plain_name(train.columns[0])}
         return total + self._target(known - given) + self._sample() + self._labels()
 
@@ -300,7 +302,8 @@ class Cast:
         ):
             total -= 6.0  # it is known of them
         if plan.TARGET:
-            total += 8.0 if plain_name(plan.TARGET) in left else -8.0
+            known = plan.TARGET in self.train.columns or (self.labels and plan.TARGET in self.labels.columns)
+            total += 2.0 * (plain_name(plan.TARGET) in left) - 8.0 * (not known)
         if asked:
             return total + 3.0 + len(asked) / len(self.asked)
         if len(left) == 1 < len(self.asked):  # a column for each class
@@ -338,7 +341,10 @@ class Cast:
         elif not self.split:
             total += 2.0 * there
         asked = self.asked & {*rows.plain} if rows is not self.train else set()
-        found = is_sample(sample) or (self.asked and not asked and (sample.silent or there > 0.9))
+        known = {*self.train.plain} | {*(self.labels.plain if self.labels else ())}
+        same = sample.silent or (there > 0.9 and rows is not self.train and self.asked <= known)
+        same &= rows is self.train or sample.rows == rows.rows
+        found = is_sample(sample) or (self.asked and not asked and same)
         return total if found else -9.0
 
     def _labels(self) -> float:
@@ -374,12 +380,12 @@ def _split_of(table: Table, sample: Table | None) -> str:
 
 
 def _roles(tables: list[Table]) -> tuple[float, Roles]:
-    """(points, roles) of the best cast; the points are enough where a name says that rows are to learn from."""
+    """(points, roles) of the best cast; enough points where a name says that rows are to learn from."""
     tables = sorted(tables, key=lambda one: -max(one.says(TRAIN), one.says(TEST), one.says(SAMPLE)))
     samples = [one for one in tables if is_sample(one)]
     few = [one for one in tables if one not in samples][:MOST_TABLES]
-    casts, samples = list[Cast](), samples or few
-    for train, sample in product(few, [None, *samples]):
+    casts, asked = list[Cast](), samples or [None, *few]
+    for train, sample in product(few, asked):
         if train is sample:
             continue
         casts.append(Cast(train, None, sample))
@@ -484,8 +490,8 @@ def _find_files(folder: Path) -> Roles | None:
 
 
 def classes_in(folder: Path) -> set[str]:
-    """Names of the folders that hold its files; none where these are pictures and their masks."""
-    names = {path.parent.name for path in files_below(folder) if path.parent != folder}
+    """Names of its classes; none where these are folders of pictures and their masks."""
+    names = {*classes_of(folder).values()}
     return set() if any(re.match("masks?|images?|labels?", name.lower()) for name in names) else names
 
 

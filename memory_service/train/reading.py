@@ -224,11 +224,12 @@ def read_source(source: Source, ids: str, most: int = 0) -> pd.DataFrame:
     if plan.ANSWER == "items":  # codes of items, with zeros in front: no numbers
         head = pd.read_csv(source.path, nrows=1000, **settings | {"dtype": str, "on_bad_lines": "skip"})
         settings["dtype"] |= {name: str for name in columns if head[name].dropna().str.isdigit().all()}
+    at_once = {} if "engine" in settings else {"low_memory": False}
     try:
         if most:
             table = sampled_table(source.path, settings, most)
         else:
-            table = pd.read_csv(source.path, low_memory=False, **settings)
+            table = pd.read_csv(source.path, **at_once | settings)
     except pd.errors.ParserError as error:
         print(f"WARNING: {source.path.name}: {str(error).strip()}; longer lines are cut", flush=True)
         settings |= {"engine": "python", "on_bad_lines": lambda line: line[: len(columns)]}
