@@ -150,6 +150,7 @@ class Table:
 
     def __post_init__(self) -> None:
         self.plain = {plain_name(name): name for name in self.columns}
+        self.keys = {*self.plain}
         ends = {end[1:] for end in TEXT_TABLES + WHOLE_TABLES}
         more = sum(not word.isdigit() for word in self.words - PLAIN - (ends - LABELS))
         self.extra = min(more, 4)  # words that say more than what it is for
@@ -256,69 +257,54 @@ class Cast:
     labels: Table | None = None
     split: str = ""
 
-    @property
-    def asked(self) -> set[str]:
-        return (
-            {plain_name(name) for name in self.sample.columns[1:] or self.sample.columns}
-            if self.sample
-            else set()
-        )
+    def __post_init__(self) -> None:
+        names = self.sample.columns[1:] or self.sample.columns if self.sample else []
+        self.asked = {plain_name(name) for name in names}
+        self.given = self.test.keys if self.test and not self.split else set[str]()
+        self.known = self.train.keys
+        if self.labels:  # those without names are further columns
+            self.known = self.known | ({"label"} if self.labels.unnamed else self.labels.keys)
 
     def points(self) -> float:
         """How well facts fit: columns and ids that tables share, what is known of training rows alone, what
         the sample asks for. Names of files count less."""
-        train, test, sample, labels = self.train, self.test, self.sample, self.labels
+        train, test, sample = self.train, self.test, self.sample
         total = train.says(TRAIN, TEST, SAMPLE) - bool(VALID & train.words) - 2.0 * train.silent
-        inputs = {*train.plain}
-        known = inputs | (
-            {f"{'label ' * labels.unnamed}{name}" for name in labels.plain} if labels else set()
-        )
-        given: set[str] = set()
         if self.split:
             total += 3.0 if plain_name(self.split) in SPLITS or sample else -2.0
         elif test is not None:
-            given = {*test.plain}
-            own = given - inputs - {plain_name(test.columns[0])}
+            shared = self.given & train.keys
+            own = self.given - shared - {plain_name(test.columns[0])}
             total += test.says(TEST, TRAIN, SAMPLE) + bool(VALID & test.words) - 3.0 * test.silent
-            total += 4.0 * (len(given & inputs) - len(own)) / len(given)
-            total -= 3.0 * (len(given & inputs) == 1 < len(given))
-            total += 2.0 * len(given & inputs) / len(inputs) + 0.5 * (train.rows > test.rows)
+            total += 4.0 * (len(shared) - len(own)) / len(test.keys) + 2.0 * len(shared) / len(train.keys)
+            total += 0.5 * (train.rows > test.rows) - 3.0 * (len(shared) == 1 < len(test.keys))
             if (first := train.plain.get(plain_name(test.columns[0]))) and train.has_ids_of(test) > 0.5:
-                total -= 6.0 * (train.cells(first).is_unique or len(given) == 1)  # it is about the same rows
+                total -= 6.0 * (train.cells(first).is_unique or len(test.keys) == 1)  # about the same rows
         else:
             total -= 2.0 if sample else 12.0
-            known -= {plain_name(train.columns[0])}
-        return total + self._target(known - given) + self._sample() + self._labels()
+        return total + self._target() + self._sample() + self._labels()
 
-    def _target(self, left: set[str]) -> float:
+    def _target(self) -> float:
         """By what is known of training rows alone."""
-        asked, total = self.asked & left, 0.0
-        if (
-            self.test
-            and not self.split
-            and self.asked
-            and self.asked <= {*self.test.plain}
-            and not self.withheld()
-        ):
-            total -= 6.0  # it is known of them
+        left = self.known - (self.given or {plain_name(self.train.columns[0])})
+        total, told = 0.0, self.asked & left
+        if self.asked and self.asked <= self.given and not self.withheld():
+            total -= 6.0  # it is known of rows to predict
         if plan.TARGET:
-            known = plan.TARGET in self.train.columns or (self.labels and plan.TARGET in self.labels.columns)
-            total += 2.0 * (plain_name(plan.TARGET) in left) - 8.0 * (not known)
-        if asked:
-            return total + 3.0 + len(asked) / len(self.asked)
-        if len(left) == 1 < len(self.asked):  # a column for each class
-            values = {plain_name(cell) for cell in self._cells(*left).dropna().unique()}
+            name = plain_name(plan.TARGET)
+            total += 2.0 * (name in left) - 8.0 * (name not in self.known)
+        if told:
+            return total + 3.0 + len(told) / len(self.asked)
+        table = self.labels if self.labels and left <= self.labels.keys else self.train
+        if len(left) == 1 < len(self.asked) and left <= table.keys:  # a column for each class
+            (name,) = left
+            values = {plain_name(cell) for cell in table.cells(table.plain[name]).dropna().unique()}
             total += 3.0 * (len(values & self.asked) > len(self.asked) / 2)
         if left and self.test is None:  # series, or items of users
             return total + 1.0
         if left:
             return total + 2.0 - 0.2 * min(len(left) - 1, 40)
         return total + (1.0 if self.withheld() else -5.0)
-
-    def _cells(self, name: str) -> pd.Series:
-        table = self.train if name in self.train.plain or self.labels is None else self.labels
-        name = name.removeprefix("label ")
-        return table.cells(table.plain[name])
 
     def withheld(self) -> list[str]:
         """Columns of training rows that say nothing of the rows to predict."""
@@ -340,11 +326,9 @@ class Cast:
             total += bool(first and rows.cells(first).is_unique)
         elif not self.split:
             total += 2.0 * there
-        asked = self.asked & {*rows.plain} if rows is not self.train else set()
-        known = {*self.train.plain} | {*(self.labels.plain if self.labels else ())}
-        same = sample.silent or (there > 0.9 and rows is not self.train and self.asked <= known)
+        same = sample.silent or (there > 0.9 and rows is not self.train and self.asked <= self.known)
         same &= rows is self.train or sample.rows == rows.rows
-        found = is_sample(sample) or (self.asked and not asked and same)
+        found = is_sample(sample) or (self.asked and not self.asked & self.given and same)
         return total if found else -9.0
 
     def _labels(self) -> float:
@@ -397,10 +381,10 @@ def _roles(tables: list[Table]) -> tuple[float, Roles]:
                 if each is None or each not in (train, sample)
             ]
         for test in few:
-            if test in (train, sample) or 2 * len({*train.plain} & {*test.plain}) < len(test.plain):
+            if test in (train, sample) or 2 * len(train.keys & test.keys) < len(test.keys):
                 continue
             casts.append(Cast(train, test, sample))
-            if {*train.plain} <= {*test.plain}:
+            if train.keys <= test.keys:
                 casts += [
                     Cast(train, test, sample, each) for each in few if each not in (train, test, sample)
                 ]
