@@ -368,7 +368,8 @@ def _roles(tables: list[Table]) -> tuple[float, Roles]:
     tables = sorted(tables, key=lambda one: -max(one.says(TRAIN), one.says(TEST), one.says(SAMPLE)))
     samples = [one for one in tables if is_sample(one)]
     few = [one for one in tables if one not in samples][:MOST_TABLES]
-    casts, asked = list[Cast](), samples or [None, *few]
+    casts: list[Cast] = []
+    asked: list[Table | None] = [*samples] or [None, *few]
     for train, sample in product(few, asked):
         if train is sample:
             continue
