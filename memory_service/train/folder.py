@@ -193,6 +193,9 @@ class Table:
         form |= {"keep_default_na": False, "na_values": MISSING}
         return pd.read_csv(part.path, **form_of(part.path), **form)[name]
 
+    def is_number(self, name: str) -> bool:
+        return bool(pd.to_numeric(self.cells(name), errors="coerce").notna().mean() > 0.8)
+
     def says(self, *words: set[str]) -> float:
         """How far names go: 2 for a word of the first set, -2 for one of the others."""
         found = [bool(self.words & each) for each in words]
@@ -274,6 +277,8 @@ class Cast:
             total += 3.0 if plain_name(self.split) in SPLITS or sample else -2.0
         elif test is not None:
             shared = self.given & train.keys
+            if train.unnamed and test.unnamed:
+                shared = {name for name in shared if train.is_number(name) == test.is_number(name)}
             own = self.given - shared - {plain_name(test.columns[0])}
             total += test.says(TEST, TRAIN, SAMPLE) + bool(VALID & test.words) - 3.0 * test.silent
             total += 4.0 * (len(shared) - len(own)) / len(test.keys) + 2.0 * len(shared) / len(train.keys)
