@@ -7,23 +7,28 @@ import re
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
+import numpy as np
 import pandas as pd
 
+from memory_service.train.budget import plan
 from memory_service.train.table_files import (
+    MISSING,
     MOST_UNPACKED,
     PEEK_ROWS,
     TEXT_TABLES,
     UNREAD,
     WHOLE_TABLES,
     Source,
+    classes_of,
     columns_in,
     ending_of,
-    files_below,
     form_of,
     is_no_text,
     parts_of,
@@ -41,18 +46,21 @@ TEST = {"test", "testing", "tst", "eval", "evaluation", "hidden", "holdout", "un
     "評価用"}  # fmt: skip
 VALID = {"valid", "validation", "vali", "val", "dev"}
 SUBMISSION = {"submission", "submissions", "submit", "sub", "abgabe", "soumission", "entrega", "envio",
-    "решение", "решения", "提交", "提出"}  # fmt: skip
+    "решение", "решения", "提交", "提出", "benchmark", "baseline", "predictions", "random"}  # fmt: skip
 SAMPLE = {"sample", "samples", "example", "examples", "format", "entry", "template", "beispiel", "muster",
     "exemple", "ejemplo", "exemplo", "пример", "样例", "示例", "サンプル"} | SUBMISSION  # fmt: skip
 LABELS = {"label", "labels", "target", "targets", "y", "solution", "answers", "truth", "events"}
 LABELS |= {"meta", "metadata"}
 PLAIN = TRAIN | TEST | {"set", "data", "dataset", "features", "values", "x", "csv", "df"}  # of a main table
-NEVER = {"oof", "baseline", "predictions", "names", "description", "dictionary", "readme"}
+NEVER = {"oof", "names", "description", "dictionary", "readme"}
 OWN_FILES = re.compile(  # of a run: OUT_DIR may be this folder
     r"(?:submission|oof|test_predictions)\.csv|run\.json|(?:fold|answers)_.{1,80}\.(?:npz|json)"
 )
 SPLITS = {"split", "set", "subset", "part", "partition", "is_test", "istest", "is_train", "istrain"}
 MOST_PARTS = 60  # tables of a folder: more are of a sample each
+MOST_TABLES = 12  # that may be rows to learn from, to predict, or a sample
+MOST_CELLS = 20_000  # of a column, that are compared
+CLEAR = 7.0  # points of roles that are taken before folders of classes
 UNNAMED = re.compile(r"column_\d{1,6}")
 
 
@@ -132,7 +140,7 @@ def tables_in(folder: Path, deep: bool = False) -> list[Source]:
     return found
 
 
-@dataclass
+@dataclass(eq=False)
 class Table:
     """Parts of one table with their columns and the words of their names."""
 
@@ -140,11 +148,72 @@ class Table:
     columns: list[str]
     words: set[str]
 
-    @property
-    def extra(self) -> int:
-        """Words that say more than what it is for."""
+    def __post_init__(self) -> None:
+        self.plain = {plain_name(name): name for name in self.columns}
+        self.keys = {*self.plain}
         ends = {end[1:] for end in TEXT_TABLES + WHOLE_TABLES}
-        return sum(not word.isdigit() for word in self.words - PLAIN - (ends - LABELS))
+        more = sum(not word.isdigit() for word in self.words - PLAIN - (ends - LABELS))
+        self.extra = min(more, 4)  # words that say more than what it is for
+        self.known: dict[str, pd.Series] = {}
+        self.shares: dict[tuple[Table, str], float] = {}
+
+    @property
+    def rows(self) -> int:
+        return len(self.cells(self.columns[0]))
+
+    @cached_property
+    def head(self) -> pd.DataFrame:
+        return whole_table(self.parts[0]).head(PEEK_ROWS)
+
+    @cached_property
+    def silent(self) -> bool:
+        """Whether its rows say the same but for the first column, as those of a sample may."""
+        return min(self.head.shape) > 1 and bool((self.head.iloc[:, 1:].nunique(dropna=False) < 2).all())
+
+    @cached_property
+    def unnamed(self) -> bool:
+        return UNNAMED.fullmatch(self.columns[0]) is not None
+
+    def cells(self, name: str) -> pd.Series:
+        """Of this column, as texts without zeros behind the point: the first ones of each part."""
+        if name not in self.known:
+            found = []
+            for part in self.parts[:MOST_PARTS]:
+                with suppress(Exception):  # it is no table after all
+                    found.append(self._column(part, name).head(MOST_CELLS))
+            cells = pd.concat([pd.Series(dtype=object), *found])
+            texts = cells.astype(str).str.replace(r"\.0$", "", regex=True)
+            self.known[name] = texts.where(cells.notna())
+        return self.known[name]
+
+    def _column(self, part: Source, name: str) -> pd.Series:
+        if is_no_text(part):
+            return whole_table(part)[name]
+        form = {"usecols": [name], "nrows": MOST_CELLS, "on_bad_lines": "skip", "dtype": str}
+        form |= {"keep_default_na": False, "na_values": MISSING}
+        return pd.read_csv(part.path, **form_of(part.path), **form)[name]
+
+    def is_number(self, name: str) -> bool:
+        return bool(pd.to_numeric(self.cells(name), errors="coerce").notna().mean() > 0.8)
+
+    def says(self, *words: set[str]) -> float:
+        """How far names go: 2 for a word of the first set, -2 for one of the others."""
+        found = [bool(self.words & each) for each in words]
+        return 2.0 * found[0] - 2.0 * any(found[1:]) - 0.2 * self.extra
+
+    def has_ids_of(self, other: Table, name: str = "") -> float:
+        """The share of the other's ids, or of its column of that name, that are here in the column of that
+        name, else in the first; 0 where neither table has names."""
+        name = name or other.columns[0]
+        if (other, name) not in self.shares:
+            mine, ids = self.plain.get(plain_name(name), self.columns[0]), other.cells(name).dropna()
+            told = len(ids) and not (self.unnamed or other.unnamed)
+            self.shares[other, name] = float(ids.isin({*self.cells(mine).dropna()}).mean()) if told else 0.0
+        return self.shares[other, name]
+
+
+def plain_name(name: str) -> str:
+    return re.sub(r"\W", "_", name.strip().lower())
 
 
 def grouped_tables(folder: Path, sources: list[Source]) -> list[Table]:
@@ -164,18 +233,120 @@ def grouped_tables(folder: Path, sources: list[Source]) -> list[Table]:
 
 def find_roles(folder: Path) -> Roles:
     """What the tables of a folder, else those of folders in it, else its folders of files are for. Folders of
-    classes go before a table that only its columns make one to learn from."""
-    UNREAD.clear()
+    classes go before tables that fit badly."""
     if not folder.is_dir():
         return Roles()
+    stamp = tuple((path.name, path.stat().st_mtime_ns) for path in sorted(folder.iterdir()))
+    return _found_roles(folder, plan.TARGET, stamp)
+
+
+@lru_cache(maxsize=4)
+def _found_roles(folder: Path, *_: Any) -> Roles:
+    UNREAD.clear()
     above = tables_in(folder)
-    tables = grouped_tables(folder, above)
-    roles, named = _roles(tables), any(TRAIN & one.words for one in tables)
-    if not named and (deep := tables_in(folder, deep=True)):
-        tables = grouped_tables(folder, above + deep)
-        named = any(TRAIN & one.words for one in tables)
-        roles = roles if roles.train and not named else _roles(tables)
-    return roles if named and roles.train else _find_files(folder) or roles
+    points, roles = _roles(grouped_tables(folder, above))
+    if points < CLEAR and (deep := tables_in(folder, deep=True)):
+        points, roles = max((points, roles), _roles(grouped_tables(folder, above + deep)), key=itemgetter(0))
+    return roles if points >= CLEAR else _find_files(folder) or roles
+
+
+@dataclass(eq=False)
+class Cast:
+    """Tables in their roles; `test` is `train` where one table has both, by the column `split`."""
+
+    train: Table
+    test: Table | None
+    sample: Table | None
+    labels: Table | None = None
+    split: str = ""
+
+    def __post_init__(self) -> None:
+        names = self.sample.columns[1:] or self.sample.columns if self.sample else []
+        self.asked = {plain_name(name) for name in names}
+        self.given = self.test.keys if self.test and not self.split else set[str]()
+        self.known = self.train.keys
+        if self.labels:  # those without names are further columns
+            self.known = self.known | ({"label"} if self.labels.unnamed else self.labels.keys)
+
+    def points(self) -> float:
+        """How well facts fit: columns and ids that tables share, what is known of training rows alone, what
+        the sample asks for. Names of files count less."""
+        train, test, sample = self.train, self.test, self.sample
+        total = train.says(TRAIN, TEST, SAMPLE) - bool(VALID & train.words) - 2.0 * train.silent
+        if self.split:
+            total += 3.0 if plain_name(self.split) in SPLITS or sample else -2.0
+        elif test is not None:
+            shared = self.given & train.keys
+            if train.unnamed and test.unnamed:
+                shared = {name for name in shared if train.is_number(name) == test.is_number(name)}
+            own = self.given - shared - {plain_name(test.columns[0])}
+            total += test.says(TEST, TRAIN, SAMPLE) + bool(VALID & test.words) - 3.0 * test.silent
+            total += 4.0 * (len(shared) - len(own)) / len(test.keys) + 2.0 * len(shared) / len(train.keys)
+            total += 0.5 * (train.rows > test.rows) - 3.0 * (len(shared) == 1 < len(test.keys))
+            if (first := train.plain.get(plain_name(test.columns[0]))) and train.has_ids_of(test) > 0.5:
+                total -= 6.0 * (train.cells(first).is_unique or len(test.keys) == 1)  # about the same rows
+        else:
+            total -= 2.0 if sample else 12.0
+        return total + self._target() + self._sample() + self._labels()
+
+    def _target(self) -> float:
+        """By what is known of training rows alone."""
+        left = self.known - (self.given or {plain_name(self.train.columns[0])})
+        total, told = 0.0, self.asked & left
+        if self.asked and self.asked <= self.given and not self.withheld():
+            total -= 6.0  # it is known of rows to predict
+        if plan.TARGET:
+            name = plain_name(plan.TARGET)
+            total += 2.0 * (name in left) - 8.0 * (name not in self.known)
+        if told:
+            return total + 3.0 + len(told) / len(self.asked)
+        table = self.labels if self.labels and left <= self.labels.keys else self.train
+        if len(left) == 1 < len(self.asked) and left <= table.keys:  # a column for each class
+            (name,) = left
+            values = {plain_name(cell) for cell in table.cells(table.plain[name]).dropna().unique()}
+            total += 3.0 * (len(values & self.asked) > len(self.asked) / 2)
+        if left and self.test is None:  # series, or items of users
+            return total + 1.0
+        if left:
+            return total + 2.0 - 0.2 * min(len(left) - 1, 40)
+        return total + (1.0 if self.withheld() else -5.0)
+
+    def withheld(self) -> list[str]:
+        """Columns of training rows that say nothing of the rows to predict."""
+        if self.test is None or {*self.train.columns} != {*self.test.columns}:
+            return []
+        known, asked = self.train.head.nunique(), self.test.head.nunique()
+        return [name for name in self.train.columns[1:] if asked[name] < 2 <= known[name]]
+
+    def _sample(self) -> float:
+        """By its ids, which are those of the rows to predict, once each, and by what it has of others."""
+        sample, rows = self.sample, self.test or self.train
+        if sample is None:
+            return 0.0
+        there = rows.has_ids_of(sample) if len(sample.columns) > 1 else 0.0
+        total = 3.0 * is_sample(sample) + sample.silent - 0.2 * sample.extra
+        if rows is not self.train:
+            total += 3.0 * there - 3.0 * (0.0 < there < self.train.has_ids_of(sample))
+            first = rows.plain.get(plain_name(sample.columns[0]))
+            total += bool(first and rows.cells(first).is_unique)
+        elif not self.split:
+            total += 2.0 * there
+        same = sample.silent or (there > 0.9 and rows is not self.train and self.asked <= self.known)
+        same &= rows is self.train or sample.rows == rows.rows
+        found = is_sample(sample) or (self.asked and not self.asked & self.given and same)
+        return total if found else -9.0
+
+    def _labels(self) -> float:
+        """By a column of both tables, else as many rows."""
+        labels, train = self.labels, self.train
+        if labels is None:
+            return 0.0
+        total = labels.says(LABELS, TEST, SAMPLE) / 2 + 0.5 * bool(TRAIN & labels.words) - 1.5
+        if not labels.unnamed and (shared := [name for name in labels.columns if name in train.columns]):
+            total -= len(labels.columns) > len(train.columns)
+            return total - 3.0 * labels.silent - 2.0 * (labels.has_ids_of(train, shared[0]) < 0.5)
+        alone = labels.unnamed or len(labels.columns) == 1
+        return total if alone and labels.rows == train.rows else -9.0
 
 
 def is_sample(table: Table) -> bool:
@@ -183,77 +354,79 @@ def is_sample(table: Table) -> bool:
     return not TRAIN & words and bool(SUBMISSION & words or (SAMPLE & words and not TEST & words))
 
 
-def _learns_for(known: Table, asked: Table) -> bool:
-    """Whether a table has the columns of another one, but for an id, and more; of ids alone, their labels."""
-    shared = {*known.columns} & {*asked.columns}
-    if not {*asked.columns} - shared <= {asked.columns[0]} or len(shared) == len(known.columns):
-        return False
-    return len(shared) > len(known.columns) / 2 or (len(shared) == 1 and bool(LABELS & known.words))
+def _split_of(table: Table, sample: Table | None) -> str:
+    """The column that marks rows to predict or is empty there: of the rows of the sample the one that it asks
+    for, else the target or the last one."""
+    if named := [name for name in table.columns if plain_name(name) in SPLITS]:
+        return named[0]
+    if sample is None:
+        asked, there = [plan.TARGET or table.columns[-1]], not TRAIN & table.words
+    else:
+        asked, first = sample.columns[1:2] or [""], sample.columns[0]
+        there = first in table.columns and table.has_ids_of(sample) > 0.99
+    empty = there and asked[0] in table.columns[1:] and table.cells(asked[0]).isna()
+    return asked[0] if there and np.any(empty) and not np.all(empty) else ""
 
 
-def _roles(tables: list[Table]) -> Roles:
-    sample = min((one for one in tables if is_sample(one)), key=lambda one: one.extra, default=None)
-    asked = {*sample.columns[1:]} if sample else set()
-    tables = [one for one in tables if not is_sample(one)]
-    trains = [one for one in tables if TRAIN & one.words]
-    tests = [one for one in tables if TEST & one.words and one not in trains]
-    valid = [one for one in tables if VALID & one.words and one not in trains + tests]
-    answered = any(asked & {*one.columns} for one in trains)  # then the sample has the ids, and these targets
-    tests = tests or ([] if answered else valid)
-    others = [one for one in tables if one not in trains + tests]
-    if not trains or not tests:
-        pairs = [(a, b) for a in trains or others for b in tests or others if _learns_for(a, b)]
-        if trains and not pairs:  # what is to be predicted may be empty in it
-            pairs = [(a, b) for a in trains for b in others if a.columns == b.columns and b not in valid]
-        named = [one for one in others if asked & {*one.columns} or LABELS & one.words]
-        named.sort(key=lambda one: -len(asked & {*one.columns}))
-        alone = others if len(others) == 1 and not tests else []
-        trains = trains or [a for a, _ in pairs] or named[:1] or alone
-        tests = tests or [b for _, b in pairs]
-    if not trains:
-        return Roles(beside=_beside(tables))
+def _roles(tables: list[Table]) -> tuple[float, Roles]:
+    """(points, roles) of the best cast; enough points where a name says that rows are to learn from."""
+    tables = sorted(tables, key=lambda one: -max(one.says(TRAIN), one.says(TEST), one.says(SAMPLE)))
+    samples = [one for one in tables if is_sample(one)]
+    few = [one for one in tables if one not in samples][:MOST_TABLES]
+    casts: list[Cast] = []
+    asked: list[Table | None] = [*samples] or [None, *few]
+    for train, sample in product(few, asked):
+        if train is sample:
+            continue
+        casts.append(Cast(train, None, sample))
+        if split := _split_of(train, sample):
+            others = [None, *few] if split.lower() in SPLITS else [None]
+            casts += [
+                Cast(train, train, sample, each, split)
+                for each in others
+                if each is None or each not in (train, sample)
+            ]
+        for test in few:
+            if test in (train, sample) or 2 * len(train.keys & test.keys) < len(test.keys):
+                continue
+            casts.append(Cast(train, test, sample))
+            if train.keys <= test.keys:
+                casts += [
+                    Cast(train, test, sample, each) for each in few if each not in (train, test, sample)
+                ]
+    if not casts:
+        return -9.0, Roles(beside=_beside(tables))
+    best = max(casts, key=Cast.points)
+    alone = len(tables) == 1 and not TEST & best.train.words
+    if not (best.test or best.sample or TRAIN & best.train.words or alone):
+        return -9.0, Roles(beside=_beside(tables))
+    named = CLEAR * bool(TRAIN & best.train.words)
+    return max(best.points(), named), _told(best, tables)
 
-    def fit(pair: tuple[Table, Table | None]) -> tuple[Any, ...]:
-        a, b = pair
-        shared = len({*a.columns} & {*b.columns}) / len(b.columns) if b else 1.0
-        extra = a.extra + (b.extra if b else 0)
-        return (
-            shared >= 0.5,
-            not a.extra,
-            not extra,
-            bool(asked & {*a.columns}),
-            shared,
-            -extra,
-            len(a.columns),
-        )
 
-    asked_of: list[Table | None] = [*tests] or [None]
-    train, test = max(((a, b) for a in trains for b in asked_of), key=fit)
-    known = {*train.columns} - ({*test.columns} if test else {*train.columns} - asked)
-    more = [one for one in valid if known and one is not test and {*one.columns} == {*train.columns}]
-    parts = [*train.parts, *(part for one in more if one is not train for part in one.parts)]
-    roles = Roles(parts, test.parts if test else [], sample.parts if sample else [])
-    if test and {*train.columns} <= {*test.columns}:
-        _find_labels(roles, train, [one for one in tables if one not in (train, test)], asked)
-    elif not test:
-        roles.split = next((name for name in train.columns if name.lower().strip() in SPLITS), "")
-        if not roles.split and sample is not None and asked and asked <= {*train.columns}:
-            roles.split = _withheld(train.parts[0], sample.parts[0])
-        roles.test = train.parts if roles.split else []
+def _told(cast: Cast, tables: list[Table]) -> Roles:
+    """The cast with further parts and tables, and how rows are named."""
+    train, test, sample, labels = cast.train, cast.test, cast.sample, cast.labels
+    more = [one for one in tables if one not in (train, test) and VALID & one.words]
+
+    def parts(table: Table) -> list[Source]:
+        again = [
+            one for one in more if {*one.columns} == {*table.columns} != {*(test.columns if test else ())}
+        ]
+        return [*table.parts, *(part for one in again for part in one.parts)]
+
+    roles = Roles(parts(train), test.parts if test else [], sample.parts if sample else [], split=cast.split)
+    if labels:
+        roles.labels = parts(labels)
+        shared = [name for name in labels.columns if name in train.columns and not labels.unnamed]
+        if shared and labels.cells(shared[0]).is_unique:
+            rows = train.head[shared[0]]
+            roles.key = shared[0] if rows.nunique() < len(rows) / 2 else ""
     roles.index = sample is not None and sample.columns[0] not in train.columns[1:]
-    taken = {*roles.train, *roles.test, *roles.labels}
-    roles.beside = _beside([one for one in tables if not taken & {*one.parts}])
+    taken = {*roles.train, *roles.test, *roles.labels, *roles.sample}
+    roles.beside = _beside([one for one in tables if not taken & {*one.parts} and not SAMPLE & one.words])
     _find_ids(roles, train, test, sample)
     return roles
-
-
-def _withheld(source: Source, sample: Source) -> str:
-    """The column whose empty cells are to be predicted, where the table has the rows of the sample, too."""
-    shown = whole_table(sample)
-    known = whole_table(source) if is_no_text(source) else pd.read_csv(source.path, **form_of(source.path))
-    first, column = shown.columns[:2]
-    same = first in known.columns and shown[first].astype(str).isin(known[first].astype(str)).all()
-    return str(column) if same and known[column].isna().any() else ""
 
 
 def _beside(tables: list[Table]) -> dict[str, list[Source]]:
@@ -266,21 +439,6 @@ def _beside(tables: list[Table]) -> dict[str, list[Source]]:
     words = {name: {word for one in several for word in one.words} for name, several in found.items()}
     both = {name: several for name, several in found.items() if not TRAIN & words[name] or TEST & words[name]}
     return {name: [part for one in several for part in one.parts] for name, several in both.items()}
-
-
-def _find_labels(roles: Roles, train: Table, tables: list[Table], asked: set[str]) -> None:
-    """The table with what is to be predicted of the rows of train: by a column of both, else row by row."""
-    found = [one for one in tables if not TEST & one.words]
-    found = [one for one in found if asked & {*one.columns} or LABELS & one.words]
-    best = max(found, key=lambda one: (len(asked & set(one.columns)), bool(TRAIN & one.words)), default=None)
-    if best is None:
-        return
-    roles.labels = best.parts
-    shared = [name for name in best.columns if name in train.columns]
-    if shared and not UNNAMED.fullmatch(shared[0]):
-        rows = whole_table(train.parts[0])[shared[0]].head(PEEK_ROWS)
-        once = whole_table(best.parts[0])[shared[0]].head(PEEK_ROWS)
-        roles.key = shared[0] if once.is_unique and rows.nunique() < len(rows) / 2 else ""
 
 
 def _find_ids(roles: Roles, train: Table, test: Table | None, sample: Table | None) -> None:
@@ -322,8 +480,8 @@ def _find_files(folder: Path) -> Roles | None:
 
 
 def classes_in(folder: Path) -> set[str]:
-    """Names of the folders that hold its files; none where these are pictures and their masks."""
-    names = {path.parent.name for path in files_below(folder) if path.parent != folder}
+    """Names of its classes; none where these are folders of pictures and their masks."""
+    names = {*classes_of(folder).values()}
     return set() if any(re.match("masks?|images?|labels?", name.lower()) for name in names) else names
 
 

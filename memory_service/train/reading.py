@@ -30,6 +30,7 @@ from memory_service.train.submission_form import as_asked
 from memory_service.train.table_files import (
     IMAGE_FILES,
     MISSING,
+    PEEK_ROWS,
     SOUND_FILES,
     Source,
     amounts_in,
@@ -41,6 +42,7 @@ from memory_service.train.table_files import (
     without_far_marks,
 )
 
+MOST_EMPTY = 0.2  # of a column that is no target: more in test rows than in others
 ROW_WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
 RUNS = re.compile(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*")  # of a mask
 WARNED: set[Path | str] = set()
@@ -123,6 +125,9 @@ def without_withheld(train: pd.DataFrame, test):
         return test
     same = [name for name in train.columns[1:] if test[name].nunique() < 1 < train[name].nunique()]
     same = same or [name for name in train.columns[1:] if test[name].nunique() == 1 < train[name].nunique()]
+    if not same:  # of some rows it is known
+        empty = test.isna().mean() - train.isna().mean()
+        same = [name for name in train.columns[1:] if empty[name] > MOST_EMPTY]
     return test.drop(columns=same) if len(same) == 1 else test
 
 
@@ -221,11 +226,12 @@ def read_source(source: Source, ids: str, most: int = 0) -> pd.DataFrame:
     if plan.ANSWER == "items":  # codes of items, with zeros in front: no numbers
         head = pd.read_csv(source.path, nrows=1000, **settings | {"dtype": str, "on_bad_lines": "skip"})
         settings["dtype"] |= {name: str for name in columns if head[name].dropna().str.isdigit().all()}
+    at_once = {} if "engine" in settings else {"low_memory": False}
     try:
         if most:
             table = sampled_table(source.path, settings, most)
         else:
-            table = pd.read_csv(source.path, low_memory=False, **settings)
+            table = pd.read_csv(source.path, **at_once | settings)
     except pd.errors.ParserError as error:
         print(f"WARNING: {source.path.name}: {str(error).strip()}; longer lines are cut", flush=True)
         settings |= {"engine": "python", "on_bad_lines": lambda line: line[: len(columns)]}
@@ -277,15 +283,32 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
             table[names] = labels.replace(class_names(roles)).apply(as_numbers_or_texts)
         else:
             raise ValueError(f"{roles.labels[0].path.name} has {len(labels)} rows, train has {len(table)}")
-    last = str(table.columns[-1])
-    if train and roles.test and "column_" in last and len(columns_in(roles.test[0])) < table.shape[1]:
-        table = table.rename(columns={last: "target"})
-        if table["target"].astype(str).str.fullmatch(r"[^\W\d]\S{0,60}\.").all():  # negative.
-            table["target"] = table["target"].str.rstrip(".")
+    if train and str(table.columns[-1]).startswith("column_") and roles.test:
+        table = with_target_last(table, whole_table(roles.test[0]))
     if not roles.ids:
         table[table.columns[0]] = as_numbers_or_texts(table.iloc[:, 0])
         table = table.rename(columns={"id": "id "})
         table.insert(0, "id", [str(row) for row in range(len(table))])
+    return table
+
+
+def with_target_last(table: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:
+    """Where columns have no names the one more that training rows have is the target: the first or the last,
+    whichever leaves others with values as in the test rows."""
+    if table.shape[1] != test.shape[1] + 1:
+        return table
+    known, asked = (
+        [{*part[name].dropna().astype(str)} for name in part] for part in (table.head(PEEK_ROWS), test)
+    )
+    first, last = (
+        sum(len(one & other) / max(1, len(other)) for one, other in zip(columns, asked, strict=True))
+        for columns in (known[1:], known[:-1])
+    )
+    names = [str(name) for name in test.columns]
+    table = table.set_axis(["target", *names] if first > last else [*names, "target"], axis=1)
+    table = table[[*names, "target"]]
+    if table["target"].astype(str).str.fullmatch(r"[^\W\d]\S{0,60}\.").all():  # negative.
+        table["target"] = table["target"].str.rstrip(".")
     return table
 
 

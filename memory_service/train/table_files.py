@@ -36,6 +36,8 @@ NUMBER = re.compile(r"[-+]?(?:\d{1,20}(?:[.,]\d{0,20})?|[.,]\d{1,20})(?:[eE][-+]
 SPARSE = re.compile(r"-?\d{1,9}(?:\.\d{1,9})?(?: qid:\d{1,18})?(?: \d{1,9}:\S{1,40}){1,9}(?: |$)")
 MISSING = ["", "#N/A", "<NA>", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan",
            "?", " ?", "k.A.", "k. A.", "n.a."]  # not None  # fmt: skip
+BEFORE_NUMBER = re.compile(r"([^\W\d_]{2,40})[._-]?\d{1,12}")
+LEAST_FILES = 5  # of a class, in the mean
 AMOUNT = re.compile(
     r"[$€£]\s?-?\d[\d,]*(?:\.\d+)?|(?<![\d,.])-?\d[\d,]*(?:\.\d+)?\s?[%€$£]"
     r"|(?<![\d,.])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?"
@@ -125,7 +127,7 @@ def has_names(rows: list[list[str]]) -> bool:
         years = min(given) > 1900 and max(given) < 2100 and all(value % 1 == 0 for value in given)
         if years or len(given) > 5 or (len(given) > 2 and len(steps) == 1):
             return True
-    return len(given) < sum(head[n].strip() not in MISSING[1:] for n in numeric)
+    return len(given) < sum(head[n].strip() not in MISSING for n in numeric)
 
 
 def form_of(path: Path) -> dict[str, Any]:
@@ -150,7 +152,10 @@ def form_of(path: Path) -> dict[str, Any]:
     even = [each for each in rows if len({len(row) for row in rows[each]}) == 1 < len(rows[each][0])]
     if "," not in head or ("," not in even and even):
         mark = max(even or ";\t|", key=lambda each: (head.count(each), each == ","))
-    if mark not in head:
+    if all("::" in line for line in lines):
+        form |= {"sep": "::", "engine": "python"}
+        table = [line.split("::") for line in lines]
+    elif mark not in head:
         cells = [line.split() for line in lines]
         alike = len({len(row) for row in cells}) == 1 < len(cells[0])
         shown = cells[-1 if ending_of(path) != ".csv" else 0]
@@ -240,7 +245,7 @@ def _whole(path: Path, part: str, _: int) -> pd.DataFrame:
     ending = ending_of(path)
     if not is_no_text(Source(path)):
         settings = {"nrows": PEEK_ROWS, "on_bad_lines": "skip", "dtype": str, "engine": "python"}
-        return pd.read_csv(path, **form_of(path), **settings)
+        return pd.read_csv(path, **form_of(path) | settings)
     if ending in (".parquet", ".feather"):
         return pd.read_parquet(path) if ending == ".parquet" else pd.read_feather(path)
     if ending in (".npy", ".npz"):
@@ -315,11 +320,22 @@ def files_below(folder: Path) -> list[Path]:
     return [path for path in paths if path.name[0] != "."]
 
 
+def classes_of(folder: Path) -> dict[Path, str]:
+    """The class of each file: its folder's name, else what stands before a number, as in cat.12.jpg, where
+    each has that."""
+    paths = files_below(folder)
+    if found := {path: path.parent.name for path in paths if path.parent != folder}:
+        return found
+    found = {path: kind[1] for path in paths if (kind := BEFORE_NUMBER.fullmatch(path.stem))}
+    return found if len(found) == len(paths) > LEAST_FILES * len({*found.values()}) else {}
+
+
 def files_in(folder: Path, part: str) -> pd.DataFrame:
     """A row for each picture, sound or text: its path, its class, the words of a text. Of "names" a text is
     called with its ending."""
     classes = part == "classes"
-    paths = [path for path in files_below(folder) if not classes or path.parent != folder]
+    kinds = classes_of(folder) if classes else {}
+    paths = list(kinds) if classes else files_below(folder)
     texts = bool(paths) and all(path.suffix.lower() in (".txt", "") for path in paths)
     names = [path.relative_to(folder.parent).as_posix() for path in paths]
     if not classes and all(path.parent == folder for path in paths):
@@ -330,7 +346,7 @@ def files_in(folder: Path, part: str) -> pd.DataFrame:
         encoding = encoding_of(b"\n".join(raw[:200]))
         table["text"] = [each.decode(encoding, "replace") for each in raw]
     if classes:
-        table["label"] = [path.parent.name for path in paths]
+        table["label"] = list(kinds.values())
     return table
 
 

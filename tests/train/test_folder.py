@@ -223,6 +223,37 @@ def no_endings(folder: Path) -> None:
         (place / f"{n:05}").write_text(f"Subject: tree {n}\n\nIt was very tall indeed")
 
 
+def label_first(folder: Path) -> None:
+    columns = ["kind", "height", "wood"]
+    TRAIN[columns].to_csv(folder / "train.txt", sep="\t", header=False, index=False)
+    TEST[columns[1:]].to_csv(folder / "test.txt", sep="\t", header=False, index=False)
+
+
+def parts_between_colons(folder: Path) -> None:
+    for name, table in (("trees_train.dat", TRAIN), ("trees_test.dat", TEST)):
+        rows = table.drop(columns="id").astype(str).agg("::".join, axis=1)
+        (folder / name).write_text("\n".join(rows))
+
+
+def target_withheld(folder: Path) -> None:
+    pd.concat([TRAIN, TEST]).to_csv(folder / "wood.csv", index=False)
+
+
+def names_of_classes(folder: Path) -> None:
+    for n in range(ROWS + 12):
+        place = folder / ("train" if n < ROWS else "test1")
+        place.mkdir(exist_ok=True)
+        name = f"{'oak' if n % 2 else 'elm'}.{n}.png" if n < ROWS else f"{n}.png"
+        Image.new("L", (8, 8), n).save(place / name)
+    ids = [str(n) for n in range(ROWS, ROWS + 12)]
+    pd.DataFrame({"id": ids, "tree": 0}).to_csv(folder / "sample_submission.csv", index=False)
+
+
+def a_benchmark_of_the_last_part(folder: Path) -> None:
+    csvs(folder, "Trees.csv", "TestTrees.csv", "mean_benchmark.csv")
+    TEST.assign(id=[f"v{n}" for n in range(12)]).to_csv(folder / "ValidTrees.csv", index=False)
+
+
 def named(*names: str) -> Callable[[Path], None]:
     return lambda folder: csvs(folder, *names)
 
@@ -250,6 +281,13 @@ def named(*names: str) -> Callable[[Path], None]:
         (packed, 2),
         (below, 2),
         (in_french, 2),
+        (named("c1.csv", "a7.csv", "b2.csv"), 2),
+        (named("a1.csv", "b7.csv", "c2.csv"), 2),
+        (label_first, 2),
+        (parts_between_colons, 2),
+        (target_withheld, 2),
+        (a_benchmark_of_the_last_part, 2),
+        (names_of_classes, None),
         (named("traintrees.csv", "testtrees.csv", "SampleSubmission.csv"), 2),
         (database, None),
         (arff, 2),
