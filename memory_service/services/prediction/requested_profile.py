@@ -130,10 +130,10 @@ def _found(
     shards: int,
 ) -> Profile:
     if row is not None and size is not None and decoder_of(row.config) is not None and _by_law(row, question):
-        saving: dict[str, Any] = {"checkpointing": bool(question.gradient_checkpointing)}
+        plain: dict[str, Any] = {"checkpointing": bool(question.gradient_checkpointing)}
         tuning = Tuning(
             question.method or "full", question.lora_rank or USUAL_RANK, shards=shards,
-            head="sequence" if question.n_classes else "lm", **saving | TRAINERS[question.trainer],
+            head="sequence" if question.n_classes else "lm", **plain | TRAINERS[question.trainer],
         )  # fmt: skip
         outputs = question.n_classes or 2
         return tuned_profile(
