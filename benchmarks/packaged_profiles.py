@@ -235,13 +235,15 @@ _MIT = {
 
 
 def _segformer(size: str) -> nn.Module:
+    """With q and k multiplied in full, as its authors, OpenMMLab, smp and transformers before 5 do."""
     import transformers
 
     depths, widths, decoder = _MIT[size]
     config = transformers.SegformerConfig(
         depths=depths, hidden_sizes=widths, decoder_hidden_size=decoder, num_labels=1
     )
-    return Masks(transformers.SegformerForSemanticSegmentation(config).train(), _detr_outputs)
+    plain = transformers.SegformerForSemanticSegmentation._from_config(config, attn_implementation="eager")
+    return Masks(plain.train(), _detr_outputs)
 
 
 def _monai(name: str, side: int) -> nn.Module:
@@ -252,7 +254,8 @@ def _monai(name: str, side: int) -> nn.Module:
         "unetr": lambda: nets.UNETR(1, 3, (side, side, side), feature_size=16),
         "segresnet": lambda: nets.SegResNet(in_channels=1, out_channels=3, init_filters=32,
                                             blocks_down=(1, 2, 2, 4, 4), blocks_up=(1, 1, 1, 1)),
-        "mednext-m": lambda: nets.MedNeXtM(3, in_channels=1, out_channels=3, deep_supervision=True),
+        "mednext-m": lambda: nets.MedNeXtM(spatial_dims=3, in_channels=1, out_channels=3,
+                                           deep_supervision=True),
     }  # fmt: skip
     return makers[name]().train()
 
@@ -539,6 +542,14 @@ def traced(name: str, pixels: int, precision: Any, row: CatalogueModel) -> dict[
     return {**profile.as_dict(), "source": SOURCE, "grade": "estimated"}
 
 
+def sizes_of(row: CatalogueModel) -> list[int]:
+    """Its usual sizes; a larger one beside a single one, which tells how the network grows."""
+    sizes = list(row.input_sizes)
+    if len(sizes) == 1 and row.input_kind == "image_size":
+        sizes.append(sizes[0] * 3 // 2 if row.library == "monai" else 2 * sizes[0])
+    return sizes
+
+
 def main(names: list[str]) -> None:
     folder = resource("seeds")
     path = folder / "profiles.jsonl.gz"
@@ -546,11 +557,11 @@ def main(names: list[str]) -> None:
     for row in catalogue_models(folder):
         if "traced_with" not in row.config or (names and row.name not in names):
             continue
-        for pixels in row.input_sizes:
+        for pixels in sizes_of(row):
             if names or (row.name, pixels, "amp", True, False, True) not in have:
                 raw = traced(row.name, pixels, "amp", row)
                 have[_key(raw)] = raw
-                print(row.name, pixels, f"{raw['params'] / 1e6:.1f} M")
+                print(row.name, pixels, f"{raw['params'] / 1e6:.1f} M", flush=True)
     write_profiles(have.values(), path)
 
 

@@ -290,6 +290,10 @@ ABOUT_SHARDING = (
     "Of a decoder on several cards: `fsdp` spreads weights, gradients and optimizer state over them; `none`: "
     "each card holds all"
 )
+ABOUT_TRAINER = (
+    "Of a decoder: `liger` (loss in chunks), `unsloth` (also checkpoints on the host), `offload` "
+    "(activations on the host); transformers and peft when not given. 8-bit optimizers are an `optimizer`."
+)
 ABOUT_PACKING = (
     "Of a language model trained on every token: several texts in each row of `seq_len` tokens. Needs "
     "`text_tokens`"

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from memory_service.domain.cost.decoders.decoder import Method
+from memory_service.domain.cost.decoders.decoder import Method, Trainer
 from memory_service.schemas import fields as f
 from memory_service.schemas.base import FromText, Request
 from memory_service.schemas.validation_errors import checked
@@ -68,6 +68,7 @@ class PredictRequest(Request):
         "What joins several cards; default: what such boxes have."
     )
     sharding: f.Sharding | None = f.optional(f"{f.ABOUT_SHARDING} (default).")
+    trainer: Trainer | None = f.optional(f.ABOUT_TRAINER)
     packing: bool | None = f.optional(f"{f.ABOUT_PACKING}.")
     text_tokens: f.SeqLen | None = f.optional(f.ABOUT_TEXT_TOKENS)
     rounds: f.Rounds | None = f.optional("Boosting rounds, or trees of a forest; 500 when not given.")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from memory_service.domain.common.vocabulary import parse_task
-from memory_service.domain.cost.decoders.decoder import Method
+from memory_service.domain.cost.decoders.decoder import Method, Trainer
 from memory_service.domain.planning.answer_view import PARTS, WHOLE
 from memory_service.domain.planning.request import Done, Question
 from memory_service.errors import FieldError
@@ -61,6 +61,7 @@ class RecommendRequest(Request):
     sharding: f.Sharding | None = f.optional(
         f"{f.ABOUT_SHARDING}; when not given `fsdp` where no card holds a copy."
     )
+    trainer: Trainer | None = f.optional(f.ABOUT_TRAINER)
     packing: bool | None = f.optional(
         f"{f.ABOUT_PACKING}; when not given where two texts or more fit in a row."
     )

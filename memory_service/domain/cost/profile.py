@@ -96,6 +96,11 @@ class Profile:
         return cls(**data)
 
 
+def is_of_cubes(profile: Profile) -> bool:
+    """Whether `input_size` is the side of a cube; of clips it is that of a picture, of so many each."""
+    return profile.library == "monai" or (profile.family == "conv3d" and profile.library == "torch")
+
+
 _PROFILE, _PEAK_POINT, _WORK = (tuple(f.name for f in fields(kind)) for kind in (Profile, PeakPoint, Work))
 
 

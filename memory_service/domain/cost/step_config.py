@@ -4,7 +4,7 @@ memory layout, nhwc (channels_last) or nchw, suits a network on a card."""
 from dataclasses import dataclass
 from typing import Literal
 
-from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.profile import Profile, is_of_cubes
 from memory_service.domain.hardware.gpu_spec import Gpu
 
 StepMode = Literal["train", "infer"]
@@ -57,7 +57,7 @@ def tensor_core_layout(profile: Profile) -> str:
 
 def is_over_volumes(profile: Profile) -> bool:
     """Whether its convolutions are over volumes or clips."""
-    return profile.family == "conv3d"
+    return profile.family == "conv3d" or is_of_cubes(profile)
 
 
 def is_convolutional(profile: Profile) -> bool:

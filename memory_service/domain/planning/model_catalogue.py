@@ -259,6 +259,7 @@ _HOLDS_FOR = {
     "method": frozenset({"decoder"}),
     "lora_rank": frozenset({"decoder"}),
     "sharding": frozenset({"decoder"}),
+    "trainer": frozenset({"decoder"}),
     "packing": frozenset({"decoder"}),
     "text_tokens": frozenset({"decoder"}),
     "rounds": frozenset({"estimator"}),
@@ -335,7 +336,11 @@ def check_options(given: Mapping[str, Any], model: CatalogueModel | None, name: 
 def check_options_of_task(given: Mapping[str, Any], task: str, serving: Iterable[CatalogueModel]) -> None:
     """The same where the planner chooses the model: an option must mean something for a model that serves the
     task. InvalidInput otherwise."""
-    asked = (name for name in ("method", "lora_rank", "sharding") if given.get(name) not in (None, "none"))
+    asked = (
+        name
+        for name in ("method", "lora_rank", "sharding", "trainer")
+        if given.get(name) not in (None, "none")
+    )
     if (option := next(asked, None)) is not None:
         if not any(kind_of_model(row) == "decoder" for row in serving):
             message = f"applies to decoders (language models) only: none serves {task}"

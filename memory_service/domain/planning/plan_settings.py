@@ -59,6 +59,8 @@ def _special(candidate: Candidate) -> dict[str, Any]:
     option, said = candidate.option, dict[str, Any]()
     if option.method:
         said |= {"method": option.method, "lora_rank": option.lora_rank}
+        trainer = candidate.problem.question.trainer
+        said |= {"trainer": trainer} if trainer else {}
     if option.texts_per_row > 1.0:
         said |= {"texts_per_row": round(option.texts_per_row, 2)}
     together = candidate.problem.together

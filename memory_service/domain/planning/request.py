@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from memory_service.domain.common.vocabulary import MODES, Licence, Mode, Objective, Size, Split, Weights
+from memory_service.domain.cost.decoders.decoder import Trainer
 
 MOST_MINUTES = 10_000.0
 """Longest budget that is planned for."""
@@ -42,6 +43,7 @@ class Question:
     method, lora_rank      of a decoder: full | lora | qlora
     n_gpus, interconnect   equal cards in one box that train one model together, and what joins them
     sharding   fsdp: a decoder's weights lie spread over them
+    trainer    of a decoder, that saves memory (`decoders.decoder.TRAINERS`)
     packing, text_tokens   several texts a row of tokens; tokens of a text in the mean
     run        number of a run of the portfolio, whose settings and minutes are answered in place of the main
                run's
@@ -91,6 +93,7 @@ class Question:
     n_gpus: int | None = None
     interconnect: str | None = None
     sharding: str | None = None
+    trainer: Trainer | None = None
     packing: bool | None = None
     text_tokens: int | None = None
     run: int | None = None

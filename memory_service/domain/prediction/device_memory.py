@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from memory_service.domain.common.sentences import Sentence, sentence
+from memory_service.domain.cost.interpolation import extrapolated_from
 from memory_service.domain.cost.memory import GIB, most_samples, optimizer_bytes, step_bytes, training_points
 from memory_service.domain.cost.profile import PeakPoint, Profile
 from memory_service.domain.cost.step_config import StepConfig
@@ -80,3 +82,11 @@ def _learned_limit(device: TargetDevice, subject: PredictionKey, limit_gib: floa
     if learned is None:
         return limit_gib
     return float(max(0.0, limit_gib - learned.fixed_gib) / (1.0 + learned.share))
+
+
+def extrapolation_warnings(profile: Profile) -> list[Sentence]:
+    """That the profile is of a size beyond those traced, where it is."""
+    largest = extrapolated_from(profile)
+    if largest is None:
+        return []
+    return [sentence("beyond-traced", model=profile.model, largest=largest, size=profile.input_size)]

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field, RootModel
 
 from memory_service.domain.common.estimate import Grade
-from memory_service.domain.cost.decoders.decoder import Method
+from memory_service.domain.cost.decoders.decoder import Method, Trainer
 from memory_service.domain.planning.plan import Stage
 from memory_service.schemas.answers.common import (
     Answer,
@@ -63,6 +63,7 @@ class StepSettings(Answer):
 
     method: Method | None = left_out("Of a decoder.")
     lora_rank: int | None = left_out("Of a decoder's LoRA, on every linear layer.")
+    trainer: Trainer | None = left_out("Of a decoder, where one that saves memory was asked for.")
     n_gpus: int | None = left_out("Cards that train together; batches are of each, samples a second of all.")
     interconnect: Literal["nvlink", "pcie"] | None = left_out("What joins several cards.")
     texts_per_row: float | None = left_out(

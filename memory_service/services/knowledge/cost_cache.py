@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from cachetools import LRUCache
 
 from memory_service.domain.common.vocabulary import modality_of, writes_text
-from memory_service.domain.cost.decoders.decoder import decoder_of
+from memory_service.domain.cost.decoders.decoder import Trainer, decoder_of
 from memory_service.domain.cost.decoders.packing import texts_per_row
 from memory_service.domain.cost.in_context import context_laws
 from memory_service.domain.cost.mask_classes import with_mask_classes
@@ -104,7 +104,15 @@ class PricedCatalogue:
         shards = case.together.n if asked.sharding == "fsdp" else 1
         paged = all(card.kind == "cuda" for card in cards)
         classes = case.n_classes if case.task == "image-segmentation" and case.n_classes > 2 else 0
-        tuned = (asked.method, asked.lora_rank, shards, paged, asked.packing, asked.text_tokens)
+        tuned = (
+            asked.method,
+            asked.lora_rank,
+            shards,
+            paged,
+            asked.trainer,
+            asked.packing,
+            asked.text_tokens,
+        )
         how = (weightless, *tuned, classes, case.volumes)
         licence = asked.licence == "commercial"
         key = (case.task, case.model, asked.image_size, asked.seq_len, case.n_features, (*how, licence))
@@ -115,7 +123,7 @@ class PricedCatalogue:
             options = tuple(self.options(case.task, sizes, case.model, *how))
             if licence:
                 options = tuple(option for option in options if option.model.commercial)
-            names = OptionNames.of(options, writes_text(case.task), shards, classes)
+            names = OptionNames.of(options, writes_text(case.task), shards, classes, asked.trainer)
             known = (options, columns_of(options), names)
             with self._lock:
                 self._options[key] = known
@@ -212,16 +220,17 @@ class PricedCatalogue:
         lora_rank: int | None = None,
         shards: int = 1,
         paged: bool = False,
+        trainer: Trainer | None = None,
         packing: bool | None = None,
         text_tokens: int | None = None,
         mask_classes: int = 0,
         volumes: bool = False,
     ) -> list[Option]:
         """Models x input sizes that can be planned for a task; weightless: without pretrained weights;
-        method, lora_rank: of decoders; shards: cards over which a decoder's weights are spread, and then
-        nothing else is planned; paged: optimizers of bitsandbytes run on the cards; packing, text_tokens: of
-        texts that a decoder learns to write; mask_classes: that a network gives each pixel a value of;
-        volumes: by networks in three dimensions.
+        method, lora_rank, trainer: of decoders; shards: cards over which a decoder's weights are spread, and
+        then nothing else is planned; paged: optimizers of bitsandbytes run on the cards; packing,
+        text_tokens: of texts that a decoder learns to write; mask_classes: that a network gives each pixel a
+        value of; volumes: by networks in three dimensions.
 
         A table's columns are what they are: networks on tables are priced at `sizes.n_features`. A pinned
         model has the sizes that it has where none is pinned, so that naming the model that was planned plans
@@ -235,7 +244,7 @@ class PricedCatalogue:
             rows = [row for row in serving if row.good_for.startswith("volumes")] if volumes else rows
             rows = rows if not method or any("methods" in row.config for row in rows) else serving
         decoders = [row for row in rows if (method or "methods" in row.config) and not weightless]
-        out = self._decoders.options(decoders, task, sizes, method, lora_rank, shards, paged)
+        out = self._decoders.options(decoders, task, sizes, method, lora_rank, shards, paged, trainer)
         if text_tokens is not None:
             per_row = [texts_per_row(o.input_size, text_tokens, packing) for o in out]
             out = [replace(o, texts_per_row=texts) for o, texts in zip(out, per_row, strict=True)]

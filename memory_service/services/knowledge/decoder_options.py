@@ -9,7 +9,7 @@ from cachetools import LRUCache
 
 from memory_service.domain.common.optimizers import PAGED_ADAMW
 from memory_service.domain.common.vocabulary import writes_text
-from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
+from memory_service.domain.cost.decoders.decoder import TRAINERS, USUAL_RANK, Trainer, Tuning, decoder_of
 from memory_service.domain.cost.decoders.tower import tuned_profile
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.model_catalogue import CatalogueModel
@@ -46,8 +46,9 @@ class DecoderOptions:
         lora_rank: int | None,
         shards: int = 1,
         paged: bool = False,
+        trainer: Trainer | None = None,
     ) -> list[Option]:
-        """method, lora_rank: pinned ones; shards: cards over which weights lie spread;
+        """method, lora_rank, trainer: pinned ones; shards: cards over which weights lie spread;
         paged: full tuning also by an optimizer whose state may leave the card."""
         out = []
         for row in rows:
@@ -59,11 +60,8 @@ class DecoderOptions:
             longest = int(row.config.get("max_input_size") or max(usual))
             how: Any
             for how in (method,) if method else row.config.get("methods", ("full",)):
-                out += [
-                    self._option(task, row, length, Tuning(how, lora_rank or USUAL_RANK, shards=shards))
-                    for length in lengths
-                    if length <= longest
-                ]
+                tuning = Tuning(how, lora_rank or USUAL_RANK, shards=shards, **TRAINERS[trainer])
+                out += [self._option(task, row, length, tuning) for length in lengths if length <= longest]
         if paged and shards == 1:
             full = [option for option in out if option.method == "full"]
             out += [replace(o, defaults=replace(o.defaults, optimizer=PAGED_ADAMW)) for o in full]

@@ -18,6 +18,11 @@ from memory_service.domain.planning.model_catalogue import CatalogueModel, archi
 ProfileKey = tuple[str, int, str]
 
 MOST_INTERPOLATED = 2_048
+
+APART = 0.8
+"""A size at most so large beside the largest one tells how a network grows beyond it: 380 px beside 384 are
+less apart than what strides round away."""
+
 _KINDS: tuple[Literal["amp", "fp32"], ...] = ("amp", "fp32")
 
 
@@ -121,8 +126,10 @@ class ProfileLibrary:
         sizes = [s for s in self.sizes.get(name, ()) if (name, s, kind) in stored]
         if not sizes:
             return None
-        at = max(0, min(bisect(sizes, size), len(sizes) - 1) - 1)
-        lower, upper = stored[name, sizes[at], kind], stored[name, sizes[at : at + 2][-1], kind]
+        at = bisect(sizes, size)
+        below = sizes[:at] if at < len(sizes) else [s for s in sizes if s <= APART * sizes[-1]]
+        upper = stored[name, sizes[min(at, len(sizes) - 1)], kind]
+        lower = stored[name, below[-1], kind] if below else upper
         if kind == "fp32" and not sizes[0] < size < sizes[-1]:  # amp is known at more sizes
             nearest = upper if size > sizes[-1] else lower
             near = stored.get((name, nearest.input_size, "amp"))

@@ -18,7 +18,7 @@ from memory_service.domain.recipe.validation import Validation
 from memory_service.errors import FieldError, InvalidInput, wrong_value
 from memory_service.services.knowledge.snapshot import Knowledge
 
-OPTIONS = (*PINS, "lora_rank", "interconnect", "sharding", "packing", "text_tokens", "weights")
+OPTIONS = (*PINS, "lora_rank", "interconnect", "sharding", "trainer", "packing", "text_tokens", "weights")
 """Fields of a question that mean something for some models only."""
 
 SMALLER = 0.8

@@ -265,7 +265,16 @@ def _curves(database: Database, answer: Mapping[str, Any]) -> list[dict[str, Any
     return curve
 
 
-_OF_STEP = ("precision", "batch_size", "optimizer", "gradient_checkpointing", "method", "lora_rank", "n_gpus")
+_OF_STEP = (
+    "precision",
+    "batch_size",
+    "optimizer",
+    "gradient_checkpointing",
+    "method",
+    "lora_rank",
+    "n_gpus",
+    "trainer",
+)
 
 
 def _key(question: Question, parts: frozenset[str], view: str | None) -> str:

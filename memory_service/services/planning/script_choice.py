@@ -134,6 +134,8 @@ def kind_of(plan: Mapping[str, Any]) -> Kind:
             raise NoScript(f"There is no script for {model['name']}: it has no public weights to tune")
         if model.get("active_params_m"):
             raise NoScript(f"There is no script for {model['name']}: none tunes a mixture of experts")
+        if plan.get("trainer"):
+            raise NoScript(f"There is no script for trainer={plan['trainer']}: scripts train with peft")
         if plan.get("sharding") and (why := why_not_sharded(plan)):
             raise NoScript(why)
         kind = DECODERS.get(plan["task"])

@@ -5,7 +5,7 @@ A model that nobody profiled is traced once and cached; nothing is written to th
 
 from typing import Any, Literal
 
-from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
+from memory_service.domain.cost.decoders.decoder import TRAINERS, USUAL_RANK, Tuning, decoder_of
 from memory_service.domain.cost.decoders.tower import tuned_profile
 from memory_service.domain.cost.mask_classes import with_mask_classes
 from memory_service.domain.cost.profile import Profile
@@ -130,10 +130,10 @@ def _found(
     shards: int,
 ) -> Profile:
     if row is not None and size is not None and decoder_of(row.config) is not None and _by_law(row, question):
+        plain: dict[str, Any] = {"checkpointing": bool(question.gradient_checkpointing)}
         tuning = Tuning(
-            question.method or "full", question.lora_rank or USUAL_RANK,
-            checkpointing=bool(question.gradient_checkpointing), shards=shards,
-            head="sequence" if question.n_classes else "lm",
+            question.method or "full", question.lora_rank or USUAL_RANK, shards=shards,
+            head="sequence" if question.n_classes else "lm", **plain | TRAINERS[question.trainer],
         )  # fmt: skip
         outputs = question.n_classes or 2
         return tuned_profile(
@@ -161,6 +161,6 @@ def _by_law(row: CatalogueModel, question: PredictRequest) -> bool:
     """Whether a decoder is priced by formula; those of public tables that nobody tunes were traced."""
     asked = (
         question.method, question.lora_rank, question.gradient_checkpointing, question.n_classes,
-        question.sharding,
+        question.sharding, question.trainer,
     )  # fmt: skip
     return "methods" in row.config or any(value is not None for value in asked)

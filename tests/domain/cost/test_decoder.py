@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from memory_service.domain.cost.decoders.decoder import Tuning, decoder_of
+from memory_service.domain.cost.decoders.decoder import TRAINERS, Decoder, Tuning, decoder_of
 from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.memory import allocated_bytes
 from memory_service.domain.cost.profile import OP_CLASSES
@@ -112,6 +112,29 @@ def test_a_seven_billion_decoder_fits_24_gib_with_qlora_and_not_with_full_tuning
     assert 3.8 < gib(method="qlora", checkpointing=True) < 5
     assert gib(method="lora", rank=64) > gib(method="lora", rank=8)
     assert gib(method="lora", checkpointing=True) < gib(method="lora")
+
+
+@pytest.mark.parametrize(
+    ("hidden", "layers", "intermediate", "longest"),
+    [
+        (4096, 32, 14_336, {8: 2_972, 12: 21_848, 24: 78_475, 80: 342_733}),
+        (8192, 80, 28_672, {48: 12_106, 80: 89_389}),
+    ],
+)
+def test_the_longest_texts_that_unsloth_publishes_just_fit(
+    hidden: int, layers: int, intermediate: int, longest: dict[int, int]
+) -> None:
+    """Its benchmarks: QLoRA of rank 32, batch 1, Llama 3.1 8B and Llama 3.3 70B; 0.85 GiB are the context."""
+    shape = Decoder(hidden, layers, hidden // 128, 8, 128, intermediate, 128_256)
+
+    def gib(tokens: int, trainer: Any) -> float:
+        tuning = Tuning("qlora", 32, head="lm", **{"checkpointing": True} | TRAINERS[trainer])
+        return 0.85 + allocated_bytes(decoder_profile("x", shape, tokens, tuning), 1, "adamw-8bit") / 2**30
+
+    for card, tokens in longest.items():
+        assert gib(tokens, "unsloth") == pytest.approx(card, rel=0.09)
+        assert gib(tokens, None) > gib(tokens, "liger") > gib(tokens, "unsloth")
+        assert gib(tokens, None) > gib(tokens, "offload")
 
 
 def test_what_frameworks_add_to_a_step_of_full_tuning() -> None:

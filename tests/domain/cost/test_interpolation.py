@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_service.domain.cost.interpolation import envelope, fp32_bound, grown_as, interpolate_profile
+from memory_service.domain.cost.interpolation import (
+    envelope,
+    extrapolated_from,
+    fp32_bound,
+    grown_as,
+    growth_beyond,
+    interpolate_profile,
+)
 from memory_service.domain.cost.memory import allocated_bytes
 from memory_service.domain.cost.profile import OP_CLASSES, PeakPoint, Profile, Work
 
@@ -102,10 +109,41 @@ def test_a_profile_grows_as_the_same_network_in_another_precision_did() -> None:
     assert made.extra["roofline"] == true.extra["roofline"]
 
 
-def test_attention_is_never_underestimated_between_sizes() -> None:
-    for size in (256, 320, 384):
-        guess = interpolate_profile(attentive(224), attentive(448), size)
-        assert allocated_bytes(guess, 32) >= allocated_bytes(attentive(size), 32)
+@pytest.mark.parametrize("size", [256, 384, 896, 1792])
+def test_attention_in_full_is_met_between_and_beyond_two_sizes(size: int) -> None:
+    made = interpolate_profile(attentive(224), attentive(448), size)
+    assert allocated_bytes(made, 32) == pytest.approx(allocated_bytes(attentive(size), 32))
+
+
+def test_what_does_not_grow_stays_and_weights_of_positions_grow() -> None:
+    def of(size: int) -> Profile:
+        pixels = float(size * size)
+        peak = (PeakPoint(8 * pixels, 40 * MIB + 900 * pixels),)
+        return replace(convolutional(size), params=round(pixels), peak=peak)
+
+    made, true = interpolate_profile(of(224), of(448), 896), of(896)
+    assert (made.params, made.peak) == (true.params, true.peak)
+
+
+def test_a_cube_grows_with_its_voxels() -> None:
+    def of(side: int) -> Profile:
+        made = replace(convolutional(side), library="monai")
+        return replace(made, peak=(PeakPoint(MIB, 900.0 * side**3),))
+
+    for known, size in ((of(64), 96), (of(128), 96), (of(128), 192)):
+        assert interpolate_profile(of(64), known, size).peak[0].per_sample_bytes == pytest.approx(
+            900 * size**3
+        )
+
+
+def test_a_profile_says_how_far_beyond_the_traced_sizes_it_is() -> None:
+    low, high = convolutional(224), convolutional(448)
+    beyond, between = (interpolate_profile(low, high, size) for size in (896, 320))
+    assert (extrapolated_from(beyond), growth_beyond(beyond)) == (448, 4.0)
+    assert (extrapolated_from(between), growth_beyond(between)) == (None, 1.0)
+    assert extrapolated_from(interpolate_profile(low, high, 112)) is None
+    assert extrapolated_from(grown_as(fp32_bound(low), low, high, 448)) is None
+    assert extrapolated_from(grown_as(fp32_bound(low), low, beyond, 896)) == 448
 
 
 @given(

@@ -5,18 +5,23 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
+from math import log
 from pathlib import Path
+from statistics import quantiles
 
 import pytest
 from typer.testing import CliRunner
 
+from memory_service.domain.cost.memory import allocated_bytes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.errors import InvalidInput
+from memory_service.resources import path as resource
 from memory_service.services.knowledge import profiling
 from memory_service.services.knowledge.profile_library import ProfileLibrary
 from memory_service.services.knowledge.profiling import (
     Wanted,
+    catalogue_models,
     profile_catalogue,
     profile_in_child_process,
     profile_model,
@@ -46,6 +51,32 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr("memory_service.services.knowledge.profiling.profile_model", stand_in)
     return asked
+
+
+@pytest.mark.parametrize(
+    ("kind", "between", "beyond"), [("image_size", 0.006, 0.003), ("seq_len", 0.003, 0.012)]
+)
+def test_a_size_left_out_is_met_by_the_laws_through_the_others(
+    kind: str, between: float, beyond: float
+) -> None:
+    """Nine in ten of the shipped networks with three sizes or more, at three batches."""
+    rows = {row.name: row for row in catalogue_models(resource("seeds"))}
+    sizes: dict[str, list[Profile]] = {}
+    for profile in read_profiles(resource("seeds") / "profiles.jsonl.gz"):
+        if profile.precision == "amp" and profile.input_kind == kind and profile.model in rows:
+            sizes.setdefault(profile.model, []).append(profile)
+    errors: dict[bool, list[float]] = {False: [], True: []}
+    for name, known in sizes.items():
+        known.sort(key=lambda profile: profile.input_size)
+        for place in range(1, len(known)) if len(known) > 2 else ():
+            true = known[place]
+            made = ProfileLibrary(p for p in known if p is not true).plain(rows[name], true.input_size, "amp")
+            assert made is not None
+            ratios = (allocated_bytes(made, batch) / allocated_bytes(true, batch) for batch in (1, 8, 64))
+            errors[true is known[-1]].extend(abs(log(ratio)) for ratio in ratios)
+    assert len(errors[True]) > 250
+    assert quantiles(errors[False], n=10)[-1] < between
+    assert quantiles(errors[True], n=10)[-1] < beyond
 
 
 def test_a_model_is_traced_under_the_name_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

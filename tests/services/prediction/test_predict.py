@@ -371,6 +371,44 @@ def test_volumes_take_what_nnu_net_publishes(
     assert rate["low"] <= batch * (250 + 50 / 3) / epoch_seconds <= rate["high"]
 
 
+def test_a_size_beyond_those_traced_is_said_and_its_interval_widens_with_it(seeded_sqlite: Database) -> None:
+    def asked(size: int) -> tuple[float, list[str]]:
+        answer = predict(
+            seeded_sqlite, {"model": "yolo12s", "image_size": size, "batch_size": 2, "gpu": "h200"}
+        )
+        peak = answer["peak_memory_gib"]
+        return peak["high"] / peak["value"], [reason["code"] for reason in answer["reasons"]]
+
+    known, (wide, said), (wider, also) = asked(960), asked(1600), asked(2560)
+    assert known[1] == []
+    assert said == also == ["beyond-traced"]
+    assert known[0] < wide < wider
+
+
+def test_attention_that_is_multiplied_in_full_takes_what_was_reported(seeded_sqlite: Database) -> None:
+    """SegFormer-b1 at 1216, batch 2, fp32: about 22 GB (NVlabs/SegFormer issue 51)."""
+    asked = {"model": "segformer-b1", "image_size": 1216, "precision": "fp32", "n_classes": 19}
+    peak = predict(seeded_sqlite, {**asked, "batch_size": 2, "gpu": "rtx3090"})["peak_memory_gib"]
+    assert peak["low"] <= 22e9 / 2**30 <= peak["high"]
+
+
+def test_a_trainer_that_saves_memory_makes_room_in_predictions_and_plans(seeded_sqlite: Database) -> None:
+    how = {"model": "llama-3.1-8b", "seq_len": 16_384, "method": "qlora", "gpu": "rtx4090"}
+    plain, saving = (
+        predict(seeded_sqlite, {**how, "gradient_checkpointing": True, **more})
+        for more in ({}, {"trainer": "unsloth"})
+    )
+    assert (plain["fits"], saving["fits"], saving["trainer"]) == (False, True, "unsloth")
+    assert "trainer" not in plain
+    asked = {**how, "seq_len": 4_096, "task": "seq2seq", "n_train": 2_000, "minutes": 600, "mode": "blind"}
+    plan = recommend(seeded_sqlite, {**asked, "trainer": "unsloth"})
+    without = recommend(seeded_sqlite, asked)
+    assert (plan["trainer"], without.get("trainer")) == ("unsloth", None)
+    assert plan["batch_size"] > without["batch_size"]
+    with pytest.raises(InvalidInput, match="decoders"):
+        predict(seeded_sqlite, {"model": "resnet50", "gpu": "t4", "trainer": "liger"})
+
+
 def test_volumes_with_channels_last_lose_nothing_on_tensor_cores(seeded_sqlite: Database) -> None:
     """NVIDIA's nnU-Net on an A100-80GB (DeepLearningExamples): 27.48 volumes of 128^3 a second, batch 2."""
     asked = {

@@ -8,6 +8,7 @@ Method = Literal["full", "lora", "qlora"]
 Head = Literal["lm", "sequence"]
 Targets = Literal["attention", "projections", "mlp", "all"]
 Loss = Literal["plain", "shifted", "compiled", "in_place", "fused"]
+Trainer = Literal["liger", "unsloth", "offload"]
 
 USUAL_RANK = 16
 
@@ -112,6 +113,8 @@ class Tuning:
     litgpt          as litgpt builds it: adapters of q, k and v share one input, the head is never tied, and
                     quantised layers, the head among them, keep their inputs (bitsandbytes before 0.43)
     shards          cards over which weights, gradients and optimizer are spread (FSDP); 1 = not at all
+    offloaded       what the layers keep for the backward pass waits in the host's memory, one layer apart
+    gates_in_place  gradients of a gated layer overwrite what was kept of it (unsloth's kernels)
     """
 
     method: Method = "full"
@@ -132,10 +135,30 @@ class Tuning:
     double: bool = True
     litgpt: bool = False
     shards: int = 1
+    offloaded: bool = False
+    gates_in_place: bool = False
 
     def trains(self, name: str) -> bool:
         """Whether the linear layer has trained weights beside it or in it."""
         return self.method == "full" or name in _TRAINED[self.targets]
+
+
+TRAINERS: dict[Trainer | None, dict[str, Any]] = {
+    None: {},
+    "liger": {"loss": "fused", "compiled": True},
+    "unsloth": {
+        "loss": "fused", "compiled": True, "offloaded": True, "dropout": False, "gates_in_place": True,
+        "checkpointing": True,
+    },
+    "offload": {"offloaded": True},
+}  # fmt: skip
+"""Trainers that save memory -> what they do otherwise.
+
+liger     Liger Kernel: the head and its loss in chunks, norms and gates recomputed (arXiv 2410.10989)
+unsloth   the same with its own kernels, and checkpoints in the host's memory; LoRA without dropout. Longest
+          texts of its benchmarks (QLoRA of rank 32, batch 1; Llama 3.1 8B on 8 to 80 GB, Llama 3.3 70B)
+offload   transformers with activations in the host's memory (`activation_offloading` of TRL and torchtune)
+"""
 
 
 def decoder_of(config: Mapping[str, Any]) -> Decoder | None:

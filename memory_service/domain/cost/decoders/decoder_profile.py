@@ -85,11 +85,11 @@ def decoder_profile(
     resident = frozen + weights + gathered
     layer = _saved(d, t, seq_len, element)
     stream = seq_len * d.hidden * (4 if casts_each else element)
-    transient = seq_len * (_transient(d, element) + (_scores(d, seq_len, element) if _eager(d, t) else 0))
+    transient = seq_len * (_transient(d, t, element) + (_scores(d, seq_len, element) if _eager(d, t) else 0))
     logits = float(seq_len * d.vocab * LOGIT_BYTES[t.loss]) if t.head == "lm" else 0.0
-    recomputed = t.checkpointing or t.selective
+    recomputed = t.checkpointing or t.selective or t.offloaded
     of_layer = stream if t.checkpointing else _selected(d, seq_len, element) if t.selective else layer
-    kept = d.layers * of_layer
+    kept = (0 if t.offloaded else d.layers) * of_layer
     once = layer if recomputed else 0.0
     gradients = weights
     head_gradient = 0.0
@@ -221,9 +221,10 @@ def _selected(d: Decoder, seq_len: int, element: int) -> float:
     return seq_len * (element * (d.hidden + d.query + products) + 4.0 * d.heads)
 
 
-def _transient(d: Decoder, element: int) -> float:
+def _transient(d: Decoder, t: Tuning, element: int) -> float:
     """Bytes a token of gradients alive in the backward pass of one layer."""
-    return element * (3.0 if d.gated else 2.0) * d.intermediate + 4.0 * d.hidden
+    gates = 1.5 if t.gates_in_place else 3.0
+    return element * (gates if d.gated else 2.0) * d.intermediate + 4.0 * d.hidden
 
 
 def _roofline(d: Decoder, t: Tuning, seq_len: int, element: int, n_outputs: int) -> list[list[float]]:

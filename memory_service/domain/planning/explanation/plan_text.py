@@ -215,8 +215,8 @@ _MOST_OF_CHANGES = 120
 
 _COPIED = (
     "plan_id", "model", "image_size", "seq_len", "n_features", "batch_size", "grad_accumulation", "precision",
-    "channels_last", "compile", "method", "lora_rank", "gradient_checkpointing", "texts_per_row", "n_gpus",
-    "sharding", "folds", "seeds", "epochs", "early_stopping_patience", "tree_device", "sample_rows",
+    "channels_last", "compile", "method", "lora_rank", "trainer", "gradient_checkpointing", "texts_per_row",
+    "n_gpus", "sharding", "folds", "seeds", "epochs", "early_stopping_patience", "tree_device", "sample_rows",
     "optimizer", "learning_rate", "warmup_epochs", "data_loader", "split", "group_by", "metric",
 )  # fmt: skip
 
@@ -239,6 +239,7 @@ def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:
         "precision": "" if trees else answer["precision"],
         "channels_last": "channels_last" if answer["channels_last"] and not trees else "",
         "method": f"{answer.get('method')}{rank}",
+        "trainer": f"by {answer.get('trainer')}",
         "gradient_checkpointing": "gradient checkpointing" if answer["gradient_checkpointing"] else "",
         "texts_per_row": f"{answer.get('texts_per_row') or 0:.1f} texts packed a row",
         "n_gpus": f"{n_gpus} cards over {answer.get('interconnect', 'pcie')}" if n_gpus > 1 else "",

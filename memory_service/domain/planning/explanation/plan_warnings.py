@@ -16,6 +16,7 @@ from memory_service.domain.planning.explanation.rationale import is_cut_short
 from memory_service.domain.planning.plan import Expected
 from memory_service.domain.planning.plan_search import loader_rate
 from memory_service.domain.prediction.device import provenance_warnings
+from memory_service.domain.prediction.device_memory import extrapolation_warnings
 from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
 
 FEWEST = 100
@@ -91,8 +92,9 @@ def _network_warnings(candidate: Candidate, settings: Mapping[str, Any]) -> list
     if updates * epochs < LEAST_UPDATES:
         out.append(sentence("few-updates-in-all", updates=updates * epochs))
     profile = candidate.option.profile.get(precision_class(candidate.precision))
-    if profile is not None and "bounded_from" in profile.extra:
-        out.append(sentence("upper-bounds"))
+    if profile is not None:
+        out.extend(extrapolation_warnings(profile))
+        out.extend([sentence("upper-bounds")] if "bounded_from" in profile.extra else [])
     if batch < 16 <= defaults.least_batch:
         out.append(sentence("small-batch", batch=batch))
     return out
