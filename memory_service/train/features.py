@@ -128,7 +128,7 @@ def features_of(
 
 
 def numbered_alike(numbers: list[str]) -> dict[str, list[str]]:
-    """Stem -> its columns, where three or more differ by a number at their end alone: member_01, member_02."""
+    """Stem -> its columns, where three or more differ by a number at their end alone: day_1, day_2."""
     found: dict[str, list[str]] = {}
     for name in numbers:
         if numbered := re.fullmatch(r"(.{0,100}?)[ _.-]?\d{1,4}", str(name)):
