@@ -276,7 +276,9 @@ def _questions(
 
 def _gpus(knowledge: Knowledge, words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Cards that the words name as the field GPU reads them ("rtx 3090", "2 t4"), and the other words."""
-    cards, found, rest, at = knowledge.cards, [], [], 0
+    cards, at = knowledge.cards, 0
+    found: list[str] = []
+    rest: list[str] = []
     while at < len(words):
         for end in range(min(at + _LONGEST_GPU, len(words)), at, -1):
             name = " ".join(words[at:end])
@@ -298,7 +300,8 @@ def _model_asked(models: Sequence[CatalogueModel], words: Sequence[str]) -> dict
     words = [_SHORT.get(word, word.removesuffix("px")) for word in words]
     tokens = {token for row in models for token in spelled(row).split()}
     firsts = {first for row in models for first in (row.family, *_words(row.name)[:1])}
-    kept, alike = [], models
+    kept: list[str] = []
+    alike = list(models)
     for word in sorted(words, key=str.isalpha):  # "b4" and "deberta" say which, "small" does not
         begins = word in firsts or any(one.startswith(word) for one in firsts if len(word) > LEAST_SPELLED)
         named = begins if word.isalpha() else word in tokens and not word.isdigit()
