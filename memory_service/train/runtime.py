@@ -7,6 +7,7 @@ import json
 import os
 import random
 import sys
+import time
 import zlib
 from contextlib import nullcontext, suppress
 from importlib import import_module
@@ -103,6 +104,8 @@ def run_facts(data: Data) -> dict[str, Any]:
     """What the service is told of this run."""
     facts = {"plan_id": plan.PLAN_ID, "task": plan.TASK, "model": plan.MODEL, "folds": plan.FOLDS}
     facts |= {"seeds": plan.SEEDS, "minutes": state.minutes}
+    began = time.gmtime(time.time() - state.elapsed())  # the minutes count from there
+    facts |= {"started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", began)}
     own = min(state.reserve_minutes, 0.03 * state.minutes + 0.03)  # all else is used, on other models too
     facts |= {"reserve_minutes": own} if plan.train else {"epochs": plan.EPOCHS}
     facts |= {"n_train": data.samples or len(data.targets), "n_test": len(data.test_ids)}

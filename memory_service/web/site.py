@@ -73,9 +73,9 @@ class Here:
         gone = {name for name, value in changes.items() if value is None}
         return url_of(self.path, {name: value for name, value in query.items() if name not in gone})
 
-    def at(self, path: str) -> str:
-        """Another path with the same query."""
-        return url_of(path, self.query)
+    def at(self, path: str, **more: str) -> str:
+        """Another path with the same query, and more."""
+        return url_of(path, {**self.query, **more})
 
     def file(self, form: str) -> str:
         """All the rows as `csv`, `xlsx`, `jsonl` or `parquet`; `json`: the page as it is."""

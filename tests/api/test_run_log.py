@@ -56,6 +56,7 @@ class TestTheLog:
         page = client.get(f"/runs/{run_id}").json()
         assert page["outcome"]["epochs_done"] == 6
         assert page["watch"]["end_minutes"]["value"] == pytest.approx(30.0, rel=0.2)
+        assert 0 < page["watch"]["training_ends_by_minute"] < page["given"]["minutes"]
 
     def test_an_unfinished_last_line_is_read_at_the_end(self, client: TestClient) -> None:
         run_id = begin(client, **B4)

@@ -51,7 +51,7 @@ def test_ticked_techniques_are_in_the_script_and_in_the_question(visit: Visitor,
     assert "techniques=mixup" in page.url
     assert page.get_by_label("mixup").is_checked()
     assert not page.get_by_label("tta").is_checked()
-    address = page.locator("#script a").get_attribute("href")
+    address = page.locator("#script a").first.get_attribute("href")
     script = httpx2.get(seeded.url + str(address), timeout=90).text
     assert "MIXUP = 0.2" in script
     assert "TTA = True" not in script
@@ -92,6 +92,66 @@ def test_names_and_data_sheets_are_not_called_claims(seeded: Site, path: str, sa
     facts = httpx2.get(seeded.url + path, timeout=90).text.split("<dt>Grade</dt>")[1].split("</div>")[0]
     assert said in facts
     assert "claimed" not in facts
+
+
+TABLE = "3000 rows with 8 numeric columns in train.csv, 1000 in test.csv; which customers churn; ROC AUC"
+
+
+def test_a_plan_whose_script_goes_on_says_the_scripts_own(seeded: Site):
+    asked = {"description": TABLE, "gpu": "cpu", "minutes": "3"}
+    plan = httpx2.get(f"{seeded.url}/index.json", params=asked, timeout=90).json()["plan"]
+    assert len(plan["portfolio"]) > 1
+    assert max(run["seeds"] for run in plan["portfolio"]) > 1
+    page = httpx2.get(seeded.url, params=asked, timeout=90).text
+    shown = (
+        page.partition("The question:")[0] + page.partition('id="tab-answer"')[2].partition("<details>")[0]
+    )
+    assert "Search through other models" in shown
+    assert not re.search(r"seeds|batch_size|channels_last|warmup", shown)
+    script = httpx2.get(f"{seeded.url}/browse/script.py", params=asked | {"single": "true"}, timeout=90).text
+    assert "SEEDS = 1\n" in script
+    assert not re.search(r"^from memory_service\.train", script, re.MULTILINE), "nothing is to be installed"
+    assert "single=true" in page
+
+
+def test_the_index_of_one_run_is_not_called_the_blends(seeded: Site):
+    whole = httpx2.get(seeded.url, params=ASKED | {"minutes": "60"}, timeout=90).text
+    other = httpx2.get(seeded.url, params=ASKED | {"minutes": "60", "run": "2"}, timeout=90).text
+    assert "Quality index, runs averaged" in whole
+    assert "Quality index" in other
+    assert "runs averaged" not in other
+
+
+def test_a_loss_that_is_ticked_is_in_the_script(seeded: Site):
+    slug = "cassava-leaf-disease-classification"
+    asked = {"task": "image", "competition": slug, "gpu": "a100", "minutes": "60"}
+    data = httpx2.get(f"{seeded.url}/index.json", params=asked, timeout=90).json()
+    losses = {each["name"] for each in data["plan"]["recipe"]["loss"]}
+    name = next(each["name"] for each in data["techniques"] if each["name"] in losses)
+    for ticked, said in ((name, "in the script"), ("none", "no setting")):
+        page = httpx2.get(seeded.url, params=asked | {"techniques": ticked}, timeout=90).text
+        row = page.partition(f'<th scope="row">{name}</th><td>loss</td>')[2].partition("</tr>")[0]
+        assert [each for each in ("in the script", "no setting") if each in row] == [said]
+
+
+def test_an_unknown_gpu_is_said_while_one_types(seeded: Site):
+    asked = {"description": TABLE, "gpu": "rtx9090"}
+    page = httpx2.post(f"{seeded.url}/browse/understand", data=asked, timeout=90).text
+    assert "3,000" in page
+    assert "unknown gpu" in page
+
+
+def test_offers_lead_to_their_plans_and_an_empty_form_says_what_is_missing(seeded: Site):
+    empty = httpx2.get(f"{seeded.url}/browse/choose?task=&objective=balanced", timeout=90).text
+    assert "Name the task" in empty
+    assert "Name the task" not in httpx2.get(f"{seeded.url}/browse/choose", timeout=90).text
+    asked = {"task": "image", "n_train": "2000", "model": "resnet18", "deadline_minutes": "60"}
+    page = httpx2.get(f"{seeded.url}/browse/choose", params=asked, timeout=90).text
+    href = re.search(r'<a href="(/\?[^"]{1,300})">resnet18', page)
+    assert href
+    plan = httpx2.get(seeded.url + href[1].replace("&amp;", "&"), timeout=90)
+    assert plan.status_code == 200
+    assert "The plan" in plan.text
 
 
 def test_prices_of_hardware_have_a_currency_and_offers_of_ones_own_none(seeded: Site):

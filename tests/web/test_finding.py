@@ -43,12 +43,25 @@ def found(site: Site, text: str) -> dict[str, list[dict[str, str]]]:
         ("revoke a key", "Pages", "/browse/operate#keys"),
         ("plan 40000 photos", "Go to", "/?description=40000+photos"),
         ("max_body", "Settings", "/browse/settings?name=max_body_bytes"),
+        ("how many minutes does resnet50 need on a t4 for 50000 images", "Go to",
+         "/browse/sizing?q=resnet50&gpu=t4&n_train=50000&show=epoch"),
+        ("speed of deberta large, RTX 3090 or 2 rtx 4090", "Go to",
+         "/browse/sizing?q=deberta+large&gpu=rtx3090%2Crtx4090&show=speed"),
+        ("compare cassava with plant pathology 2021", "Go to",
+         "/browse/competitions/compare?slug=cassava-leaf-disease-classification%2Cplant-pathology-2021-fgvc8"),
+        ("compare competitions", "Pages", "/browse/competitions"),
+        ("how do I compare runs", "Pages", "/browse/runs"),
+        ("out of memory runs", "Pages", "/browse/runs"),
+        ("wasted time", "Pages", "/browse/runs"),
+        ("contradicted claims", "Pages", "/browse/conflicts"),
+        ("where is my api key", "Pages", "/browse/operate#keys"),
+        ("minutes per epoch", "Pages", "/browse/sizing"),
         ("aptos2019 1", "Winning solutions", "/browse/solutions/aptos2019-blindness-detection%231"),
     ],
 )  # fmt: skip
 def test_what_is_named_is_found_first(seeded: Site, text: str, kind: str, href: str):
     assert found(seeded, text)[kind][0]["href"] == href
-    assert httpx2.get(seeded.url + href).status_code == 200
+    assert httpx2.get(seeded.url + href, timeout=None).status_code == 200
 
 
 def test_texts_of_rows_are_searched_and_a_mistyped_address_names_the_near_one(seeded: Site):
@@ -67,6 +80,28 @@ def test_a_search_says_that_it_found_nothing(seeded: Site):
     assert 0 < models["more"] < everything
     for text, said in (("zzzzqq", "Nothing has a name like this"), ("%", "no word in this")):
         assert said in httpx2.get(f"{seeded.url}/browse/find", params={"q": text}).text
+
+
+def test_words_that_name_no_model_lead_to_no_speed(seeded: Site):
+    for text in ("small images on a t4 in 60 minutes", "random forest of all series on a100"):
+        assert [entry["name"] for entry in found(seeded, text)["Go to"]] == ["A plan for this text"]
+
+
+def test_a_share_of_winners_leads_to_these_winners(seeded: Site):
+    page = httpx2.get(f"{seeded.url}/browse/patterns").text
+    href = re.search(r'href="(/browse/solutions\?modality=image&amp;technique=[a-z-]{1,40})"', page)
+    assert href
+    path, _, query = href[1].replace("&amp;", "&").partition("?")
+    narrowed = data_of(seeded, f"{path}.json?{query}")
+    assert 0 < narrowed["matching"] < data_of(seeded, f"{path}.json?{query.rpartition('&')[2]}")["matching"]
+    assert {row["modality"] for row in narrowed["items"]} == {"image"}
+    assert 'name="slug" value="' in httpx2.get(seeded.url + path).text, "their competitions can be compared"
+
+
+def test_settings_say_what_is_set_here_and_not_to_what(seeded: Site):
+    rows = {row["name"]: row for row in data_of(seeded, "/browse/settings.json")["items"]}
+    assert rows["MEMORY_DATABASE_URL"] == rows["MEMORY_DATABASE_URL"] | {"default": None, "here": "set"}
+    assert rows["MEMORY_NOTICE"]["here"] is None
 
 
 def test_a_run_is_found_by_the_beginning_of_its_id(lived: Site):

@@ -3,7 +3,7 @@
 from dataclasses import asdict, replace
 from typing import Any
 
-from memory_service.domain.monitoring.end_of_training import project
+from memory_service.domain.monitoring.end_of_training import project, training_deadline_seconds
 from memory_service.domain.monitoring.gpu_fill import fill_of
 from memory_service.domain.monitoring.run_view import GIB, RunView
 from memory_service.domain.monitoring.state import State
@@ -14,6 +14,7 @@ def live_view(state: State) -> dict[str, Any]:
     """Position, speed, memory and projected end of a run, its latest time buckets; None = not reported."""
     view, summary = RunView(state), state.summary
     projection, fill = project(view), fill_of(view)
+    deadline, own = training_deadline_seconds(view), state.facts.reserve_minutes is not None
     position, peaks = view.position, sorted(summary.peaks.items())
     return {
         "at_seconds": round(state.now_seconds, 3),
@@ -31,6 +32,7 @@ def live_view(state: State) -> dict[str, Any]:
         "loader_wait_percent": view.wait_percents[-1] if view.wait_percents else None,
         "utilization_percent": view.utilization,
         "end_minutes": None if projection is None else projection.end.scaled(1.0 / 60.0).as_dict(),
+        "training_ends_by_minute": None if deadline is None or own else round(deadline / 60.0, 2),
         "fill": fill and asdict(replace(fill, percent=round(fill.percent, 1))),
         "peaks_gib": {kind: round(kib * GIB, 4) for kind, kib in peaks if kind != "unstated_percent"},
         "ranks": [_rank(number, sums) for number, sums in sorted(summary.ranks.items())],

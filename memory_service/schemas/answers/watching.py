@@ -112,6 +112,7 @@ class Watch(Answer):
     loader_wait_percent: float | None
     utilization_percent: float | None
     end_minutes: Estimate | None = Field(description="When training ends, from its start.")
+    training_ends_by_minute: float | None = Field(description="Of the budget: what is left predicts.")
     fill: Fill | None
     peaks_gib: dict[MemoryKind, float]
     ranks: list[RankWatched] = Field(description="Of a run of several processes; else empty.")

@@ -135,7 +135,7 @@ def understood(database: Database, knowledge: Knowledge, requested: Mapping[str,
     page = ask_page(database, knowledge, {**requested, "gpu": "a100"} if lacks_gpu else requested)
     left = {name: value for name, value in requested.items() if name not in page["errors"]}
     if left and len(left) < len(requested):
-        return understood(database, knowledge, left)
+        return understood(database, knowledge, left) | {"errors": page["errors"]}
     if lacks_gpu:
         left_out = ("gpu",) if "minutes" in {**page["asked"], **page["read"]} else ("gpu", "minutes")
         facts = [fact for fact in page["facts"] if fact["field"] not in left_out]
@@ -152,9 +152,10 @@ def resources_of(knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str
 
 
 def ask_script(database: Database, requested: Mapping[str, str], server: str = "") -> str:
-    """The training script of the plan that the page shows for the same fields. InvalidInput, NotFound;
-    NoScript where nothing fits or there is none for the model."""
-    return plan_script(recommend(database, plain_numbers(requested)), server)
+    """The training script of the plan that the page shows for the same fields, `single=true` one that needs
+    no package. InvalidInput, NotFound; NoScript where nothing fits or there is none for the model."""
+    plan = recommend(database, plain_numbers(requested))
+    return plan_script(plan, server, single=requested.get("single") == "true")
 
 
 def _choices(knowledge: Knowledge) -> dict[str, list[Any]]:

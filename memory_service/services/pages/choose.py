@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from memory_service.domain.choice.offer import AIMS
-from memory_service.domain.common.vocabulary import Mode
+from memory_service.domain.common.vocabulary import TASKS, Mode
 from memory_service.errors import InvalidInput, NotFound
 from memory_service.schemas.choose import ChooseTexts
 from memory_service.schemas.validation_errors import checked
@@ -23,10 +23,12 @@ from memory_service.store.queries.runs import competition_metrics
 
 
 def choose_page(database: Database, requested: Mapping[str, str], limit: Mode) -> dict[str, Any]:
-    """`{"asked", "aims", "refused", "choice"}`: choice is the answer of /choose, None before a task is asked
-    about; refused: the sentence, None where there was nothing to refuse (`status` stands beside it)."""
+    """`{"asked", "aims", "tasks", "question", "refused", "choice"}`: question is what a plan of
+    an offer is asked for, beside what its `ask` says; choice is the answer of /choose, None before a task is
+    asked about; refused: the sentence, None where there was nothing to refuse (`status` stands beside it)."""
     asked = plain_numbers(requested)
     page: dict[str, Any] = {"asked": asked, "aims": list(AIMS), "refused": None, "choice": None}
+    page |= {"tasks": list(TASKS), "question": {n: v for n, v in asked.items() if n not in _OF_OFFERS}}
     if not asked:
         return page
     try:
@@ -40,6 +42,8 @@ def choose_page(database: Database, requested: Mapping[str, str], limit: Mode) -
         page |= {"refused": refusal.detail, "status": refusal.status}
     return page
 
+
+_OF_OFFERS = ("offers", "budget", "deadline_minutes", "minutes", "objective")
 
 MOST_RUNS, USUAL_OTHERS = 6, 3
 

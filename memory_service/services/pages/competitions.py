@@ -272,7 +272,7 @@ def compare_table(database: Database, asked: Mapping[str, str]) -> TableExport:
 _RECIPE: Mapping[str, Callable[[Mapping[str, Any]], Sequence[str]]] = {
     "families": lambda one: one["families"] or (),
     "techniques": lambda one: one["techniques"] or (),
-    "split": lambda one: [one["validation"]["split"]] if (one["validation"] or {}).get("split") else (),
+    "split": lambda one: [s for s in [(one["validation"] or {}).get("split")] if s not in (None, "unknown")],
 }
 """What winners are compared by -> what a solution says of it."""
 

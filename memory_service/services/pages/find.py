@@ -4,16 +4,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from memory_service.domain.hardware.gpu_spec import normal_gpu_name
+from memory_service.domain.description.quantities import numbers_in
+from memory_service.domain.hardware.gpu_spec import MOST_CARDS, normal_gpu_name
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.recipe.solution import Solution
 from memory_service.domain.recipe.vocabulary import TECHNIQUES
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, asker_view, knowledge_of
+from memory_service.services.pages.competitions import MOST_COMPARED
 from memory_service.services.pages.sizing import spelled
 from memory_service.settings import Settings
 from memory_service.store.queries import runs
@@ -60,13 +63,14 @@ def find_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any
     key = (knowledge.revision, asker_view(database))
     items, spelling = database.caches.stored(_index, key, lambda: _index(knowledge), 2)
     words = [_spelled(word, spelling) for word in given]
+    told = [word for word in words if word not in _STOP] or words
     by_kind: dict[str, list[_Item]] = {}
     for item in items:
         by_kind.setdefault(item.kind, []).append(item)
     groups = [
-        _group("Go to", _questions(knowledge, q, words)),
-        *(_named(kind, words, some) for kind, some in by_kind.items()),
-        _group("Runs", _runs(database, q, words)),
+        _group("Go to", _questions(knowledge, q, spelling, by_kind.get("Competitions", ()))),
+        *(_named(kind, told, some) for kind, some in by_kind.items()),
+        _group("Runs", _runs(database, q, told)),
         _group("By meaning", [_entry("Competitions like this", alike)]),
     ]
     found = sum(len(group["entries"]) for group in groups[:-1])
@@ -108,7 +112,7 @@ def _index(knowledge: Knowledge) -> tuple[list[_Item], Mapping[str, Sequence[str
     ]
     letters: dict[str, dict[str, None]] = {}
     for item in items:
-        for word in item.words if item.kind != "Settings" else ():
+        for word in {"Settings": (), "Pages": _words(item.text)}.get(item.kind, item.words):
             if len(word) >= LEAST_SPELLED:
                 letters.setdefault(word[0], {})[word] = None
     return items, {letter: list(found) for letter, found in letters.items()}
@@ -119,26 +123,49 @@ LEAST_SPELLED = 4
 
 PAGES = (
     ("Plan", "/", "describe a competition, a GPU and a time limit: one plan that fits"),
-    ("Runs", "/browse/runs", "what trains, what ended, minutes that were wasted"),
+    (
+        "Runs",
+        "/browse/runs",
+        "what trains live, what ended, failed or ran out of memory, time and minutes wasted",
+    ),
+    ("Compare runs", "/browse/runs", "tick two to six: settings, scores, curves side by side"),
     ("Competitions", "/browse/competitions", "past competitions, alike ones, their map"),
+    (
+        "Compare competitions",
+        "/browse/competitions",
+        "tick two to four: recipes, splits, scores side by side",
+    ),
+    ("Winning solutions", "/browse/solutions", "recipes of winners: validation, families, techniques"),
     ("Models", "/browse/models", "what can be trained, quality, licences"),
     ("Techniques", "/browse/techniques", "what winners did, by modality"),
     ("What worked", "/browse/patterns", "patterns of winners and what runs here say of them"),
-    ("Choose hardware", "/browse/choose", "which box to take: cost, minutes, quality of offers"),
+    (
+        "Choose hardware",
+        "/browse/choose",
+        "which box or GPU to take: cost, price, minutes, quality of offers",
+    ),
     (
         "Batch & speed by GPU",
         "/browse/sizing",
-        "largest batch size, samples per second and epochs of models on GPUs",
+        "largest batch size, samples per second, minutes per epoch: speed and time of models on GPUs",
     ),
     ("Strategy tables", "/browse/strategies", "default batch sizes, reserve, monitoring: rules behind plans"),
     ("Accuracy", "/browse/accuracy", "how good predictions of memory and speed were"),
-    ("Disagreements", "/browse/conflicts", "claims that contradict each other or what was measured"),
-    ("Devices", "/browse/devices", "register and calibrate a GPU"),
+    (
+        "Disagreements",
+        "/browse/conflicts",
+        "conflicts: claims that contradict each other, or are contradicted by runs",
+    ),
+    ("Devices", "/browse/devices", "register, add and calibrate a GPU"),
     ("Settings", "/browse/settings", "port, database, keys, rate limits, quotas: every MEMORY_ variable"),
     ("HTTP description", "/docs", "API: routes, schemas, curl"),
     ("Import", "/browse/import/strategies", "bring an edited spreadsheet or CSV back, undo it as one"),
     ("Operate", "/browse/operate", "health, versions, migrations, encoder, queues, slow requests, metrics"),
-    ("Make a key", "/browse/operate#keys", "keys, scopes, rotate, revoke: memory-service keys create NAME"),
+    (
+        "Make a key",
+        "/browse/operate#keys",
+        "API keys, tokens, scopes, rotate, revoke: memory-service keys create NAME",
+    ),
     ("Back up", "/browse/operate#backups", "backup, restore, check: memory-service db backup FILE"),
     ("Change log", "/browse/operate#changes", "who changed what, audit, history, undo"),
     ("Export", "/browse/strategies", "memory-service export TABLE: csv, jsonl, parquet"),
@@ -147,12 +174,13 @@ PAGES = (
 """Name, path, and what is done there in the words that people search with."""
 
 
-def settings_page(_: Database, requested: Mapping[str, str]) -> dict[str, Any]:
-    """`{"items", "name"}`: every setting with its default and meaning, not what it is set to; `name`: the
-    one that is looked for, first."""
+def settings_page(settings: Settings, requested: Mapping[str, str]) -> dict[str, Any]:
+    """`{"items", "name"}`: every setting with its default and meaning, and whether it is set `here`, not to
+    what; `name`: the one that is looked for, first."""
     asked = requested.get("name")
     items = [
         {"name": f"MEMORY_{name.upper()}", "default": default, "about": field.description}
+        | {"here": "set" if name in settings.model_fields_set else None}
         for name, field in sorted(Settings.model_fields.items(), key=lambda each: each[0] != asked)
         for default in [None if field.default_factory or field.is_required() else field.default]
     ]
@@ -214,30 +242,31 @@ def _statements(rows: Iterable[Any]) -> Iterable[tuple[str, str, str, str]]:
         yield str(row["id"]), str(row["id"]), str(row["statement"]), str(row.get("source") or "")
 
 
-def _questions(knowledge: Knowledge, q: str, words: list[str]) -> list[Entry]:
+def _questions(
+    knowledge: Knowledge, q: str, spelling: Mapping[str, Sequence[str]], competitions: Iterable[_Item]
+) -> list[Entry]:
     """Pages that answer the text as a whole."""
-    cards, entries = knowledge.cards, []
-    if _PLAN_ID.fullmatch(q.lower()):
-        entries.append(_entry(f"Plan {q.lower()}", f"/browse/plans/{q.lower()}"))
-    said = {word: _UNCOUNTED.sub("", word) for word in _NAME.findall(q.lower())}
-    told = {w: gpu for w, gpu in said.items() if normal_gpu_name(gpu) in cards.models or gpu in cards.devices}
-    gpus = list(dict.fromkeys(told.values()))
-    named = (_SHORT.get(word, word) for word in words if word not in told)
-    rest = [word for word in named if word not in _FILLING]
-    models = list(knowledge.models.values()) if gpus and rest else []
-    sizes = [word for word in rest if word.isdigit() and 32 <= int(word) <= 2048][-1:]
-    alike = _matching(models, [word for word in rest if word not in sizes])
-    sized = [row for row in alike if sizes and int(sizes[0]) in (*row.input_sizes, row.default_input_size)]
-    if sized:
-        rest = [word for word in rest if word not in sizes]
-        family = {row.family for row in sized}
-        if len(family) == 1 and family <= set(_words(" ".join(spelled(row) for row in sized))) - set(rest):
-            rest = [*family, *rest]  # others that are called alike are not made for this size
-    if rest and (sized or _matching(models, rest)):
-        asked = {"q": " ".join(rest), "gpu": ",".join(gpus), **({"image_size": sizes[0]} if sized else {})}
-        at = f" at {sizes[0]} px" if sized else ""
-        name = f"Batch & speed of {asked['q']} on {', '.join(gpus)}{at}"
+    plain, words, entries = q.lower(), _words(q), []
+    if _PLAN_ID.fullmatch(plain):
+        entries.append(_entry(f"Plan {plain}", f"/browse/plans/{plain}"))
+    gpus, rest = _gpus(knowledge, _NAME.findall(plain))
+    rest = [_spelled(word, spelling) for word in rest]
+    if gpus and (model := _model_asked(list(knowledge.models.values()), rest)):
+        asked = {"q": model.pop("q"), "gpu": ",".join(gpus)} | model
+        most = max((n for n in numbers_in(q) if f"{n:.0f}" not in asked["gpu"]), default=0.0)
+        asked |= {"n_train": f"{most:.0f}"} if 2_048 < most <= 10**9 else {}
+        asked |= next(({"show": show} for show, said in _SHOW.items() if said & set(words)), {})
+        at = f" at {asked['image_size']} px" if "image_size" in asked else ""
+        at += f", {int(asked['n_train']):,} samples" if "n_train" in asked else ""
+        what = "Minutes per epoch" if asked.get("show") == "epoch" else "Batch & speed"
+        name = f"{what} of {asked['q']} on {', '.join(gpus)}{at}"
         entries.append(_entry(name, f"/browse/sizing?{urlencode(asked)}"))
+    parts = [_words(part) for part in _BESIDE.split(plain)]
+    best = [_named("", part, competitions)["entries"][:1] for part in parts if part]
+    if _COMPARED & set(words) and 2 <= len(best) <= MOST_COMPARED and all(best):
+        slugs = [one["href"].rpartition("/")[2] for (one,) in best]
+        name = "Compare " + " with ".join(one["name"] for (one,) in best)
+        entries.append(_entry(name, f"/browse/competitions/compare?{urlencode({'slug': ','.join(slugs)})}"))
     if words[0] == "plan" and len(words) > 1:
         entries.append(_entry(f"Plan: {q[5:]}", f"/?{urlencode({'description': q[5:]})}"))
     elif len(words) > 3:
@@ -245,9 +274,65 @@ def _questions(knowledge: Knowledge, q: str, words: list[str]) -> list[Entry]:
     return entries
 
 
+def _gpus(knowledge: Knowledge, words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Cards that the words name as the field GPU reads them ("rtx 3090", "2 t4"), and the other words."""
+    cards, at = knowledge.cards, 0
+    found: list[str] = []
+    rest: list[str] = []
+    while at < len(words):
+        for end in range(min(at + _LONGEST_GPU, len(words)), at, -1):
+            name = " ".join(words[at:end])
+            name = _UNCOUNTED.sub("", name)
+            if slug := name if name in cards.devices else cards.models.get(normal_gpu_name(name)):
+                found.append(slug)
+                if rest and rest[-1].isdigit() and int(rest[-1]) <= MOST_CARDS:
+                    rest.pop()  # how many
+                at = end
+                break
+        else:
+            rest.append(words[at])
+            at += 1
+    return list(dict.fromkeys(found)), [word for text in rest for word in _words(text)]
+
+
+def _model_asked(models: Sequence[CatalogueModel], words: Sequence[str]) -> dict[str, str]:
+    """`{"q", "image_size"}` of the words that name models, whatever stands around them; empty for none."""
+    words = [_SHORT.get(word, word.removesuffix("px")) for word in words]
+    tokens = {token for row in models for token in spelled(row).split()}
+    firsts = {first for row in models for first in (row.family, *_words(row.name)[:1])}
+    kept: list[str] = []
+    alike = list(models)
+    for word in sorted(words, key=str.isalpha):  # "b4" and "deberta" say which, "small" does not
+        begins = word in firsts or any(one.startswith(word) for one in firsts if len(word) > LEAST_SPELLED)
+        named = begins if word.isalpha() else word in tokens and not word.isdigit()
+        if named and word not in _FILLING | _PLAIN and (some := _matching(alike, [word])):
+            kept, alike = [*kept, word], some
+    if not kept:
+        return {}
+    sizes = [word for word in words if word.isdigit() and 32 <= int(word) <= 2048][-1:]
+    for before, word in pairwise(words):  # "convnext base", "resnet 50"
+        if before in kept and word not in (*kept, *_FILLING) and (some := _matching(alike, [word])):
+            kept, alike = [*kept, word], some
+    sized = [row for row in alike if sizes and int(sizes[0]) in (*row.input_sizes, row.default_input_size)]
+    kept = [word for word in dict.fromkeys(words) if word in kept and not (sized and word in sizes)]
+    family = {row.family for row in sized}
+    if len(family) == 1 and family <= set(_words(" ".join(spelled(row) for row in sized))) - set(kept):
+        kept = [*family, *kept]  # others that are called alike are not made for this size
+    return {"q": " ".join(kept)} | ({"image_size": sizes[0]} if sized else {})
+
+
 def _matching(models: Iterable[CatalogueModel], words: Sequence[str]) -> list[CatalogueModel]:
     return [row for row in models if words and all(word in spelled(row) for word in words)]
 
+
+_LONGEST_GPU = 4
+_COMPARED = {"compare", "against", "versus", "vs"}
+_BESIDE = re.compile(r"\b(?:compare|against|versus|vs|with|and|to)\b|,")
+_SHOW = {
+    "epoch": {"epoch", "epochs", "hours", "long", "minute", "minutes", "seconds", "time"},
+    "speed": {"fast", "faster", "fastest", "speed", "throughput"},
+}
+"""What a page of batch and speed shows first -> the words that ask for it."""
 
 _PLAN_ID = re.compile(r"plan-[0-9a-f]{8,}")
 
@@ -256,11 +341,20 @@ _UNCOUNTED = re.compile(r"^\d{1,2}x(?=[a-z])|(?<=\d)x\d{1,2}$")
 _SHORT = {"effnet": "efficientnet", "efficientnets": "efficientnet"}
 """What people call families whose names neither begin so nor are mistyped so."""
 
-_FILLING = frozenset({
-    "a", "against", "an", "and", "at", "batch", "best", "biggest", "can", "compare", "do", "does", "fit",
-    "fits", "for", "how", "i", "in", "is", "largest", "many", "of", "on", "or", "px", "samples", "size",
-    "speed", "the", "use", "versus", "vs", "what", "which", "with",
+_STOP = frozenset({
+    "a", "an", "and", "are", "at", "by", "can", "do", "does", "for", "from", "how", "i", "in", "is", "it",
+    "many", "me", "my", "of", "on", "or", "that", "the", "this", "to", "use", "what", "where", "which",
+    "with",
 })  # fmt: skip
+_PLAIN = {
+    "all", "counting", "denoising", "extra", "forest", "frames", "image", "kernel", "linear", "multilingual",
+    "point", "random", "restoration", "series", "slow", "small", "tabular", "tiny", "two",
+}  # fmt: skip
+"""Words that names of models begin with, and texts about anything else hold."""
+_FILLING = _STOP | {
+    "against", "batch", "best", "biggest", "compare", "fit", "fits", "largest", "px", "samples", "size",
+    "speed", "versus", "vs",
+}  # fmt: skip
 
 
 def _runs(database: Database, q: str, words: list[str]) -> list[Entry]:

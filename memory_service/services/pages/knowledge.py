@@ -94,15 +94,18 @@ def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def solutions(database: Database, _: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Each with the `title` and `task` of its competition, best rank first."""
+    """Each with the `title`, `task` and `modality` of its competition, best rank first."""
     known = knowledge_of(database).competitions
     with database.read() as transaction:
         rows = every_row(transaction, "solutions")
     told = [
-        {**row, **{name: known.get(row["competition"], {}).get(name) for name in ("title", "task")}}
+        {**row, **{name: known.get(row["competition"], {}).get(name) for name in _OF_COMPETITION}}
         for row in rows
     ]
-    return sorted(told, key=lambda row: (row["rank"], row["id"]))
+    return sorted(told, key=lambda row: (row["rank"], (row["title"] or row["id"]).lower()))
+
+
+_OF_COMPETITION = ("title", "task", "modality")
 
 
 def solution_page(database: Database, key: str) -> dict[str, Any]:

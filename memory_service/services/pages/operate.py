@@ -24,6 +24,7 @@ CHANGES_OF: Mapping[str, frozenset[str]] = {
     "rows": frozenset(CORRECTABLE),
     "access": frozenset({"keys", "sessions", "devices", "calibrations"}),
     "runs": frozenset({"runs"}),
+    "all": frozenset({*CORRECTABLE, "keys", "sessions", "devices", "calibrations", "runs"}),
 }
 """View of the change log -> its tables; the first is the usual one."""
 

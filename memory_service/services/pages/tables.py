@@ -59,7 +59,8 @@ GRIDS: Mapping[str, GridTable] = {
     ),
     "solutions": GridTable(
         knowledge.solutions,
-        {"task": "task", "family": "families", "technique": "techniques", "basis": "basis"},
+        {"task": "task", "modality": "modality", "family": "families", "technique": "techniques",
+         "basis": "basis"},
         "id", "solutions",
     ),
     "strategies": GridTable(

@@ -230,7 +230,7 @@ def _mark_scripted(answer: dict[str, Any]) -> None:
             sentence("no-script", why=f"{why.partition(';')[0]}.").as_dict(),
         ]
     elif answer["feasible"] and kind_of(answer).words["frames"]:
-        ends = {"end": (1 - SCRIPT_RESERVE) * answer["minutes"], "minutes": answer["minutes"]}
+        ends = {"end": (1 - SCRIPT_RESERVE) * answer["minutes"], "minutes": round(answer["minutes"], 1)}
         answer["warnings"] = [*answer["warnings"], sentence("script-uses-all", **ends).as_dict()]
     done = techniques_done(answer)
     chosen = {*(answer.get("techniques") or NO_TECHNIQUE).split(",")} - {NO_TECHNIQUE}

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from memory_service.api.service import database_of
+from memory_service.api.service import database_of, service_of
 from memory_service.services.database.transactions import Database
 from memory_service.services.pages import knowledge
 from memory_service.services.pages.accuracy import accuracy_page, accuracy_table
@@ -107,7 +107,6 @@ for _table in GRIDS:
     router.computed_files(f"/browse/{_table}", partial(_rows_of, _table))
 
 _page("/browse/find", "find.html", "Search", find_page)
-_page("/browse/settings", "settings.html", "Settings", settings_page)
 _page("/browse/accuracy", "accuracy/page.html", "Accuracy", accuracy_page, _accuracy_charts)
 _page("/browse/sizing", "sizing/list.html", "Batch and speed", sizing_page)
 _TITLES = {
@@ -134,6 +133,12 @@ _page("/browse/patterns/{key:path}", "patterns/one.html", "{pattern[id]}", knowl
 _page("/browse/solutions/{key:path}", "solutions/one.html", "{solution[id]}", knowledge.solution_page)
 _page("/browse/sources/{name}", "source.html", "{name}", source_page)
 _page("/browse/strategies/{key:path}", "strategies/one.html", "{strategy[id]}", strategy_page)
+
+
+@router.page("/browse/settings")
+def settings(request: Request) -> Response:
+    data = settings_page(service_of(request).settings, query_of(request))
+    return answer(request, "settings.html", data, title="Settings")
 
 
 @router.page("/browse/sizing/{gpu}/{model:path}")

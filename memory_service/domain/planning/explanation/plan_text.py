@@ -221,6 +221,17 @@ _COPIED = (
 )  # fmt: skip
 
 
+_OF_NETWORKS = frozenset({
+    "batch_size", "grad_accumulation", "precision", "channels_last", "compile", "gradient_checkpointing",
+    "warmup_epochs",
+})  # fmt: skip
+
+
+def _script_uses_all(answer: Mapping[str, Any]) -> bool:
+    """Whether the plan's script goes on through other models, and so repeats none with other seeds."""
+    return any(each["code"] == "script-uses-all" for each in answer["warnings"])
+
+
 def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:
     model, metric, trees = answer["model"], answer["metric"], "host_memory_gib" in answer["expected"]
     split, by = split_setting(answer)
@@ -254,8 +265,10 @@ def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:
         "split": f"split={split}{f' by {by}' if by else ''}",
         "metric": metric and f"judged by {judged_words(metric)}",
     }
+    left = _OF_NETWORKS if trees else frozenset[str]()
+    left |= {"seeds"} if _script_uses_all(answer) else set()
     for name in _COPIED:
-        if values.get(name) not in (None, {}, "none"):
+        if values.get(name) not in (None, {}, "none") and name not in left:
             yield Setting(name, values[name], words.get(name, ""))
 
 
@@ -276,9 +289,10 @@ def _figures(answer: Mapping[str, Any]) -> Iterator[Figure]:
     if "best_epoch" in n:
         yield Figure(whole, n["best_epoch"], "", room=1)
     yield Figure("inference", n["inference_minutes"], "min", room=2)
-    first = any(each["code"] == "script-uses-all" for each in answer["warnings"])
-    yield Figure("planned model in all" if first else "total", n["total_minutes"], "min", left)
-    blended = ", runs averaged" if len(answer["blend"]["runs"]) > 1 else ""
+    yield Figure(
+        "planned model in all" if _script_uses_all(answer) else "total", n["total_minutes"], "min", left
+    )
+    blended = ", runs averaged" if len(answer["blend"]["runs"]) > 1 and not answer.get("run") else ""
     yield Figure(f"quality index{blended}", n["quality_index"], "", 100.0, room=2)
 
 
