@@ -60,7 +60,8 @@ _SUBTASK = {name: re.compile(words, re.IGNORECASE | re.DOTALL) for name, words i
 
 _BINARY = re.compile(
     r"\bbinary (?:classification|target|label|outcome|classifier)|\b(?:0 or 1|1 or 0|true or false|yes or no|"
-    r"0/1|yes/no|pF1)\b|\b1 if\b[^.;]{0,80}\b(?:else|otherwise) 0\b|\b(\w+) or no \1\b|\bwhether\b|"
+    r"0/1|yes/no|pF1)\b|\b1 if\b[^.;]{0,80}\b(?:else|otherwise) 0\b|\b(\w+) or no \1\b|"
+    r"\bwhether\b(?![^.;,]{0,60}(?:, [\w ]{2,30}){1,9},? or )|"
     r"\b(?:probability|chance|likelihood|risk) (?:of|that)\b|\bor not\b|"
     r"(?:^|[.?!:] )(?:is|are|was|were|will|did|does|do|has) [^?.]{3,80}\?",
     re.IGNORECASE,
@@ -230,7 +231,7 @@ def _usable(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
         and q.kind in ("sample", "group", "unknown")
         and not _WINDOWS.search(q.before)
         and not _CUTOFF.search(q.before)
-        and not _GALLERY.search(q.before)
+        and not (_GALLERY.search(q.before) or q.before.endswith(" one of "))
     ]
 
 
@@ -458,7 +459,8 @@ def _is_told(quantity: Quantity, text: str) -> bool:
 _THERE_ARE = re.compile(r"\b(?:there are|over the|all|these|of the) $", re.IGNORECASE)
 _ITEM = r"[\w'’-]{1,40}(?: (?!or\b|and\b|is\b|are\b|was\b)[\w'’-]{1,40}){0,2}"
 _LISTED = re.compile(
-    r"(?:[:(]|\b(?:as|either|between|into|marked|labelled|(?:pixel|voxel|token)s? (?:is|are))) ?"
+    r"(?:[:(]|\b(?:as|either|between|into|marked|labelled|(?:pixel|voxel|token)s? (?:is|are)"
+    r"|whether \w+(?: \w+)? (?:is|are|was|were))) ?"
     rf"(?P<list>{_ITEM}(?:, {_ITEM}){{0,11}},? or {_ITEM})(?=[ .,;:()?]|$)",
     re.IGNORECASE,
 )
