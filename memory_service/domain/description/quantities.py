@@ -37,7 +37,7 @@ _NUMBER = re.compile(
     r"(?!\s?%|\s?per ?cent|[.]\d|\s?(?:[$€£]|USD|EUR|GBP)|-(?!class|way|categor|label|species)[a-z])",
     re.IGNORECASE,
 )
-_TOKEN = re.compile(r"[A-Za-z][A-Za-z’'-]*|[,;:.()\d×]")
+_TOKEN = re.compile(r"[A-Za-zÀ-ÿ][A-Za-zÀ-ÿ’'-]*|[,;:.()\d×]")
 _VAGUE = re.compile(r"(?:hundred|thousand|million|dozen)\b", re.IGNORECASE)
 _EACH_AFTER = re.compile(
     r"\s?(?:(?:of |for |from |on |in )?(?:each|every)|per|an? (?:year|month|week|day|hour|minute|season))\b",
