@@ -238,7 +238,8 @@ def _years_apart(text: str) -> str | None:
 
 
 _THESE = re.compile(
-    r"\W*(?:these|they|those|all of (?:them|these)|it|which|of|from|between|taken|recorded)\b", re.IGNORECASE
+    r"^\W{0,6}(?:these|they|those|all of (?:them|these)|it|which|of|from|between|taken|recorded)\b",
+    re.IGNORECASE,
 )
 _MONTHS = re.compile(
     rf"\b(?:{'|'.join(_MONTH_NAMES)}) ?(?:to|until|till|through|-|–) ?({'|'.join(_MONTH_NAMES)})\b",

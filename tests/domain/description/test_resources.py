@@ -170,6 +170,8 @@ def test_a_span_that_stands_alone_is_the_limit_unless_it_is_of_data(text: str, m
         ("Final talks of 5 minutes each; the deadline is in 48 hours.", None),
         ("The race takes at most 6 hours. Predict the winner.", None),
         ("Train on 24 hours of audio.", None),
+        ("The train must not be late by more than 10 minutes.", None),
+        ("The wall dries in 8 hours.", None),
         ("Predictions are due within 30 minutes after sunset of the day.", None),
         ("Surgeries lasted under 3 hours; tell complications.", None),
         ("Forecast demand for the next 48 hours; the training set spans 3 years.", None),
