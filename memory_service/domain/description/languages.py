@@ -94,7 +94,7 @@ def _plain_numbers(text: str, language: str) -> str:
         text = _TEN_THOUSANDS.sub(lambda match: f"{float(match[1]) * 10_000:.0f}", text)
         text = _MEASURE_WORDS.sub(" ", text)
         text = _FEW_KINDS.sub(lambda match: f"{'一二三四五六七八九十'.index(match[0]) + 1}", text)
-        return text.translate(str.maketrans("、。,:", ",.,:"))
+        return text.translate(str.maketrans("、。，：；（）", ",.,:;()"))
     return text
 
 

@@ -15,7 +15,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'(*#\[-])|\n+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])(?<![Mm]ax\.)\s+(?=[A-Z0-9\"'(*#\[-])|\n+")
 READ_CHARACTERS = 16_000
 """Of a longer text the beginning is read: pages state their task in the first ones."""
 

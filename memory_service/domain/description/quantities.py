@@ -37,12 +37,16 @@ _NUMBER = re.compile(
     r"(?!\s?%|\s?per ?cent|[.]\d|\s?(?:[$€£]|USD|EUR|GBP)|-(?!class|way|categor|label|species)[a-z])",
     re.IGNORECASE,
 )
-_TOKEN = re.compile(r"[A-Za-z][A-Za-z’'-]*|[,;:.()\d×]")
+_TOKEN = re.compile(r"[A-Za-zÀ-ÿ][A-Za-zÀ-ÿ’'-]*|[,;:.()\d×]")
 _VAGUE = re.compile(r"(?:hundred|thousand|million|dozen)\b", re.IGNORECASE)
-_EACH_AFTER = re.compile(r"\s?(?:(?:of |for |from |on |in )?(?:each|every)|per)\b", re.IGNORECASE)
+_EACH_AFTER = re.compile(
+    r"\s?(?:(?:of |for |from |on |in )?(?:each|every)|per|an? (?:year|month|week|day|hour|minute|season))\b",
+    re.IGNORECASE,
+)
 _EACH_BEFORE = re.compile(
     r"\b(?:each|every|per)\b(?! of\b)[^.,;]{0,6}$"
-    r"|\b(?:each|every) \w+(?: \w+)? (?:has|holds|contains) (?:\w+ (?:\w+ )?(?:of|from) ){0,2}(?:\w+ )?$",
+    r"|\b(?:each|every) \w+(?: \w+)? (?:has|holds|contains|gave|gives|yields) "
+    r"(?:\w+ (?:\w+ )?(?:of|from) ){0,2}(?:\w+ )?$",
     re.IGNORECASE,
 )
 _ASKED_FOR = re.compile(
@@ -225,7 +229,7 @@ def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None
 
 def _role_about(left: str, right: str) -> tuple[Role | None, bool]:
     """The role said just after ("5,000 images for training", "310 to segment"), else the nearest before."""
-    if _TO_DO.match(right):
+    if _TO_DO.match(_BETWEEN.sub("", right)):
         return "test", True
     if said := _SAID_BEHIND.match(right):  # "1,498 letters (training)"
         return "valid" if said[1].lower() == "development" else _ROLES[said[1].lower()], True
@@ -241,7 +245,7 @@ _BEHIND_OTHERS = re.compile(r"(?: [\w-]+){1,3} \(|(?: [\w-]+){1,5}, i\.e\. ")
 _OF_THE_LAST = re.compile(
     rf"^[^,;]{{0,80}}\b(?:for|as) (?:the )?(?:{'|'.join(_ROLES)})\b[^,;]{{0,20}}[,;]", re.IGNORECASE
 )
-_ASIDE = re.compile(r"^\s*\([^()]{0,60}\)")
+_ASIDE, _BETWEEN = re.compile(r"^\s*\([^()]{0,60}\)"), re.compile(r"^, [^,.;]{0,40},(?= [a-z])")
 _SAID_BEHIND = re.compile(rf"\s?\((?:for |the |in ){{0,3}}({'|'.join(_ROLES)})\b", re.IGNORECASE)
 _ROLE = re.compile(rf"(?<![\w-])(?<![a-z]/)(?:{'|'.join(_ROLES)})(?![\w-]|/[a-z]| time\b)", re.IGNORECASE)
 _LEADING = re.compile(

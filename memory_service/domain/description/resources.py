@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.description.phrases import readable, sentences_of
 from memory_service.domain.description.quantities import NUMBER_WORD, number_of_words
 from memory_service.domain.hardware.gpu_spec import normal_gpu_name
@@ -42,27 +43,27 @@ _COUNT_BEFORE = re.compile(
 _COUNT_BEHIND = re.compile(r"\s?(?:gpus?\s)?[x×]\s?(\d)\b|\s?\(x(\d)\)", re.IGNORECASE)
 _COUNT_WITHIN = re.compile(r"(?:(\d)x)?(\w+?)(?:x(\d))?", re.IGNORECASE)
 
+_SAID = shipped_table(__package__, "resources.toml")
+_OTHERS = {word: float(value) for value, words in _SAID["numbers"].items() for word in words.split()}
+"""Numbers of hours in other languages."""
+
 _NUMBER = (
-    rf"\d{{1,4}}(?:[.,]\d{{1,2}})?|half an?|(?:a|one|three)[\s-]quarters? of an"
-    rf"|(?:an? )?{NUMBER_WORD}(?:[\s-](?:and )?{NUMBER_WORD}){{0,6}}|an?"
+    rf"\d{{1,4}}(?:[.,]\d{{1,2}})?|half an?|(?:a|one|three)[\s-]quarters? of an|(?:an? )?{NUMBER_WORD}"
+    rf"(?:[\s-](?:and )?{NUMBER_WORD}){{0,6}}|an?|(?:{'|'.join(sorted(_OTHERS, key=len, reverse=True))})"
 )
 _SPAN = re.compile(
-    rf"(?<![\w.,-])(?P<n>{_NUMBER})(?:\s?(?:-|–|to|or)\s?(?:{_NUMBER}))??(?P<half>\sand a half)?[\s-]?"
-    r"(?:(?P<day>days?)|(?P<hour>hours?|hrs?|h)|(?P<minute>minutes?|mins?))"
+    rf"(?<![A-Za-z0-9_.,-])(?P<n>{_NUMBER})(?:\s?(?:-|–|to|or)\s?(?:{_NUMBER}))??(?P<half>\sand a half)?"
+    rf"[\s-]?(?:(?P<day>days?)|(?P<hour>{_SAID['hour']})|(?P<minute>{_SAID['minute']}))"
     rf"(?:(?<=h)(?P<rest>\d\d)(?:m|min)?|,?\s?(?:and\s)?(?P<more>\d{{1,2}}|{NUMBER_WORD}(?:[\s-]{NUMBER_WORD})?)"
-    r"[\s-]?(?:minutes?|mins?|m)|(?P<half_behind>\sand a half))?\b",
+    r"[\s-]?(?:minutes?|mins?|m)|(?P<half_behind>\sand a half))?(?![A-Za-zÀ-ÿ0-9_])",
     re.IGNORECASE,
 )
-_LIMIT_BEFORE = re.compile(
-    r"(?:<=?|≤|\bat most|\bup to|\bwithin|\bunder|\b(?:no|not) (?:more|longer) than|\bless than"
-    r"|\bmax(?:imum)?(?: of)?|\btime:|\b(?:budget|limit(?:ed)?)(?: is| of| to)?:?|\b(?:i|we|you) have)"
-    r"(?: about| only| just| a){0,3}\s?$",
-    re.IGNORECASE,
+_RUN, _MUST, _LIMIT_BEFORE, _LIMIT_BEHIND, _MUST_BEFORE = (
+    re.compile(_SAID[name], re.IGNORECASE) for name in ("runs", "must", "before", "behind", "must_before")
 )
-_LIMIT_BEHIND = re.compile(
-    r"^\s?(?:of )?(?:run-?\s?time|time limit|limit|budget|(?:of )?(?:compute|training|gpu)|to train)",
-    re.IGNORECASE,
-)
+_BREAK = re.compile(r"[;,]\s|\s\+\s")
+_TRAINS = re.compile(r"train|\bfit", re.IGNORECASE)
+_PREDICTS = re.compile(r"\b(?:infer|predict|test|scor)", re.IGNORECASE)
 _WEAK_BEFORE = re.compile(r"\b(?:in|for|with|and)(?: about| only| just)?\s?$", re.IGNORECASE)
 _ALONE_BEFORE = re.compile(r"^\W*$|[,;:(]\s?$|\b(?:gpus?|cards?|only)\s?$", re.IGNORECASE)
 _WEAK_BEHIND = re.compile(r"^\s?(?:on|with|of) (?:an?|one|two|the|my|our|\d)\b", re.IGNORECASE)
@@ -73,8 +74,8 @@ _OF_DATA = re.compile(
 _BARE_SPAN = re.compile(r"^\W*$|,\s?$"), re.compile(r"^\W*$")
 _DATA = re.compile(
     r"\b(?:record(?:ing|ed)?s?|clips?|audio|sounds?|songs?|speech|videos?|movies?|signals?|eeg|ecg|sampl(?:ed?|ing)"
-    r"|trips?|rides?|flights?|duration|delays?|arrivals?|intervals?|windows?|resolution|horizons?|ahead|forecast\w{0,4}"
-    r"|steps?|long|lasts?)\b",
+    r"|trips?|rides?|flights?|duration|delays?|arrivals?|intervals?|windows?|resolution|horizons?|ahead"
+    r"|(?<!and )forecast\w{0,4}|steps?|long|lasts?(?! longer))\b",
     re.IGNORECASE,
 )
 """A span alone, as a sentence or at the end of one behind a comma, limits, unless it says such data."""
@@ -115,7 +116,7 @@ def resources_in(text: str, gpus: Mapping[str, str]) -> dict[str, Any]:
     """
     cards: set[str] = set()
     memory: set[int] = set()
-    limits: set[tuple[float, bool]] = set()
+    limits: set[tuple[float, int]] = set()
     sentences = sentences_of(readable(text))
     for sentence in sentences:
         here = _cards_in(sentence, gpus)
@@ -126,12 +127,13 @@ def resources_in(text: str, gpus: Mapping[str, str]) -> dict[str, Any]:
         alone = [
             sentence
             for sentence in sentences
-            if _PROCESSOR.search(sentence) and not _OF_RULES.search(sentence)
+            if (others := _PROCESSOR.sub("", sentence)) != sentence
+            and not ("gpu" in others.lower() or _OF_RULES.search(sentence))
         ]
         cards |= {"cpu" for _ in alone}
         limits |= {limit for each in alone for limit in _limits_in(each, [_Card("cpu", 0, 0)])}
-    of_gpu = {minutes for minutes, near in limits if near}
-    minutes = of_gpu if len(of_gpu) == 1 else {minutes for minutes, _ in limits}
+    closest = max((of for _, of in limits), default=0)
+    minutes = {minutes for minutes, of in limits if of == closest}
     found: dict[str, Any] = {"gpu": cards.pop()} if len(cards) == 1 else {}
     if found and len(memory) == 1:
         found["vram_gib"] = memory.pop()
@@ -204,13 +206,25 @@ def _count(word: str) -> int:
     return int(word) if word.isdigit() else _COUNTS.get(word) or int(number_of_words(word))
 
 
-def _limits_in(sentence: str, cards: list[_Card]) -> set[tuple[float, bool]]:
-    """(minutes, whether the GPU's) of spans of time that are said to be a limit."""
+def _limits_in(sentence: str, cards: list[_Card]) -> set[tuple[float, int]]:
+    """(minutes, of what: 2 training, 1 a GPU, -1 prediction) of spans of time that are said to be a limit."""
     found = set()
     for span in _SPAN.finditer(sentence):
         before = sentence[max(0, span.start() - _NEAR) : span.start()]
         behind = sentence[span.end() : span.end() + _NEAR]
-        limit = bool(_LIMIT_BEFORE.search(before) or _LIMIT_BEHIND.search(behind))
+        left, right = _BREAK.split(before)[-1], _BREAK.split(behind)[0]
+        clause = left + span[0] + right
+        bound = _LIMIT_BEFORE.search(before)
+        beyond = _LIMIT_BEHIND.sub("", behind)
+        limit = bool(bound) or beyond != behind or bool(_MUST_BEFORE.search(before) and _MUST.search(clause))
+        bare = _ALONE_BEFORE.search(before[: bound.start()] if bound else before) and re.match(
+            r"\W*$|\s?[,;.)]", beyond
+        )
+        limit = (
+            limit
+            and bool(cards or bare or _RUN.search(sentence))
+            and (bool(cards) or not _DATA.search(clause))
+        )
         of_card = any(0 <= card.start - span.end() <= len(" of an ") for card in cards)
         if (span["day"] and not cards) or (_SOME_OF.match(behind) and not (limit or of_card)):
             continue
@@ -222,8 +236,9 @@ def _limits_in(sentence: str, cards: list[_Card]) -> set[tuple[float, bool]]:
             limit = all(shape.search(part) for shape, part in zip(_BARE_SPAN, (before, behind), strict=True))
         minutes = _minutes(span)
         if limit and minutes > 0:
-            clause = before[max(before.rfind(";"), before.rfind(",")) + 1 :][-40:]
-            found.add((minutes, bool(cards) or "gpu" in clause.lower()))
+            of = left.rpartition(" and ")[2] + right.partition(" and ")[0]
+            of_gpu = 1 if cards or "gpu" in clause.lower() else 0
+            found.add((minutes, 2 if _TRAINS.search(of) else -1 if _PREDICTS.search(of) else of_gpu))
     return found
 
 
@@ -235,7 +250,7 @@ def _minutes(span: re.Match[str]) -> float:
     elif given[0].isdigit():
         number = float(given.replace(",", "."))
     else:
-        number = 1.0 if given in ("a", "an") else number_of_words(given)
+        number = 1.0 if given in ("a", "an") else _OTHERS.get(given) or number_of_words(given)
     number += 0.5 if span["half"] or span["half_behind"] else 0.0
     more = span["rest"] or span["more"] or "0"
     extra = float(more) if more.isdigit() else number_of_words(more)

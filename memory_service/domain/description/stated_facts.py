@@ -60,7 +60,8 @@ _SUBTASK = {name: re.compile(words, re.IGNORECASE | re.DOTALL) for name, words i
 
 _BINARY = re.compile(
     r"\bbinary (?:classification|target|label|outcome|classifier)|\b(?:0 or 1|1 or 0|true or false|yes or no|"
-    r"0/1|yes/no|pF1)\b|\b1 if\b[^.;]{0,80}\b(?:else|otherwise) 0\b|\b(\w+) or no \1\b|\bwhether\b|"
+    r"0/1|yes/no|pF1)\b|\b1 if\b[^.;]{0,80}\b(?:else|otherwise) 0\b|\b(\w+) or no \1\b|"
+    r"\bwhether\b(?![^.;,]{0,60}(?:, [\w ]{2,30}){1,9},? or )|"
     r"\b(?:probability|chance|likelihood|risk) (?:of|that)\b|\bor not\b|"
     r"(?:^|[.?!:] )(?:is|are|was|were|will|did|does|do|has) [^?.]{3,80}\?",
     re.IGNORECASE,
@@ -123,6 +124,11 @@ def stated_in(text: str) -> Stated:
     stated |= one_figure("n_test", told := _of_test(found, page))
     if not page and stated.keys() == {"n_test"} and not any(q.direct for q in told):
         stated["n_train"] = stated.pop("n_test")  # "predict it for 900 cows"
+    for whole, part in pairwise(found):
+        of_all = whole.words == stated.get("n_train", (0, ""))[1] and part.words.endswith(" of them")
+        if of_all and part.role == "test" and _THE_REST.search(text):
+            stated["n_train"] = round(whole.value - part.value), f"{whole.words}, {part.words}"
+    stated |= {f"n_{of[1].lower()}": (int(of[2].replace(",", "")), of[0]) for of in _SHAPE.finditer(text)}
     stated |= _n_classes(found, text) or _listed_classes(text)
     stated = _of_each(found) | stated
     if "n_train" not in stated and "n_classes" in stated:
@@ -141,6 +147,14 @@ def stated_in(text: str) -> Stated:
         if match := pattern.search(text):
             stated[name] = True, match[0]
     return stated
+
+
+_THE_REST = re.compile(r"\b(?:rest|remaining|remainder|others)\b[^.;]{0,40}\btrain", re.IGNORECASE)
+_SHAPE = re.compile(
+    r"\b(?:[a-z]_)?(train|test)\w*(?:\.\w+)?[^.;\n]{0,40}\bshape\W{0,3}(\d{1,3}(?:,\d{3})+(?!\d)|\d+)\s?[,x×]",
+    re.IGNORECASE,
+)
+"""Arrays of a file: "X_train.npy shape (18304, 240, 36)"."""
 
 
 def training_sizes(text: str) -> list[int]:
@@ -230,7 +244,7 @@ def _usable(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
         and q.kind in ("sample", "group", "unknown")
         and not _WINDOWS.search(q.before)
         and not _CUTOFF.search(q.before)
-        and not _GALLERY.search(q.before)
+        and not (_GALLERY.search(q.before) or q.before.endswith(" one of "))
     ]
 
 
@@ -239,13 +253,18 @@ def _of_samples(found: Sequence[Quantity], role: str) -> list[Quantity]:
     role stands right beside them before others."""
     usable = _usable(found, role)
     if direct := [q for q in usable if q.direct and q.value >= 100]:
-        usable = direct
+        usable = [q for q in direct if not _ABOUT.search(q.before)] or direct
     of_test = role == "test" and not any(q.direct for q in usable)
     for kind in ("sample", "unknown") if of_test else ("sample", "group", "unknown"):
         of_kind = [q for q in usable if q.kind == kind]
         if of_kind:
             return [q for q in of_kind if q.direct] or of_kind
     return []
+
+
+_ABOUT = re.compile(
+    r"\b(?:about|roughly|around|some|approximately|nearly|almost|under|over) $", re.IGNORECASE
+)
 
 
 def _of_test(found: Sequence[Quantity], page: bool) -> list[Quantity]:
@@ -458,7 +477,8 @@ def _is_told(quantity: Quantity, text: str) -> bool:
 _THERE_ARE = re.compile(r"\b(?:there are|over the|all|these|of the) $", re.IGNORECASE)
 _ITEM = r"[\w'’-]{1,40}(?: (?!or\b|and\b|is\b|are\b|was\b)[\w'’-]{1,40}){0,2}"
 _LISTED = re.compile(
-    r"(?:[:(]|\b(?:as|either|between|into|marked|labelled|(?:pixel|voxel|token)s? (?:is|are))) ?"
+    r"(?:[:(]|\b(?:as|either|between|into|marked|labelled|(?:pixel|voxel|token)s? (?:is|are)"
+    r"|whether \w+(?: \w+)? (?:is|are|was|were))) ?"
     rf"(?P<list>{_ITEM}(?:, {_ITEM}){{0,11}},? or {_ITEM})(?=[ .,;:()?]|$)",
     re.IGNORECASE,
 )
@@ -469,7 +489,7 @@ _BOXED = re.compile(
 )
 """What is looked for in pictures and sounds: "boxes around bolts, nuts and washers"."""
 _COUNTED_OUT = re.compile(
-    rf"\b(\d{{1,2}}|{NUMBER_WORD}) (?:[\w-]+ ){{0,2}}([\w-]+s): "
+    rf"(?<![\w-])(\d{{1,2}}|{NUMBER_WORD}) (?:[\w-]+ ){{0,2}}([\w-]+s): "
     rf"({_ITEM}(?:, (?:and |or )?{_ITEM}| and {_ITEM}| or {_ITEM}){{1,14}})",
     re.IGNORECASE,
 )

@@ -36,7 +36,10 @@ _WHO = "|".join(f"{noun}s?" for noun, kind in KIND_OF.items() if kind == "group"
     "compounds?|proteins?|streets?|sessions?"
 )
 _WHO_ID = rf"(?:(?:{_WHO})(?:[_ ]ids?)?|[a-z]{{2,20}}_ids?)"
-_PERIOD = r"(?:days?|weeks?|months?|years?|quarters?|hours?|periods?|seasons?|minutes?|holidays?)"
+_PERIOD = (
+    r"(?:days?|weeks?|months?|years?|quarters?|hours?|periods?|seasons?|minutes?|holidays?|springs?|summers?"
+    r"|autumns?|winters?)"
+)
 _ROWS = (
     "rows?|samples?|examples?|records?|observations?|entries|reports?|images?|pictures?|photos?|texts?|sounds?|"
     "clips?|files?|ids?|labels?|values?|targets?|answers?|columns?|features?|data|ones|cases|instances|classes|"
@@ -44,7 +47,6 @@ _ROWS = (
     "distribution|price|size|order|sentences?|default|email|hand|design|contrast|law"
 )
 _GROUP_SPLIT = (
-    rf"\b(?:unseen|disjoint|separate) (?P<a>{_WHO})\b",
     rf"\b(?:different|new|other|distinct|separate) (?:sets? of )?(?P<b>{_WHO})\b(?! (?:types|variables))",
     (
         rf"\b(?P<c>{_WHO})\b[^.;]{{0,60}}?\b(?:not|never|nor) (?:\w+ )?(?:appear|present|seen|occur|overlap|"
@@ -58,15 +60,10 @@ _GROUP_SPLIT = (
         rf"\b(?:of|from) (?:the same|one|an?|each|any) (?P<g>{_WHO_ID})\b[^.;]{{0,40}}?\b"
         r"(?:(?:must|should|may|can) ?(?:not|never)|(?:stay|kept?|belong) together|never)\b"
     ),
-    rf"\bkeep(?:s|ing)? (?:all )?(?:\w+ )?(?:of )?(?:the same |one |an? |each )?(?P<i>{_WHO_ID}) together\b",
     (
         r"\b(?:stratified[ -]?)?group[ -]?(?:shuffle[ -]?)?k-?folds?\b(?:\([^()]{0,40}\))?"
         r"(?: (?:split|validation|cv))?"
         r"(?:,? (?:by|on|over|per|with groups?)(?: the| =)? [\"'`]?(?P<h>[a-z]\w{1,40}))?"
-    ),
-    (
-        rf"\b(?:no|none of the) (?P<e>{_WHO}) (?:is |are |appears? |occurs? |overlaps? )?"
-        r"(?:in common|in both|overlap|shared|in two)"
     ),
     rf"\b(?P<f>{_WHO})[^.;]{{0,30}}\b(?:absent|missing|excluded) from (?:the )?(?:train|data)",
     (
@@ -81,10 +78,6 @@ _GROUP_SPLIT = (
         r"(?:new|unseen|unknown|others|different ones)\b"
     ),
     rf"^[ \t*-]*(?-i:By) (?!(?:{_ROWS}|time|dates?|{_PERIOD})\b)(?P<k>[a-z_]{{3,20}}):",
-    (
-        r"\b(?:group folds?|never (?:been )?seen (?:in|during|at) train(?:ing)?|"
-        r"absent from train(?:ing)?)\b"
-    ),
 )
 _SEVERAL = re.compile(
     rf"\b(?:several|many|multiple|more than one|two or more|up to \w+|a few|dozens of"
@@ -120,10 +113,13 @@ _TIME_SPLIT = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _RANDOM_SPLIT = re.compile(
-    r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned|drawn|chosen|subset|sample|half|third|"
-    r"fifth|tenth|quarter|\d+ ?%|\d+ percent)|(?:split|divided|drawn|assigned|selected|chosen|sampled)(?: "
-    r"\w+){0,3} (?:at )?random(?:ly)?\b|same distribution|train(?:ing)? and test (?:rows |data )?(?:look "
-    r"alike|are alike))",
+    r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned|drawn|chosen|subset|sample|half|third"
+    r"|fifth|tenth|quarter|\d+ ?%|\d+ percent)|(?:split|divided|drawn|assigned|selected|chosen|sampled"
+    r"|distributed?)(?: \w+){0,3} (?:at )?random(?:ly)?\b|same distribution|train(?:ing)? and test "
+    r"(?:rows |data )?(?:look alike|are alike)|(?:test|train|hidden|split|kept|parts?)\b[^.;]{0,60}\bby lot"
+    r"|by lot[^.;]{0,60}\b(?:test|kept|hidden|judg|scor)|(?:by|with) (?:a )?random (?:numbers?|draw)"
+    r"|shuffled (?:half|third|quarter|fifth|tenth)"
+    r"|shuffled[^.;]{0,60}\b(?:cut|kept|held|test|split|set aside))",
     re.IGNORECASE,
 )
 
@@ -219,25 +215,36 @@ def _kept_apart(text: str) -> Stated:
     return {}
 
 
-_YEAR = re.compile(r"(?<![\d.,-])20[0-4]\d(?![\d,])|(?<=20\d\d-)20[0-4]\d")
+_YEAR = re.compile(
+    rf"(?:(?<![\d.,-])(?:\b({'|'.join(_MONTH_NAMES)}),? )?|(?<=20\d\d-))(20[0-4]\d)(?![\d,])"
+    r"(?:\s?[-/年년]\s?(1[0-2]|0?[1-9])(?!\d))?",
+    re.IGNORECASE,
+)
 _LEARNED = re.compile(r"(?:\b|_)(?:train|learn|history|historical|past)", re.IGNORECASE)
 _JUDGED = re.compile(r"(?:\b|_)test|\bjudged\b|\bevaluated on\b|\bscored on\b|\bhidden\b", re.IGNORECASE)
 
 
 def _years_apart(text: str) -> str | None:
-    """The clause on test data whose years are all later than those of the training data."""
-    years: dict[bool, list[int]] = {True: [], False: []}
-    words = ""
+    """The clause on test data whose years, with months where told, are all later than those of training."""
+    times: dict[bool, list[int]] = {True: [], False: []}
+    words, before = "", (False, False)
     for clause in re.split(r"[;\n]|[.] |, (?=[a-z])", text):
-        learned, judged = bool(_LEARNED.search(clause)), bool(_JUDGED.search(clause))
-        found = [int(year) for year in _YEAR.findall(clause)]
-        if found and learned != judged:
-            years[judged] += found
+        of = bool(_LEARNED.search(clause)), bool(_JUDGED.search(clause))
+        learned, judged = of if any(of) or not _THESE.match(clause) else before
+        before = learned, judged
+        found = [match.groups(default="") for match in _YEAR.finditer(clause)] if learned != judged else []
+        for name, year, number in found:
+            month = _MONTH_NAMES.index(name.lower()) + 1 if name else int(number or (1 if judged else 12))
+            times[judged].append(12 * int(year) + month)
             words = clause.strip()[:120] if judged else words
-    apart = years[True] and years[False] and min(years[True]) > max(years[False])
+    apart = times[True] and times[False] and min(times[True]) > max(times[False])
     return words if apart else None
 
 
+_THESE = re.compile(
+    r"^\W{0,6}(?:these|they|those|all of (?:them|these)|it|which|of|from|between|taken|recorded)\b",
+    re.IGNORECASE,
+)
 _MONTHS = re.compile(
     rf"\b(?:{'|'.join(_MONTH_NAMES)}) ?(?:to|until|till|through|-|–) ?({'|'.join(_MONTH_NAMES)})\b",
     re.IGNORECASE,
@@ -270,7 +277,11 @@ def _split_by(noun: str, apart: Sequence[str], found: Sequence[Quantity]) -> Sta
 def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
     """The groups that rows come in and how many, where the split does not name them: "several each" asks for
     a split by them, fewer of them than of rows just tells that they are there."""
-    groups = [q for q in found if q.kind == "group" and q.value >= 2 and not q.each and q.role != "test"]
+    groups = [
+        q
+        for q in found
+        if q.kind in ("group", "unknown") and q.noun and q.value >= 2 and not q.each and q.role != "test"
+    ]
     rows = stated.get("n_train", (0, ""))
     of_rows = [
         q
@@ -288,12 +299,7 @@ def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
         return out | one_figure("n_groups", [q for q in groups if _singular(q.noun) == by], max)
     if "group_by" not in stated:
         apart = [each for each in sentences_of(text) if _APART.search(each) and _TESTED.search(each)]
-        counted = [
-            q
-            for q in found
-            if q.kind in ("group", "unknown") and q.noun and q.value >= 2 and q.role != "test" and not q.each
-            and q.words != rows[1] and q.value * _ROWS_PER_GROUP <= rows[0]
-        ]  # fmt: skip
+        counted = [q for q in groups if q.words != rows[1] and q.value * _ROWS_PER_GROUP <= rows[0]]
         splits = {noun: _split_by(noun, apart, found) for noun in {_singular(q.noun) for q in counted}}
         fewer = [q for q in counted if splits[_singular(q.noun)]] or of_rows
         fewer = fewer or [q for q in counted if q.kind == "group"]

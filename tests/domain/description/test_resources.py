@@ -106,3 +106,82 @@ def test_resources(text: str, found: dict[str, object]):
 )
 def test_a_span_that_stands_alone_is_the_limit_unless_it_is_of_data(text: str, minutes: int | None) -> None:
     assert resources_in(text, GPUS).get("minutes") == minutes
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [
+        ("The rerun has a wall-clock limit of 95 minutes on our node.", 95),
+        ("Everything, fit included, must be over in 4 hours.", 240),
+        ("The time limit of the grading server is 110 minutes.", 110),
+        ("Jobs are killed after 8 hours.", 480),
+        ("Classify orchids from 4,000 photos, accuracy, three hours at most.", 180),
+        ("Total run time: max. 200 min", 200),
+        ("Your training mustn't last longer than 55 minutes.", 55),
+        ("The model has to train within 3 h.", 180),
+        ("We can spare 7 hours on one GPU.", 420),
+        ("Ideally the training remains under 65 minutes.", 65),
+        ("Wall time of 70 minutes for training and scoring together", 70),
+        ("Das Training darf maximal zweieinhalb Stunden laufen.", 150),
+        ("Die Rechenzeit ist auf 45 Minuten begrenzt.", 45),
+        ("Der Lauf darf nicht länger als 3 Stunden dauern.", 180),
+        ("Le temps d'exécution ne doit pas dépasser 40 minutes.", 40),
+        ("L'entraînement est limité à deux heures.", 120),
+        ("Durée maximale d'entraînement : 90 minutes", 90),
+        ("El entrenamiento puede durar como máximo 3 horas.", 180),
+        ("Tiempo de ejecución: hasta 4 horas con GPU", 240),
+        ("O treino deve terminar em no máximo 50 minutos.", 50),
+        ("Tempo limite de execução: 6 horas", 360),
+        ("Il training non deve superare i 25 minuti.", 25),
+        ("Tempo massimo di esecuzione: due ore", 120),
+        ("训练时间不超过90分钟。", 90),
+        ("总运行时间须在3小时以内", 180),
+        ("学習は2時間以内に終わらせてください。", 120),
+        ("実行時間の上限は45分です。", 45),
+        ("학습 시간은 최대 2시간입니다.", 120),
+        ("추론 포함 실행 시간 50분 이내", 50),
+        ("प्रशिक्षण 2 घंटे के भीतर पूरा होना चाहिए।", 120),
+        ("अधिकतम 40 मिनट में मॉडल तैयार हो।", 40),
+        ("Training plus inference may use 2 h 15 min.", 135),
+        ("At most 30 minutes of training and at most 4 minutes for prediction.", 30),
+        ("Training must finish within 5 h and inference within 20 min on a V100.", 300),
+        ("GPU notebooks: 3 hours or less, CPU notebooks: 8 hours or less.", 180),
+        ("A container with 4 vCPU; 2.5 hours limit.", 150),
+        ("We have to be done with training in an hour and a half.", 90),
+        ("You get 150 minutes from the start to the last prediction on an A100.", 150),
+        ("session limit 3.5 hours", 210),
+        ("The recordings are at most 20 minutes long.", None),
+        ("Windows of up to 4 hours are cut from the signal.", None),
+        ("Finalists give a talk of at most 10 minutes.", None),
+        ("Presentations of no more than 15 minutes follow on Friday.", None),
+        ("Predict whether the patient comes back within 48 hours.", None),
+        ("At most 5 submissions per 24 hours.", None),
+        ("Answers within 12 hours in the forum.", None),
+        ("The bus was late by more than 30 minutes; predict it.", None),
+        ("Each clip has a maximum of 3 minutes.", None),
+        ("Did the runner finish within 4 hours? Tabular data.", None),
+        ("The battery of each device lasts under 10 hours; 5,000 rows.", None),
+        ("Die Aufnahmen sind höchstens 10 Minuten lang.", None),
+        ("Les enregistrements durent au plus 30 minutes.", None),
+        ("Cada grabación dura como máximo 5 minutos.", None),
+        ("录音最长 10 分钟。", None),
+        ("録音は最大で15分です。", None),
+        ("녹음은 최대 20분입니다.", None),
+        ("Final talks of 5 minutes each; the deadline is in 48 hours.", None),
+        ("The race takes at most 6 hours. Predict the winner.", None),
+        ("Train on 24 hours of audio.", None),
+        ("The train must not be late by more than 10 minutes.", None),
+        ("The wall dries in 8 hours.", None),
+        ("Predictions are due within 30 minutes after sunset of the day.", None),
+        ("Surgeries lasted under 3 hours; tell complications.", None),
+        ("Forecast demand for the next 48 hours; the training set spans 3 years.", None),
+    ],
+)
+def test_what_runs_has_a_limit_however_it_is_worded_and_other_spans_are_none(
+    text: str, minutes: int | None
+) -> None:
+    assert resources_in(text, GPUS).get("minutes") == minutes
+
+
+def test_a_limit_on_a_gpu_beside_one_on_a_processor_is_not_a_machine_without_a_card() -> None:
+    assert resources_in("Time allowed: 3 hours on GPU, 9 hours on CPU.", GPUS) == {"minutes": 180}

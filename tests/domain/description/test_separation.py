@@ -28,6 +28,14 @@ from memory_service.domain.description.stated_facts import stated_in
         ("Photos derselben Glocke bitte nicht auf Training und Validierung verteilen.", "glocke"),
         ("Las fotos de un mismo puente no deben repartirse entre entrenamiento y validación.", "puente"),
         ("同一座桥的照片不会同时出现在训练集和测试集中。", "座桥"),
+        ("The photos that are scored come from lighthouses we never visited.", "lighthouse"),
+        ("The essays that count are by poets who wrote none of the training ones.", "poet"),
+        ("Test it on boats that the model hasn't seen.", "boat"),
+        ("The test nets (60) are disjoint from the 240 training nets.", "net"),
+        ("25 whole wells were set aside to become test.csv.", "well"),
+        ("The signals of the remaining three kilns are the test.", "kiln"),
+        ("Eleven mines train; the hidden samples are from the other five mines.", "mine"),
+        ("测试集中的桥梁均未在训练集中出现。", "桥梁"),
     ],
 )
 def test_the_unit_that_is_kept_together_is_read(text: str, unit: str) -> None:
@@ -43,10 +51,35 @@ def test_the_unit_that_is_kept_together_is_read(text: str, unit: str) -> None:
         "No split times are recorded; predict the finish time.",
         "A feature is shared by both models. Test rows look like train rows.",
         "Each photo shows one leaf. Both the train and the test folder have photos.",
+        "Images are scored by experts who never saw the patients. Train has 900.",
+        "We train on 4,000 songs and test on the remaining 1,000 songs.",
+        "The model is evaluated on three different scales.",
+        "The remaining 400 photos are the test. No caption is given.",
+        "The test photographs are of the last 3 months; nothing from these months is in train.",
     ],
 )
 def test_other_sentences_with_the_same_words_keep_nothing_apart(text: str) -> None:
     assert stated_in(text).get("split", ("",))[0] != "group"
+
+
+@pytest.mark.parametrize(
+    ("text", "split"),
+    [
+        ("The hidden letters, a tenth, were chosen by lot.", "random"),
+        ("We put all rows in one heap, shuffled them and cut off the last third as test.", "random"),
+        ("A shuffled quarter is kept for the end.", "random"),
+        ("Which photo went where was decided by a random number.", "random"),
+        ("As fotografias foram divididas ao acaso, 70% para treino e 30% para teste.", "random"),
+        ("テストは全体から無作為に抽出した。", "random"),
+        ("Learn from sales up to last autumn; we are scored on those of next winter.", "time"),
+        ("train.csv: May 2014 to June 2018. Test.csv has the same columns. These are all of 2019.", "time"),
+        ("train.csv: 2020년 1월부터 2022년 5월까지\ntest.csv: 2022년 6월", "time"),
+        ("train.csv: 2022年5月之前\ntest.csv: 2022年5月之后", None),
+    ],
+)
+def test_splits_at_random_and_by_time_are_read_in_other_words(text: str, split: str | None) -> None:
+    stated = stated_in(in_english(text, language_of(text)))
+    assert stated.get("split", (None,))[0] == split
 
 
 @pytest.mark.parametrize(
@@ -69,6 +102,18 @@ def test_other_sentences_with_the_same_words_keep_nothing_apart(text: str) -> No
             "The notes: 1,300 notes (training), 200 (development), 400 (test).",
             {"n_train": 1300, "n_test": 400},
         ),
+        ("The mill grinds 3 million grains a day. 800 labelled grains.", {"n_train": 800}),
+        (
+            "We hold 9,000 letters. 1,800 of them, picked by lot, form the test, the rest is for training.",
+            {"n_train": 7200, "n_test": 1800},
+        ),
+        (
+            "x_train.npy has shape (7040, 96, 5), x_test.npy shape (1760, 96, 5).",
+            {"n_train": 7040, "n_test": 1760},
+        ),
+        ("test.zip: 640 test images. About 2,000 hidden images are added later.", {"n_test": 640}),
+        ("Label 5,200 clips as one of 12 crops.", {"n_train": 5200}),
+        ("Say whether the hen is laying, brooding, eating or asleep.", {"n_classes": 4}),
         ("Decide who rang: left, right or nobody.", {"n_classes": 3}),
         ("Give the grade: 0 (new), 1 (worn), 2 (broken). 900 photos.", {"n_classes": 3}),
         ("Tell four layers: bark, bast, wood, pith. 900 photos.", {"n_classes": 4}),
