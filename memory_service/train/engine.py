@@ -63,6 +63,7 @@ class Loop:
 
     results   (member, fold) -> what it predicted
     seconds   member -> what its last fit took
+    paces     of each fit so far, its seconds by those of its law: a busy machine is slower
     """
 
     data: Data
@@ -71,6 +72,7 @@ class Loop:
     run: Any
     results: dict[tuple[str, int], Prediction] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    paces: list[float] = field(default_factory=list)
     failed: set[str] = field(default_factory=set)
     weights: dict[str, float] = field(default_factory=dict)
     best: float = -np.inf
@@ -86,9 +88,13 @@ class Loop:
         return self.folds[fold - 1]
 
     def price(self, member: Member) -> float:
-        """Seconds of one more fit: what the last took, else by its law and the cores."""
+        """Seconds of one more fit: what the last took, else by its law, the cores, and how much slower than
+        their laws the fits so far were."""
         if member.name in self.seconds and not member.once:
             return self.seconds[member.name]
+        return self.law(member) * max(1.0, float(np.median([1.0, *self.paces])))
+
+    def law(self, member: Member) -> float:
         return float(member.price(self.problem)) / max(self.problem.cores**0.7, 1.0)
 
     def fit(self, member: Member, fold: int, seconds: float) -> bool:
@@ -104,7 +110,7 @@ class Loop:
         if state.stop or state.seconds_left() <= 0:
             return False
         train_rows, valid_rows = self.rows(fold)
-        began, clock = time.monotonic(), Deadline(min(seconds, state.seconds_left()))
+        began, clock, law = time.monotonic(), Deadline(min(seconds, state.seconds_left())), self.law(member)
         try:
             seed = plan.SEED + fold + zlib.crc32(member.name.encode()) % 1000
             found = member.fit(self.problem, train_rows, valid_rows, seed, clock, self.memo(member))
@@ -124,6 +130,8 @@ class Loop:
             return False
         took = time.monotonic() - began
         self.seconds[member.name] = took
+        if not member.anytime:
+            self.paces.append(took / max(law, 0.5))
         self.results[key] = found
         self.save(member, fold, found)
         if fold != ALL:

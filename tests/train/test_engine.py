@@ -422,3 +422,18 @@ def test_probabilities_are_as_sure_as_the_rows_that_validate_allow(
         assert whole.test == pytest.approx(found.test)
         if kind == "classes":
             assert found.valid.sum(axis=1) == pytest.approx(np.ones(400))
+
+
+def test_on_a_busy_machine_what_cannot_end_in_time_is_not_begun(prepared: Prepare) -> None:
+    """A member is priced as its law says times how much slower than their laws the fits before it were."""
+    prepared()
+    loop = engine.Loop(values(), engine.problem_of(values()), [], None)
+    loop.problem.cores = 1
+    cheap, dear = Member("cheap", seconds=2.0), Member("dear", seconds=10.0)
+    assert loop.price(dear) == pytest.approx(10.0)
+    loop.paces = [0.2, 0.4]
+    assert loop.price(dear) == pytest.approx(10.0), "laws are not undercut"
+    loop.paces = [5.0, 3.0, 4.0]
+    assert loop.price(dear) == pytest.approx(35.0)
+    loop.seconds["cheap"] = 7.0
+    assert loop.price(cheap) == 7.0, "what it took is known"
