@@ -16,7 +16,6 @@ from __future__ import annotations
 import datetime as dt
 import random
 import re
-import threading
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from benchmarks.copied_runs import copy_runs
 from benchmarks.pretended_devices import CARDS, pretend_devices
 from memory_service.schemas.rows import validate
 from memory_service.services.database.transactions import Database
-from memory_service.services.demo.made_up_runs import keep_running, make_up_runs
+from memory_service.services.demo.made_up_runs import make_up_runs
 from memory_service.store.queries import passages, rows
 
 __all__ = ["COMPETITIONS", "RUNS", "fill", "fill_big", "fill_competitions", "fill_runs", "fill_small"]
@@ -63,8 +62,7 @@ def fill_small(database: Database, *, seed: int = _SEED, now: dt.datetime | None
     now = now or dt.datetime.now(dt.UTC)
     with threadpool_limits(1):
         pretend_devices(database, seed, now)
-        make_up_runs(database, 40, seed, now, every_seconds=15.0, cards=CARDS)
-        keep_running(database, seed, _at_once())
+        make_up_runs(database, 40, seed, now, every_seconds=15.0, running=2, cards=CARDS)
 
 
 def fill_big(
@@ -81,12 +79,11 @@ def fill_big(
     with threadpool_limits(1):
         pretend_devices(database, seed, now)
         told = min(ORIGINALS, runs // 4)
-        originals = make_up_runs(database, told, seed, now, every_seconds=240.0, cards=CARDS)
-        keep_running(database, seed, _at_once())
+        originals = make_up_runs(database, told, seed, now, every_seconds=240.0, running=2, cards=CARDS)
     copy_runs(
         database,
-        originals,
-        runs - len(originals) - 2,
+        originals[:-2],
+        runs - len(originals),
         seed,
         now,
         events=WITH_EVENTS,
@@ -94,13 +91,6 @@ def fill_big(
         epochs=EPOCHS_KEPT,
     )
     _settle(database)
-
-
-def _at_once() -> threading.Event:
-    """Set: runs that go on are told until now, and left."""
-    over = threading.Event()
-    over.set()
-    return over
 
 
 def fill_runs(url: str, count: int) -> None:

@@ -59,7 +59,7 @@ OWN_FILES = re.compile(  # of a run: OUT_DIR may be this folder
 SPLITS = {"split", "set", "subset", "part", "partition", "is_test", "istest", "is_train", "istrain"}
 MOST_PARTS = 60  # tables of a folder: more are of a sample each
 MOST_TABLES = 12  # that may be rows to learn from, to predict, or a sample
-MOST_CELLS = 20_000  # of a column, that are compared
+MOST_COMPARED_CELLS = 20_000  # of a column, that are compared
 CLEAR = 7.0  # points of roles that are taken before folders of classes
 UNNAMED = re.compile(r"column_\d{1,6}")
 
@@ -180,7 +180,7 @@ class Table:
             found = []
             for part in self.parts[:MOST_PARTS]:
                 with suppress(Exception):  # it is no table after all
-                    found.append(self._column(part, name).head(MOST_CELLS))
+                    found.append(self._column(part, name).head(MOST_COMPARED_CELLS))
             cells = pd.concat([pd.Series(dtype=object), *found])
             texts = cells.astype(str).str.replace(r"\.0$", "", regex=True)
             self.known[name] = texts.where(cells.notna())
@@ -189,7 +189,7 @@ class Table:
     def _column(self, part: Source, name: str) -> pd.Series:
         if is_no_text(part):
             return whole_table(part)[name]
-        form = {"usecols": [name], "nrows": MOST_CELLS, "on_bad_lines": "skip", "dtype": str}
+        form = {"usecols": [name], "nrows": MOST_COMPARED_CELLS, "on_bad_lines": "skip", "dtype": str}
         form |= {"keep_default_na": False, "na_values": MISSING}
         return pd.read_csv(part.path, **form_of(part.path), **form)[name]
 

@@ -34,7 +34,10 @@ def rides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[pd.DataFrame
     hours.columns = ["year", "month", "day_", "hour"]
     hours = hours.rename(columns={"day_": "day"}).assign(wind=np.arange(len(hours), dtype=float))
     pd.concat([hours, hours.tail(2)]).to_csv(tmp_path / "wind.csv", index=False)
-    return rows.assign(late=0).iloc[:600], rows.iloc[600:].reset_index(drop=True)
+    train, test = rows.assign(late=0).iloc[:600], rows.iloc[600:].reset_index(drop=True)
+    train.to_csv(tmp_path / "train.csv", index=False)
+    test.to_csv(tmp_path / "test.csv", index=False)
+    return train, test
 
 
 def test_codes_of_another_name_are_joined_once_for_each_role(

@@ -32,37 +32,53 @@ CARDS = ("a100", "t4", "rtx3090", "l4", "h100")
 
 
 def make_up_runs(
-    database: Database, count: int, seed: int, now: dt.datetime, *, every_seconds: float,
+    database: Database, count: int, seed: int, now: dt.datetime, *, every_seconds: float, running: int = 0,
     cards: Sequence[str] = CARDS, stopping: threading.Event | None = None,
 ) -> list[str]:  # fmt: skip
-    """`count` runs of the last four weeks, which ended; their ids, the latest last.
+    """`count` runs of the last four weeks and `running` that go on; their ids, the latest last.
 
     every_seconds   between two samples of a run: 15 gives full curves, 240 a run of few events
     cards           GPU models or registered devices that they ran on
     """
     draw = random.Random(f"runs {seed}")  # noqa: S311 - nothing secret
     ids = []
-    for number in range(count):
+    for number in range(count + running):
         if stopping is not None and stopping.is_set():
             break
-        days = 27.0 * max(0.0, 1.0 - number / count) ** 1.6
-        started = now - dt.timedelta(days=days, minutes=90 + draw.uniform(0, 60))
-        course = _MADE_UP["as_planned"] | _MADE_UP["courses"][number % len(_MADE_UP["courses"])]
-        made = _begun(database, draw, number, draw.choice(cards), course, started)
-        ids.append(made.run)
-        events, ends = _story(made, draw, every_seconds)
-        _tell(database, made, events, every_seconds)
-        if number % 7 == 3:  # colours and marks, as scripts print them
-            line = "\x1b[32mEpoch {}/{}\x1b[0m loss: {:.4f} <b>ok</b>"
-            epochs = [each for each in events if each["kind"] == "epoch"]
-            lines = [
-                line.format(each["epoch"] + 1, made.body["epochs"], each["train_loss"]) for each in epochs
-            ]
-            log = "\n".join(("Loading data ... \u05e9\u05dc\u05d5\u05dd \U0001f680", *lines, ""))
-            take_log(database, made.run, log.encode(), at=made.moment(ends))
-        _finish(database, made, events, ends)
-        _date_back(database, made, ends)
+        live = number >= count
+        days = 27.0 * max(0.0, 1.0 - number / max(count, 1)) ** 1.6
+        ago = dt.timedelta(days=days, minutes=90 + draw.uniform(0, 60))
+        started = now - (dt.timedelta(minutes=draw.uniform(6, 14)) if live else ago)
+        courses = _MADE_UP["courses"][: 2 if live else None]
+        course = _MADE_UP["as_planned"] | courses[number % len(courses)]
+        ids.append(
+            _one(database, draw, number, draw.choice(cards), course, started, every_seconds, live, now)
+        )
     return ids
+
+
+def _one(
+    database: Database, draw: random.Random, number: int, card: str, course: Mapping[str, Any],
+    started: dt.datetime, every: float, live: bool, now: dt.datetime,
+) -> str:  # fmt: skip
+    made = _begun(database, draw, number, card, course, started)
+    until = (now - started).total_seconds() if live else inf
+    events, ends = _story(made, draw, every, until)
+    _tell(database, made, [event for event in events if event["at"] <= until], every)
+    if number % 7 == 3:  # colours and marks, as scripts print them
+        line = "\x1b[32mEpoch {}/{}\x1b[0m loss: {:.4f} <b>ok</b>"
+        told = [each for each in events if each["kind"] == "epoch" and each["at"] <= until]
+        lines = [line.format(each["epoch"] + 1, made.body["epochs"], each["train_loss"]) for each in told]
+        log = "\n".join(("Loading data ... \u05e9\u05dc\u05d5\u05dd \U0001f680", *lines, ""))
+        take_log(database, made.run, log.encode(), at=made.moment(ends))
+    if not live:
+        _finish(database, made, events, ends)
+    with database.write_untracked() as unit:  # as if the service had heard of it when it happened
+        last = started + dt.timedelta(seconds=ends)
+        runs.change(unit.session, made.run, {"created_at": started, "updated_at": last})
+        for advice in unit.session.scalars(select(RunAdvice).where(RunAdvice.run_id == made.run)):
+            advice.given_at = started + dt.timedelta(seconds=advice.at_seconds)
+    return made.run
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +112,7 @@ def keep_running(database: Database, seed: int, stopping: threading.Event, runni
             started = now - dt.timedelta(minutes=draw.uniform(6, 14) if number < running else 0.0)
             course = _MADE_UP["as_planned"] | _MADE_UP["courses"][0]
             made = _begun(database, draw, number, draw.choice(CARDS), course, started)
-            events, ends = _story(made, draw, LIVE_SECONDS)
+            events, ends = _story(made, draw, LIVE_SECONDS, inf)
             live.append((made, events, ends, 0))
         for made, events, ends, told in live[:]:
             elapsed = (now - made.started).total_seconds()
@@ -184,16 +200,9 @@ def _finish(database: Database, made: _Made, events: Sequence[Mapping[str, Any]]
     finish_run(database, made.run, end | {"at": made.moment(ends)})
 
 
-def _date_back(database: Database, made: _Made, ends: float) -> None:
-    """As if the service had heard of the run when it happened."""
-    with database.write_untracked() as unit:
-        last = made.started + dt.timedelta(seconds=ends)
-        runs.change(unit.session, made.run, {"created_at": made.started, "updated_at": last})
-        for advice in unit.session.scalars(select(RunAdvice).where(RunAdvice.run_id == made.run)):
-            advice.given_at = made.started + dt.timedelta(seconds=advice.at_seconds)
-
-
-def _story(made: _Made, draw: random.Random, every: float) -> tuple[list[dict[str, Any]], float]:
+def _story(
+    made: _Made, draw: random.Random, every: float, until: float
+) -> tuple[list[dict[str, Any]], float]:
     """All events, `at` in seconds since the start, and when the last was."""
     body, course, seconds, peak = made.body, made.course, made.seconds, made.peak
     folds, epochs, batch, wait = body["folds"], body["epochs"], body["batch_size"], course["wait"]
@@ -240,8 +249,13 @@ def _story(made: _Made, draw: random.Random, every: float) -> tuple[list[dict[st
         })  # fmt: skip
         if epoch == epochs - 1:
             out.append({"kind": "fold", "at": at, "fold": fold, "done": True, "metric": metric})
-        if at > budget:
+        if at > min(budget, until):
             break
-    at = max(at, budget) if budget < inf else at + (0.1 * seconds + 15.0) * ("submission" in course["note"])
-    out += [{"kind": "note", "at": at, **course["note"]}] if course["note"] else []
+    if until == inf:
+        at = (
+            at + (0.1 * seconds + 15.0) * ("submission" in course["note"])
+            if budget == inf
+            else max(at, budget)
+        )
+        out += [{"kind": "note", "at": at, **course["note"]}] if course["note"] else []
     return out, at
