@@ -49,6 +49,11 @@ def found(site: Site, text: str) -> dict[str, list[dict[str, str]]]:
          "/browse/sizing?q=deberta+large&gpu=rtx3090%2Crtx4090&show=speed"),
         ("compare cassava with plant pathology 2021", "Go to",
          "/browse/competitions/compare?slug=cassava-leaf-disease-classification%2Cplant-pathology-2021-fgvc8"),
+        ("how was cassava leaf won", "Competitions",
+         "/browse/competitions/cassava-leaf-disease-classification"),
+        ("What did the winners of aptos2019 do?", "Winning solutions",
+         "/browse/solutions/aptos2019-blindness-detection%231"),
+        ("winning solutions", "Pages", "/browse/solutions"),
         ("compare competitions", "Pages", "/browse/competitions"),
         ("how do I compare runs", "Pages", "/browse/runs"),
         ("out of memory runs", "Pages", "/browse/runs"),
@@ -95,7 +100,30 @@ def test_a_share_of_winners_leads_to_these_winners(seeded: Site):
     narrowed = data_of(seeded, f"{path}.json?{query}")
     assert 0 < narrowed["matching"] < data_of(seeded, f"{path}.json?{query.rpartition('&')[2]}")["matching"]
     assert {row["modality"] for row in narrowed["items"]} == {"image"}
-    assert 'name="slug" value="' in httpx2.get(seeded.url + path).text, "their competitions can be compared"
+    assert 'name="solution" value="' in httpx2.get(seeded.url + path).text, "they can be compared"
+
+
+def test_solutions_of_one_competition_stand_side_by_side(seeded: Site):
+    rows = data_of(seeded, "/browse/solutions.json?family=convnext")["items"]
+    one = next(
+        row
+        for row in rows
+        for other in rows
+        if row["competition"] == other["competition"] and row is not other
+    )
+    both = [row for row in rows if row["competition"] == one["competition"]][:2]
+    query = urllib.parse.urlencode([("solution", row["id"]) for row in both])
+    data = data_of(seeded, f"/browse/competitions/compare.json?{query}")
+    told = {line["name"]: line["values"] for line in data["lines"]}
+    for name in ("competition", "rank", "families", "techniques"):
+        assert told[name] == [row[name] or None for row in both]
+    page = httpx2.get(f"{seeded.url}/browse/competitions/compare?{query}").raise_for_status().text
+    assert all(f'/browse/solutions/{urllib.parse.quote(row["id"])}"' in page for row in both)
+    table = httpx2.get(f"{seeded.url}/browse/competitions/compare.csv?{query}").raise_for_status().text
+    assert len(table.splitlines()) == len(data["lines"]) + 1
+    alone = httpx2.get(f"{seeded.url}/browse/competitions/compare?{query.partition('&')[0]}")
+    assert alone.status_code == 422
+    assert "solutions to compare; 1 were given" in alone.text
 
 
 def test_settings_say_what_is_set_here_and_not_to_what(seeded: Site):
