@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import urllib.parse
 from typing import Any
@@ -230,3 +231,37 @@ def test_a_run_without_an_epoch_is_compared_without_a_chart_of_nothing(lived: Si
     assert page.status_code == 200
     assert "data-chart" in page.text
     assert not re.search(r"<script[^>]{0,200}application/json[^>]{0,200}>\s{0,9}null", page.text)
+
+
+def test_a_run_that_ended_at_its_deadline_shows_its_best_score_and_no_failure(own_site: Site):
+    begun = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=3)
+    facts = {"task": "tabular-classification", "gpu": "cpu", "model": "lightgbm", "minutes": 2}
+    facts |= {"metric": "roc_auc", "started_at": begun.isoformat()}
+    run = httpx2.post(f"{own_site.url}/runs", json=facts).json()["run_id"]
+    events = [
+        {"seq": n, "kind": "note", "at": (begun + dt.timedelta(seconds=30 * n)).isoformat(),
+         "text": f"network, fold {n} {metric}", "metric": metric}
+        for n, metric in enumerate((0.97, 0.99132, 0.97917))
+    ]  # fmt: skip
+    httpx2.post(f"{own_site.url}/runs/{run}/events", json={"events": events}).raise_for_status()
+    own = data_of(own_site, f"/browse/runs/{run}.json")
+    assert (own["best_so_far"], own["latest_metric"]) == (0.99132, 0.97917)
+    end = {"status": "timed_out", "submission": True}
+    httpx2.post(f"{own_site.url}/runs/{run}/finish", json=end).raise_for_status()
+    for path in (f"/browse/runs/{run}", "/browse/runs"):
+        page = httpx2.get(own_site.url + path).text
+        assert "ended at the deadline, submission written" in page
+        assert "badge timed_out" not in page
+    assert re.search(
+        r"Best score reached</dt><dd[^>]{0,20}>0\.99132<",
+        httpx2.get(f"{own_site.url}/browse/runs/{run}").text,
+    )
+
+
+def test_each_planned_runs_script_is_beside_the_buttons(seeded: Site):
+    asked = urllib.parse.urlencode({"task": "image", "n_train": 9000, "gpu": "a10", "minutes": 600})
+    page = httpx2.get(f"{seeded.url}/?{asked}", timeout=None).text
+    links = re.findall(r'href="(/browse/script\.py[^"]{0,200}run=\d)" download', page)
+    assert len(links) + 1 == len(data_of(seeded, f"/index.json?{asked}")["plan"]["portfolio"])
+    scripts = {httpx2.get(seeded.url + link.replace("&amp;", "&"), timeout=None).text for link in links}
+    assert len(scripts) == len(links) > 0
