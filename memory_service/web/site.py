@@ -53,7 +53,7 @@ _MOST_PARTS = 200
 _OF_A_PART = {"MAX_HEADER_COUNT": 4, "MAX_HEADER_SIZE": 512}  # its parser takes the square of a line
 _ONCE = ("cursor", "edit", "saved", "counted")
 _MOST_OF_MEDIA = 200  # characters of a form's Content-Type; browsers send some 70
-_SEVERAL = (b"columns", b"slug")
+_SEVERAL = (b"columns", b"slug", b"solution")
 """Fields that an address may give several times: one, with commas."""
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])

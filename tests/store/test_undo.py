@@ -59,7 +59,7 @@ def test_edit_and_undo_leave_the_row_as_it_was_and_both_in_its_history(
     assert (edited["who"], edited["why"], undone["who"]) == ("ben", "a slip", "ada")
     assert undone["before"] == edited["after"]
     assert undone["after"] == edited["before"]
-    assert undone["why"] == f"undoes change {edit['id']}: a slip"
+    assert undone["why"] == f"undoes version {edit['version']}: a slip"
     undo(database, table, key, undone["id"], encoder=ENCODER)
     assert _own(database, table, key) == before | {
         name: value for name, value in _own(database, table, key).items() if name in (*CHANGES[table], "size")

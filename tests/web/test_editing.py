@@ -66,7 +66,7 @@ def test_an_edit_and_its_undo_leave_the_row_as_it_was_and_both_in_its_history(vi
     assert row_of(desk, f"/strategies/{ROW}") == before
     told = page.locator(".history").inner_text()
     assert "measured here" in told
-    assert "undoes change" in told
+    assert "undoes version" in told
 
 
 def test_whoever_comes_second_is_shown_the_difference_and_overwrites_nothing(visit: Visitor, desk: Site):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import urllib.parse
 from typing import Any
@@ -49,6 +50,11 @@ def found(site: Site, text: str) -> dict[str, list[dict[str, str]]]:
          "/browse/sizing?q=deberta+large&gpu=rtx3090%2Crtx4090&show=speed"),
         ("compare cassava with plant pathology 2021", "Go to",
          "/browse/competitions/compare?slug=cassava-leaf-disease-classification%2Cplant-pathology-2021-fgvc8"),
+        ("how was cassava leaf won", "Competitions",
+         "/browse/competitions/cassava-leaf-disease-classification"),
+        ("What did the winners of aptos2019 do?", "Winning solutions",
+         "/browse/solutions/aptos2019-blindness-detection%231"),
+        ("winning solutions", "Pages", "/browse/solutions"),
         ("compare competitions", "Pages", "/browse/competitions"),
         ("how do I compare runs", "Pages", "/browse/runs"),
         ("out of memory runs", "Pages", "/browse/runs"),
@@ -95,7 +101,30 @@ def test_a_share_of_winners_leads_to_these_winners(seeded: Site):
     narrowed = data_of(seeded, f"{path}.json?{query}")
     assert 0 < narrowed["matching"] < data_of(seeded, f"{path}.json?{query.rpartition('&')[2]}")["matching"]
     assert {row["modality"] for row in narrowed["items"]} == {"image"}
-    assert 'name="slug" value="' in httpx2.get(seeded.url + path).text, "their competitions can be compared"
+    assert 'name="solution" value="' in httpx2.get(seeded.url + path).text, "they can be compared"
+
+
+def test_solutions_of_one_competition_stand_side_by_side(seeded: Site):
+    rows = data_of(seeded, "/browse/solutions.json?family=convnext")["items"]
+    one = next(
+        row
+        for row in rows
+        for other in rows
+        if row["competition"] == other["competition"] and row is not other
+    )
+    both = [row for row in rows if row["competition"] == one["competition"]][:2]
+    query = urllib.parse.urlencode([("solution", row["id"]) for row in both])
+    data = data_of(seeded, f"/browse/competitions/compare.json?{query}")
+    told = {line["name"]: line["values"] for line in data["lines"]}
+    for name in ("competition", "rank", "families", "techniques"):
+        assert told[name] == [row[name] or None for row in both]
+    page = httpx2.get(f"{seeded.url}/browse/competitions/compare?{query}").raise_for_status().text
+    assert all(f'/browse/solutions/{urllib.parse.quote(row["id"])}"' in page for row in both)
+    table = httpx2.get(f"{seeded.url}/browse/competitions/compare.csv?{query}").raise_for_status().text
+    assert len(table.splitlines()) == len(data["lines"]) + 1
+    alone = httpx2.get(f"{seeded.url}/browse/competitions/compare?{query.partition('&')[0]}")
+    assert alone.status_code == 422
+    assert "solutions to compare; 1 were given" in alone.text
 
 
 def test_settings_say_what_is_set_here_and_not_to_what(seeded: Site):
@@ -202,3 +231,37 @@ def test_a_run_without_an_epoch_is_compared_without_a_chart_of_nothing(lived: Si
     assert page.status_code == 200
     assert "data-chart" in page.text
     assert not re.search(r"<script[^>]{0,200}application/json[^>]{0,200}>\s{0,9}null", page.text)
+
+
+def test_a_run_that_ended_at_its_deadline_shows_its_best_score_and_no_failure(own_site: Site):
+    begun = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=3)
+    facts = {"task": "tabular-classification", "gpu": "cpu", "model": "lightgbm", "minutes": 2}
+    facts |= {"metric": "roc_auc", "started_at": begun.isoformat()}
+    run = httpx2.post(f"{own_site.url}/runs", json=facts).json()["run_id"]
+    events = [
+        {"seq": n, "kind": "note", "at": (begun + dt.timedelta(seconds=30 * n)).isoformat(),
+         "text": f"network, fold {n} {metric}", "metric": metric}
+        for n, metric in enumerate((0.97, 0.99132, 0.97917))
+    ]  # fmt: skip
+    httpx2.post(f"{own_site.url}/runs/{run}/events", json={"events": events}).raise_for_status()
+    own = data_of(own_site, f"/browse/runs/{run}.json")
+    assert (own["best_so_far"], own["latest_metric"]) == (0.99132, 0.97917)
+    end = {"status": "timed_out", "submission": True}
+    httpx2.post(f"{own_site.url}/runs/{run}/finish", json=end).raise_for_status()
+    for path in (f"/browse/runs/{run}", "/browse/runs"):
+        page = httpx2.get(own_site.url + path).text
+        assert "ended at the deadline, submission written" in page
+        assert "badge timed_out" not in page
+    assert re.search(
+        r"Best score reached</dt><dd[^>]{0,20}>0\.99132<",
+        httpx2.get(f"{own_site.url}/browse/runs/{run}").text,
+    )
+
+
+def test_each_planned_runs_script_is_beside_the_buttons(seeded: Site):
+    asked = urllib.parse.urlencode({"task": "image", "n_train": 9000, "gpu": "a10", "minutes": 600})
+    page = httpx2.get(f"{seeded.url}/?{asked}", timeout=None).text
+    links = re.findall(r'href="(/browse/script\.py[^"]{0,200}run=\d)" download', page)
+    assert len(links) + 1 == len(data_of(seeded, f"/index.json?{asked}")["plan"]["portfolio"])
+    scripts = {httpx2.get(seeded.url + link.replace("&amp;", "&"), timeout=None).text for link in links}
+    assert len(scripts) == len(links) > 0

@@ -92,7 +92,7 @@ def test_editing_and_undoing(visit: Visitor, keys: Site):
     assert "Batch 256." in page.locator("main").inner_text()
     tab_to(page, name="Undo this change")
     page.keyboard.press("Enter")
-    page.get_by_text("undoes change").wait_for()
+    page.get_by_text("undoes version").wait_for()
     settled(page)
     assert before.partition("History")[0] == page.locator("main").inner_text().partition("History")[0]
 

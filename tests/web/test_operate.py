@@ -78,7 +78,7 @@ def test_a_correction_is_taken_back_from_the_log(visit: Visitor, own_site: Site)
     assert httpx2.get(row).json()["statement"] == was
     page.goto(own_site.url + "/browse/operate")
     first = page.get_by_role("region", name="Changes").locator("tbody tr").first
-    assert "undoes change" in first.inner_text()
+    assert "undoes version" in first.inner_text()
 
 
 def test_who_may_only_read_sees_health_and_neither_keys_nor_changes(own_site: Site):

@@ -247,12 +247,12 @@ def undo(
     gone again.
 
     NotFound for an entry that the row has not; Moved, with the difference, where later changes touched the
-    same fields; Conflict where a deleted row is there again. `why` defaults to which change is undone.
+    same fields; Conflict where a deleted row is there again. `why` defaults to which version is undone.
     """
     with database.read() as transaction:
         entry = _entry(transaction, table, key, entry_id)
         change = _reversed(transaction, entry)
-    reason = why or f"undoes change {entry_id}: {entry.why}"
+    reason = why or _undoing([entry])
     (row,) = write_changes(database, [change], encoder=encoder, who=who, why=reason)
     return row
 
@@ -264,8 +264,13 @@ def undo_together(
     with database.read() as transaction:
         entries = changed_together(transaction, entry_id)
         changes = [_reversed(transaction, entry) for entry in reversed(entries)]
-    reason = f"undoes change {entry_id}: {entries[0].why}"
-    return write_changes(database, changes, encoder=encoder, who=who, why=reason)
+    return write_changes(database, changes, encoder=encoder, who=who, why=_undoing(entries))
+
+
+def _undoing(entries: Sequence[History]) -> str:
+    """Rows have versions of their own: several are named by their change."""
+    first = entries[0]
+    return f"undoes {f'version {first.version}' if len(entries) == 1 else f'change {first.id}'}: {first.why}"
 
 
 def changed_together(transaction: ReadTransaction, entry_id: int) -> list[History]:

@@ -212,20 +212,27 @@ FACTS = (
     "dataset_gb", "domain", "label_structure", "split", "group_by", "teams", "code_competition",
     "inference_limit_hours", "year",
 )  # fmt: skip
+RECIPE = ("competition", "rank", "families", "techniques", "validation", "what_mattered", "score")
 MOST_COMPARED = 4
 
 
 def compare_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]:
-    """`{"competitions", "lines"}` of two to four competitions (`slug=` for each): a line is `{"part", "name",
-    "values", "differs"}`, values in their order.
+    """`{"competitions", "lines"}` of two to four competitions (`slug=` for each), or `{"solutions", "lines"}`
+    of as many solutions (`solution=`): a line is `{"part", "name", "values", "differs"}`, values in order.
 
     competitions   `{"slug", "title", "solutions", "runs", "pitfalls"}`; solutions: how many winners are known
     lines          facts; then families, techniques and splits of the winners, as shares of those that say
                    any, the most used first; then the scores of the best ranks
     """
-    slugs = list(dict.fromkeys(part for part in asked.get("slug", "").split(",") if part))
+    name, what = ("solution", "solutions") if "solution" in asked else ("slug", "competitions")
+    slugs = list(dict.fromkeys(part for part in asked.get(name, "").split(",") if part))
     if not 2 <= len(slugs) <= MOST_COMPARED:
-        raise InvalidInput(f"Tick two to {MOST_COMPARED} competitions to compare; {len(slugs)} were given")
+        raise InvalidInput(f"Tick two to {MOST_COMPARED} {what} to compare; {len(slugs)} were given")
+    if what == "solutions":
+        with database.read() as transaction:
+            told = [catalogue.get_row(transaction, what, key) for key in slugs]
+        lines = [_line("recipe", field, [row[field] or None for row in told]) for field in RECIPE]
+        return {what: told, "lines": lines}
     with database.read() as transaction:
         found = [
             with_outcomes(transaction, "competitions", catalogue.get_row(transaction, "competitions", slug))
@@ -258,7 +265,7 @@ def compare_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]
 def compare_table(database: Database, asked: Mapping[str, str]) -> TableExport:
     """The lines of the page, for a file."""
     page = compare_page(database, asked)
-    slugs = [one["slug"] for one in page["competitions"]]
+    slugs = [one["id"] for one in page.get("solutions", ())] or [one["slug"] for one in page["competitions"]]
     rows = [{**line, **dict(zip(slugs, line["values"], strict=True))} for line in page["lines"]]
     kinds: Mapping[str, type[Any]] = {
         "part": str,

@@ -261,7 +261,7 @@ def _questions(
         what = "Minutes per epoch" if asked.get("show") == "epoch" else "Batch & speed"
         name = f"{what} of {asked['q']} on {', '.join(gpus)}{at}"
         entries.append(_entry(name, f"/browse/sizing?{urlencode(asked)}"))
-    parts = [_words(part) for part in _BESIDE.split(plain)]
+    parts = [[word for word in _words(part) if word not in _STOP] for part in _BESIDE.split(plain)]
     best = [_named("", part, competitions)["entries"][:1] for part in parts if part]
     if _COMPARED & set(words) and 2 <= len(best) <= MOST_COMPARED and all(best):
         slugs = [one["href"].rpartition("/")[2] for (one,) in best]
@@ -342,9 +342,10 @@ _SHORT = {"effnet": "efficientnet", "efficientnets": "efficientnet"}
 """What people call families whose names neither begin so nor are mistyped so."""
 
 _STOP = frozenset({
-    "a", "an", "and", "are", "at", "by", "can", "do", "does", "for", "from", "how", "i", "in", "is", "it",
-    "many", "me", "my", "of", "on", "or", "that", "the", "this", "to", "use", "what", "where", "which",
-    "with",
+    "a", "an", "and", "are", "at", "best", "by", "can", "did", "do", "does", "for", "from", "how", "i", "in",
+    "is", "it", "many", "me", "my", "of", "on", "or", "solution", "solutions", "that", "the", "this", "to",
+    "use", "was", "were", "what", "where", "which", "who", "win", "winner", "winners", "winning", "with",
+    "won",
 })  # fmt: skip
 _PLAIN = {
     "all", "counting", "denoising", "extra", "forest", "frames", "image", "kernel", "linear", "multilingual",
@@ -352,7 +353,7 @@ _PLAIN = {
 }  # fmt: skip
 """Words that names of models begin with, and texts about anything else hold."""
 _FILLING = _STOP | {
-    "against", "batch", "best", "biggest", "compare", "fit", "fits", "largest", "px", "samples", "size",
+    "against", "batch", "biggest", "compare", "fit", "fits", "largest", "px", "samples", "size",
     "speed", "versus", "vs",
 }  # fmt: skip
 

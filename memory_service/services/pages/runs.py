@@ -7,8 +7,9 @@ from typing import Any
 
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.pages.run_list import silent_minutes
+from memory_service.services.pages.run_list import best_of_epochs, silent_minutes
 from memory_service.services.planning.recommend import cached_plan
+from memory_service.services.runs.outcome_evidence import metric_direction
 from memory_service.services.runs.runs import run_page
 from memory_service.services.tables.file_formats import TableExport
 from memory_service.services.tables.table_rows import on_the_wire
@@ -23,8 +24,9 @@ MOST_MARKS = 300
 
 
 def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.datetime) -> dict[str, Any]:
-    """`GET /runs/{run_id}` with `curves`, `remarks`, `card`, `timetable` (of its plan, where that is kept)
-    and `silent_minutes`; NotFound.
+    """`GET /runs/{run_id}` with `curves`, `remarks`, `card`, `timetable` (of its plan, where that is kept),
+    `silent_minutes`, `best_so_far` and `latest_metric` (of its epochs, else of the fits that its remarks
+    score); NotFound.
 
     curves    `{"card": [{"minute", "driver_gib", "process_gib", "utilization_percent"}], "epochs": [...],
               "steps": [{"minute", "samples_per_second", "loader_wait_percent"}]}`: samples of the card are at
@@ -39,6 +41,8 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.
     with database.read() as transaction:
         raw = runs.latest_events(transaction.session, page["id"], MOST_RAW)[::-1]
         marks = runs.latest_events(transaction.session, page["id"], MOST_MARKS, marks=True)[::-1]
+        run = runs.find(transaction.session, page["id"])
+        direction = metric_direction(transaction, run, page["outcome"] or {}) if run else None
     plan = cached_plan(database, page["plan_id"]) if page["plan_id"] else None
     card = knowledge.gpus.get(page["device"]) or knowledge.gpus.get(page["gpu"])
     samples = [
@@ -59,9 +63,12 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.
         for minute, kind, body in _parsed(marks, start)
         if kind == "note"
     ]
+    told = [each for each in epochs or remarks if each.get("metric") is not None]
     return on_the_wire(
         {
             **page,
+            "best_so_far": best_of_epochs(told, direction),
+            "latest_metric": told[-1]["metric"] if told else None,
             "curves": {
                 "card": _thinned(samples),
                 "epochs": epochs,

@@ -8,6 +8,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.choose import compare_page
 from memory_service.services.pages.run_list import runs_page
+from memory_service.services.pages.runs import one_run_page
 from memory_service.services.runs.runs import begin_run, run_page
 from tests.telling import take_events
 
@@ -35,6 +36,8 @@ def test_a_running_run_is_compared_with_what_it_has_reached(seeded_sqlite: Datab
     shown = compare_page(seeded_sqlite, knowledge_of(seeded_sqlite), [key], now)
     told = {line["name"]: line["values"][0] for line in shown["results"]}
     watch = run_page(seeded_sqlite, key)["watch"]
+    own = one_run_page(seeded_sqlite, knowledge_of(seeded_sqlite), key, now)
+    assert (own["best_so_far"], own["latest_metric"]) == (0.9, 0.85)
     assert abs(told["took_minutes"] - listed["took_minutes"]) < 0.01
     assert told["took_minutes"] == watch["used_minutes"]
     assert told["best_metric"] == listed["best_so_far"] == 0.9
