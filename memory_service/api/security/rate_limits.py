@@ -68,7 +68,7 @@ MOST_NAMES = 10_000
 """Beyond this the bucket that was used longest ago is forgotten, and so begins full again."""
 
 GUESSES_PER_MINUTE = 10
-_LOGIN = "/browse/login"
+_LOGIN, _IN_BODY = "/browse/login", 0
 
 
 class Rate:
@@ -158,9 +158,28 @@ class Guessing:
             await self.app(scope, receive, send)
             return
         address = network_of(str((scope.get("client") or ("unknown",))[0]))
-        limited = self.rate.left(address, monotonic()) < 1 and shown not in self._right
-        turn = self._turns.setdefault(address, asyncio.Lock()) if limited else None
-        refused = False
+        turn: asyncio.Lock | None = None
+        limited = refused = False
+        in_body = shown == _IN_BODY
+
+        async def take_turn() -> None:
+            nonlocal limited, turn
+            limited = self.rate.left(address, monotonic()) < 1 and shown not in self._right
+            if limited:
+                lock = self._turns.setdefault(address, asyncio.Lock())
+                await lock.acquire()
+                turn = lock
+
+        async def until_body() -> Message:
+            message = await receive()
+            if (
+                in_body
+                and turn is None
+                and message["type"] == "http.request"
+                and not message.get("more_body")
+            ):
+                await take_turn()
+            return message
 
         def end_turn() -> None:
             nonlocal turn
@@ -186,10 +205,11 @@ class Guessing:
             if not refused:
                 await send(message)
 
-        if turn is not None:
-            await turn.acquire()
+        scope["state"]["end_turn"] = end_turn
+        if not in_body:
+            await take_turn()
         try:
-            await self.app(scope, receive, answer)
+            await self.app(scope, until_body, answer)
         finally:
             end_turn()
 
@@ -205,7 +225,7 @@ def _shown(scope: Mapping[str, object]) -> int | None:
     if scope["path"] in ("/healthz", "/readyz"):
         return None
     if scope["path"] == _LOGIN and scope["method"] == "POST":
-        return 0
+        return _IN_BODY
     headers: list[tuple[bytes, bytes]] = scope["headers"]  # type: ignore[assignment]
     keys = tuple(value for name, value in headers if name in (b"authorization", b"x-api-key"))
     return (hash(keys) or 1) if keys else None  # salted anew in every process
