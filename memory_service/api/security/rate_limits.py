@@ -10,6 +10,7 @@ import mmap
 import struct
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import lru_cache
 from hashlib import blake2b
 from math import ceil
@@ -158,39 +159,27 @@ class Guessing:
             await self.app(scope, receive, send)
             return
         address = network_of(str((scope.get("client") or ("unknown",))[0]))
-        turn: asyncio.Lock | None = None
+        turn = ExitStack()
         limited = refused = False
-        in_body = shown == _IN_BODY
 
         async def take_turn() -> None:
-            nonlocal limited, turn
+            nonlocal limited
             limited = self.rate.left(address, monotonic()) < 1 and shown not in self._right
             if limited:
                 lock = self._turns.setdefault(address, asyncio.Lock())
                 await lock.acquire()
-                turn = lock
+                turn.callback(lock.release)
 
         async def until_body() -> Message:
             message = await receive()
-            if (
-                in_body
-                and turn is None
-                and message["type"] == "http.request"
-                and not message.get("more_body")
-            ):
+            if not limited and message["type"] == "http.request" and not message.get("more_body"):
                 await take_turn()
             return message
-
-        def end_turn() -> None:
-            nonlocal turn
-            if turn is not None:
-                turn.release()
-                turn = None
 
         async def answer(message: Message) -> None:
             nonlocal refused
             if message["type"] == "http.response.start":
-                end_turn()
+                turn.close()
                 if message["status"] == 401:
                     self._right.pop(shown, None)
                     if limited:
@@ -205,13 +194,11 @@ class Guessing:
             if not refused:
                 await send(message)
 
-        scope["state"]["end_turn"] = end_turn
-        if not in_body:
+        scope["state"]["end_turn"] = turn.close
+        if shown != _IN_BODY:
             await take_turn()
-        try:
-            await self.app(scope, until_body, answer)
-        finally:
-            end_turn()
+        with turn:
+            await self.app(scope, until_body if shown == _IN_BODY else receive, answer)
 
     def _keep(self, shown: int) -> None:
         self._right[shown] = None
