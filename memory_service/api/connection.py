@@ -117,7 +117,7 @@ class Connection(HttpToolsProtocol):
         on which nothing is asked, or the oldest whose body has not arrived, of which that address has more.
         Some: the search is made once for so many new ones."""
         known: set[Connection] = self.connections  # type: ignore[assignment]
-        others = [one for one in known if one is not self and not one.transport.is_closing()]
+        others = [one for one in known if one is not self and one._is_open]
         if len(others) < self.limits.connections:
             return True
         opened = Counter(one._address for one in others)
@@ -133,8 +133,12 @@ class Connection(HttpToolsProtocol):
         oldest = nsmallest(max(1, len(others) // ROOM_SHARE), waiting, worth)
         for one in oldest:
             if one._address == address:
-                one.transport.close()
+                one.transport.abort()  # `close` would wait for who does not read
         return True
+
+    @property
+    def _is_open(self) -> bool:
+        return not self.transport.is_closing() or self.transport.get_write_buffer_size() > 0
 
     @property
     def _waits(self) -> bool:
@@ -209,6 +213,15 @@ class Connection(HttpToolsProtocol):
         self._bytes = 0
         if not self.transport.is_closing():
             super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """Of those with an answer that nobody reads, as long as it is, only some are kept."""
+        super().pause_writing()
+        known: set[Connection] = self.connections  # type: ignore[assignment]
+        unread = [one for one in known if one.flow.write_paused]
+        if len(unread) > self.limits.unread:
+            of = Counter(one._address for one in unread)
+            min(unread, key=lambda one: (-of[one._address], one._opened)).transport.abort()
 
     def resume_writing(self) -> None:
         self._read_at = None

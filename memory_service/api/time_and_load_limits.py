@@ -21,6 +21,7 @@ class Limits:
     head_bytes       request line and headers: a question of several fields, each too long and all escaped,
                      is still refused as one
     connections      open ones; under the 1024 files that a process usually may open
+    unread           of these, those whose reader lags behind: each holds the rest of its answer
     body_bytes       bodies in progress, of everybody; of one caller a quarter. At least four of the longest
     requests         in progress at once; a request counts when its body is there, a streamed answer until it
                      is read, server-sent events until they begin
@@ -34,6 +35,7 @@ class Limits:
     keep_seconds: int = 15
     head_bytes: int = 256 * 1024
     connections: int = 800
+    unread: int = 200
     requests: int = 600
     requests_of_one: int = 200
     body_bytes: int = 64 * 2**20

@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,16 @@ from fastapi.testclient import TestClient
 
 from memory_service.api.routes import calibrations as routes
 from memory_service.app import create_app
+from memory_service.domain.calibration.calibration import Fingerprint
 from memory_service.domain.calibration.probes import PRECISIONS, probes
 from memory_service.errors import Conflict
 from memory_service.services.access.keys import create_key
+from memory_service.services.database.transactions import Database
 from memory_service.services.devices import benchmark as benchmarks
 from memory_service.services.devices import calibrations
 from memory_service.services.devices import registration as registering
+from memory_service.services.knowledge.asker import ASKER
+from memory_service.services.prediction.predict import predict
 from memory_service.settings import load_settings
 from tests.api.described.test_openapi import listen
 from tests.conftest import Servers
@@ -387,30 +392,62 @@ def test_one_calibration_that_cannot_be_changes_nobody_s_figures(client: TestCli
     [("GPU-of-first", 2.0), ("GPU-of-second", 3.0)],
     ids=["the same device", "another one"],
 )
-def test_what_one_reporter_measured_is_not_moved_by_another_who_contradicts(
+def test_what_several_measured_or_the_owner_is_not_moved_by_another_who_contradicts(
     client: TestClient, uuid: str, times: float
 ) -> None:
     database = client.app.state.service.database  # type: ignore[attr-defined]
-
-    def told(who: str, device: str, uuid: str, times: float) -> dict[str, Any]:
-        """Bandwidths of the A100, divided by `times`."""
-        sections = {
-            probe.name: {"value": (v := 1_200.0 / times), "unit": "GB/s", "p20": v, "p80": v, "n": 9}
-            for probe in probes("cuda", PRECISIONS["cuda"], cores=16)
-            if probe.name.startswith("bandwidth.") and probe.unit == "GB/s"
-        }
-        body = posted(device, fingerprint=CARD.as_dict() | {"uuid": uuid}, sections=sections, missing={})
-        return calibrations.accept(database, body, who=who)[0]
-
-    first = told("key ada", "first", "GPU-of-first", 1.0)
-    device = "first" if uuid == "GPU-of-first" else "second"
-    contradicting = told("key eve", device, uuid, times)
+    one, two, three, card = "first", "first", "third", CARD
+    if uuid != "GPU-of-first":
+        one, two, three, card = "fourth", "second", "sixth", H100
+        rates_told(database, "key cy", "fifth", "GPU-of-fifth", 1.0, card)
+    first = rates_told(database, "key ada", one, f"GPU-of-{one}", 1.0, card)
+    contradicting = rates_told(database, "key eve", two, uuid, times, card)
     assert first["usable"]
     assert not contradicting["usable"]
-    assert "that key ada measured on" in contradicting["stale"][0]
+    assert " times away from those that key " in contradicting["stale"][0]
     assert client.get(f"/calibrations/{first['id']}").json()["usable"]
-    told("key bob", "third", "GPU-of-third", times)
+    rates_told(database, "key bob", three, f"GPU-of-{three}", times, card)
     assert client.get(f"/calibrations/{contradicting['id']}").json()["usable"], "a third agrees"
+
+
+def test_what_one_key_alone_told_before_does_not_void_what_another_measures(client: TestClient) -> None:
+    database = client.app.state.service.database  # type: ignore[attr-defined]
+
+    def asked(gpu: str) -> dict[str, Any]:
+        token = ASKER.set("key owner")
+        question = {"model": "convnext_tiny", "gpu": gpu, "batch_size": 64, "precision": "fp32"}
+        answer = predict(database, question)
+        ASKER.reset(token)
+        return answer
+
+    before = asked("l4")["step_seconds"]
+    assert rates_told(database, "liar", "no-such-card", "GPU-of-nobody", 4.0, L4)["usable"]
+    assert asked("l4")["step_seconds"] == before
+    mine = rates_told(database, "owner", "mine", "GPU-of-mine", 7.0, L4)
+    assert mine["usable"], mine["stale"]
+    answer = asked("mine")
+    assert answer["calibration"]["id"] == mine["id"]
+    assert answer["warnings"] == []
+
+
+L4 = replace(CARD, name="NVIDIA L4", memory_gib=22.5, architecture="ada", compute_capability=8.9)
+H100 = replace(
+    CARD, name="NVIDIA H100 80GB HBM3", memory_gib=79.6, architecture="hopper", compute_capability=9.0
+)
+
+
+def rates_told(
+    database: Database, who: str, device: str, uuid: str, times: float, card: Fingerprint = CARD
+) -> dict[str, Any]:
+    """A calibration that told bandwidths and products as of an A100, divided by `times`."""
+    sections = {
+        probe.name: {"value": (v := most / times), "unit": unit, "p20": v, "p80": v, "n": 9}
+        for probe in probes("cuda", PRECISIONS["cuda"], cores=16)
+        for start, unit, most in (("bandwidth.", "GB/s", 1_200.0), ("matmul.fp32", "TFLOP/s", 12.0))
+        if probe.name.startswith(start) and probe.unit == unit
+    }
+    body = posted(device, fingerprint=card.as_dict() | {"uuid": uuid}, sections=sections, missing={})
+    return calibrations.accept(database, body, who=who)[0]
 
 
 def test_another_key_takes_no_device_its_calibration_or_its_turn(client: TestClient) -> None:

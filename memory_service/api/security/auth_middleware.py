@@ -98,6 +98,8 @@ class Gate:
         try:
             if await self._admit(scope):
                 receive = self._counted(scope["state"]["key_id"], receive)
+            if (end_turn := scope["state"].get("end_turn")) is not None:
+                end_turn()  # the key was looked up: others need not wait for the answer
         except MemoryServiceError as error:
             answer = self._refused(scope, error)
         await self.rate.limited(answer, scope, receive, send)

@@ -10,6 +10,7 @@ import mmap
 import struct
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import lru_cache
 from hashlib import blake2b
 from math import ceil
@@ -68,7 +69,7 @@ MOST_NAMES = 10_000
 """Beyond this the bucket that was used longest ago is forgotten, and so begins full again."""
 
 GUESSES_PER_MINUTE = 10
-_LOGIN = "/browse/login"
+_LOGIN, _IN_BODY = "/browse/login", 0
 
 
 class Rate:
@@ -158,20 +159,27 @@ class Guessing:
             await self.app(scope, receive, send)
             return
         address = network_of(str((scope.get("client") or ("unknown",))[0]))
-        limited = self.rate.left(address, monotonic()) < 1 and shown not in self._right
-        turn = self._turns.setdefault(address, asyncio.Lock()) if limited else None
-        refused = False
+        turn = ExitStack()
+        limited = refused = False
 
-        def end_turn() -> None:
-            nonlocal turn
-            if turn is not None:
-                turn.release()
-                turn = None
+        async def take_turn() -> None:
+            nonlocal limited
+            limited = self.rate.left(address, monotonic()) < 1 and shown not in self._right
+            if limited:
+                lock = self._turns.setdefault(address, asyncio.Lock())
+                await lock.acquire()
+                turn.callback(lock.release)
+
+        async def until_body() -> Message:
+            message = await receive()
+            if not limited and message["type"] == "http.request" and not message.get("more_body"):
+                await take_turn()
+            return message
 
         async def answer(message: Message) -> None:
             nonlocal refused
             if message["type"] == "http.response.start":
-                end_turn()
+                turn.close()
                 if message["status"] == 401:
                     self._right.pop(shown, None)
                     if limited:
@@ -186,12 +194,11 @@ class Guessing:
             if not refused:
                 await send(message)
 
-        if turn is not None:
-            await turn.acquire()
-        try:
-            await self.app(scope, receive, answer)
-        finally:
-            end_turn()
+        scope["state"]["end_turn"] = turn.close
+        if shown != _IN_BODY:
+            await take_turn()
+        with turn:
+            await self.app(scope, until_body if shown == _IN_BODY else receive, answer)
 
     def _keep(self, shown: int) -> None:
         self._right[shown] = None
@@ -205,7 +212,7 @@ def _shown(scope: Mapping[str, object]) -> int | None:
     if scope["path"] in ("/healthz", "/readyz"):
         return None
     if scope["path"] == _LOGIN and scope["method"] == "POST":
-        return 0
+        return _IN_BODY
     headers: list[tuple[bytes, bytes]] = scope["headers"]  # type: ignore[assignment]
     keys = tuple(value for name, value in headers if name in (b"authorization", b"x-api-key"))
     return (hash(keys) or 1) if keys else None  # salted anew in every process

@@ -170,17 +170,18 @@ def quarantined(
     transaction: ReadTransaction, rows: Sequence[tables.Calibration], made: _Made | None = None
 ) -> dict[str, str]:
     """Calibration -> why it cannot be, or contradicts what others had measured before, of those with which no
-    other reporter's of the GPU model agrees."""
+    other reporter's of the GPU model agrees. What one key alone told speaks for the device that it is of."""
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
     made = _made(transaction, _with_others(transaction, rows)) if made is None else made
     doubts: dict[str, str] = {}
-    agrees = _agreeing(made)
+    agrees, alone = _agreeing(made), _told_alone(made)
     standing: dict[str | None, dict[str, Calibration]] = {}  # GPU model -> reporter -> its latest
     for row, of, reporter in made:
         earlier = standing.setdefault(row.gpu, {})
         why = calibration_doubt(of, sheets.get(row.gpu), row.error_percent)
         for who, one in earlier.items() if why is None else ():
-            why = why or (contradiction(of, one, who) if who != reporter else None)
+            speaks = one.id not in alone or one.fingerprint.uuid == of.fingerprint.uuid
+            why = why or (contradiction(of, one, who) if who != reporter and speaks else None)
         if why is None:
             earlier[reporter] = of
         elif not agrees(row.gpu, of, reporter):

@@ -31,6 +31,7 @@ SHORT = Limits(
     head_seconds=1.0, body_seconds=1.5, answer_seconds=60.0, reader_seconds=5.0, keep_seconds=3,
     head_bytes=20_000, connections=20, requests=3,
 )  # fmt: skip
+LONG = b"x" * 2**23
 SAFE = {
     "x-content-type-options", "x-frame-options", "content-security-policy", "referrer-policy",
     "cache-control", "cross-origin-opener-policy", "cross-origin-resource-policy", "permissions-policy",
@@ -86,6 +87,10 @@ def listening_with(limits: Limits, longest_body: int = 4 * 2**20) -> Iterator[Li
     @app.get("/streams")
     def streams() -> Response:
         return StreamingResponse(b"x" * 65_536 for _ in range(200))
+
+    @app.get("/long")
+    def long() -> Response:
+        return Response(LONG)
 
     @app.get("/healthz")
     def healthz() -> Response:
@@ -160,6 +165,15 @@ def until_closed(sock: socket.socket) -> bytes:
         while piece := sock.recv(65_536):
             pieces.append(piece)
     return b"".join(pieces)
+
+
+def rest_of(sock: socket.socket) -> int:
+    """Bytes of `LONG` that still come."""
+    size = 0
+    with suppress(ConnectionResetError):
+        while size < len(LONG) - 1 and (piece := sock.recv(65_536)):
+            size += len(piece)
+    return size
 
 
 def wait_for(true: Callable[[], bool], seconds: float = 60) -> None:
@@ -429,6 +443,36 @@ def test_withheld_bodies_make_room_before_a_connection_that_is_kept_open(
         kept.request("GET", "/quick")
         assert kept.getresponse().read() == b"here"
         assert kept.sock is sock, "the same connection"
+
+
+@pytest.mark.parametrize(
+    ("limits", "asked"),
+    [
+        (replace(SHORT, unread=6), b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (replace(SHORT, connections=6), b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n"),
+        (replace(SHORT, connections=6), b"GET /long HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
+    ],
+    ids=["unread", "over the limit of connections", "asked to be closed"],
+)
+def test_of_answers_that_nobody_reads_only_some_are_kept(limits: Limits, asked: bytes):
+    with listening_with(replace(limits, reader_seconds=600.0)) as listening, ExitStack() as stack:
+        opened = []
+        for _ in range(10):
+            opened.append(sock := socket.socket())
+            stack.callback(sock.close)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            sock.settimeout(60)
+            sock.connect(("127.0.0.1", listening.port))
+            sock.sendall(asked)
+            head = b""
+            while not head.endswith(b"\r\n\r\nx"):  # its body is being sent
+                head += sock.recv(1)
+        for sock in opened:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**20)
+        whole = [rest_of(sock) == len(LONG) - 1 for sock in opened]
+    assert 4 <= sum(whole) <= 7
+    assert not whole[0], "the oldest goes first"
+    assert whole[-1]
 
 
 def test_one_caller_leaves_requests_to_others_and_health_is_always_answered():

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from anyio.from_thread import BlockingPortal
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from starlette.types import Message
 
 from memory_service.api.security import rate_limits as rates
 from memory_service.api.security.rate_limits import MOST_NAMES, Rate, network_of
@@ -36,6 +40,7 @@ class Served:
 
     app: FastAPI
     database_url: str
+    portal: BlockingPortal
 
     def client(self, address: str) -> TestClient:
         return TestClient(self.app, client=(address, 1))
@@ -52,8 +57,9 @@ def served(servers: Servers) -> Iterator[Served]:
     app = create_app(
         load_settings(database_url=url, seed_on_start=False, require_keys=True, rate_limit=PER_MINUTE)
     )
-    with TestClient(app):
-        yield Served(app, url)
+    with TestClient(app) as client:
+        assert client.portal is not None
+        yield Served(app, url, client.portal)
     servers.drop(url)
 
 
@@ -112,6 +118,40 @@ def test_signing_in_with_wrong_keys_gets_slow_too(served: Served):
     client = served.client("192.0.2.3")
     told = [client.post("/browse/login", data={"key": WRONG}).status_code for _ in range(12)]
     assert told == [401] * 10 + [429] * 2
+
+
+@pytest.mark.parametrize("path", ["/browse/login", "/predict"])
+def test_a_withheld_body_keeps_no_key_of_its_address_waiting(served: Served, path: str):
+    """Of the form to sign in, and of a question with a key that is right."""
+    client = TestClient(served.app, client=("192.0.2.7", 1))
+    withholding, new, signing = served.keys(*(f"{name} {path[1:4]}" for name in ("cy", "dee", "eli")))
+    for _ in range(12):
+        client.post("/browse/login", data={"key": WRONG})
+    begun = threading.Event()
+
+    async def never() -> Message:
+        begun.set()
+        await asyncio.sleep(3_600)
+        raise AssertionError
+
+    async def nothing(_: Message) -> None:
+        """Takes an answer."""
+
+    sent = {"host": "testserver", "content-length": "100", "content-type": "application/json", **withholding}
+    scope = {
+        "type": "http", "method": "POST", "path": path, "query_string": b"", "client": ("192.0.2.7", 1),
+        "headers": [(name.lower().encode(), value.encode()) for name, value in sent.items()],
+        "server": ("testserver", 80), "scheme": "http", "http_version": "1.1", "root_path": "",
+    }  # fmt: skip
+    withheld = served.portal.start_task_soon(served.app, scope, never, nothing)
+    assert begun.wait(60)
+    answers = [
+        client.get("/metrics", headers=new),
+        client.post("/browse/login", data={"key": signing["Authorization"][7:]}, follow_redirects=False),
+    ]
+    assert not withheld.done()
+    withheld.cancel()
+    assert [answer.status_code for answer in answers] == [200, 303]
 
 
 def test_open_use_over_loopback_is_not_limited(servers: Servers):
