@@ -156,14 +156,20 @@ class Table:
         self.extra = min(more, 4)  # words that say more than what it is for
         self.known: dict[str, pd.Series] = {}
         self.shares: dict[tuple[Table, str], float] = {}
+        self.numbers: dict[str, bool] = {}
 
-    @property
+    @cached_property
     def rows(self) -> int:
         return len(self.cells(self.columns[0]))
 
     @cached_property
     def head(self) -> pd.DataFrame:
         return whole_table(self.parts[0]).head(PEEK_ROWS)
+
+    @cached_property
+    def different(self) -> pd.Series:
+        """How many values each column has."""
+        return self.head.nunique()
 
     @cached_property
     def silent(self) -> bool:
@@ -194,7 +200,10 @@ class Table:
         return pd.read_csv(part.path, **form_of(part.path), **form)[name]
 
     def is_number(self, name: str) -> bool:
-        return bool(pd.to_numeric(self.cells(name), errors="coerce").notna().mean() > 0.8)
+        if name not in self.numbers:
+            numbers = pd.to_numeric(self.cells(name), errors="coerce")
+            self.numbers[name] = bool(numbers.notna().mean() > 0.8)
+        return self.numbers[name]
 
     def says(self, *words: set[str]) -> float:
         """How far names go: 2 for a word of the first set, -2 for one of the others."""
@@ -315,7 +324,7 @@ class Cast:
         """Columns of training rows that say nothing of the rows to predict."""
         if self.test is None or {*self.train.columns} != {*self.test.columns}:
             return []
-        known, asked = self.train.head.nunique(), self.test.head.nunique()
+        known, asked = self.train.different, self.test.different
         return [name for name in self.train.columns[1:] if asked[name] < 2 <= known[name]]
 
     def _sample(self) -> float:
@@ -392,7 +401,10 @@ def _roles(tables: list[Table]) -> tuple[float, Roles]:
             casts.append(Cast(train, test, sample))
             if train.keys <= test.keys:
                 casts += [
-                    Cast(train, test, sample, each) for each in few if each not in (train, test, sample)
+                    Cast(train, test, sample, each)
+                    for each in few
+                    if each not in (train, test, sample)
+                    and (each.rows == train.rows or (not each.unnamed and each.keys & train.keys))
                 ]
     if not casts:
         return -9.0, Roles(beside=_beside(tables))
