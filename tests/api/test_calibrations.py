@@ -423,9 +423,9 @@ def test_what_one_key_alone_told_before_does_not_void_what_another_measures(clie
     before = asked("l4")["step_seconds"]
     assert rates_told(database, "liar", "no-such-card", "GPU-of-nobody", 4.0, L4)["usable"]
     assert asked("l4")["step_seconds"] == before
-    mine = rates_told(database, "owner", "mine", "GPU-of-mine", 7.0, L4)
+    mine = rates_told(database, "owner", "box-of-owner", "GPU-of-owner", 7.0, L4)
     assert mine["usable"], mine["stale"]
-    answer = asked("mine")
+    answer = asked("box-of-owner")
     assert answer["calibration"]["id"] == mine["id"]
     assert answer["warnings"] == []
 
