@@ -550,14 +550,10 @@ def members_of(problem: Problem) -> list[Member]:
     found = [*planned, *(member for member in rows if member.applies(problem))]
     some = 0.2 * state.seconds_left()
 
-    beside = any(kind != "text" for kind in problem.columns.values())
-
     def order(member: Member) -> tuple[bool, float]:
-        """The plan's model and what all others are compared with, with trees on texts and the columns beside
-        them; then what is cheaper."""
+        """The plan's model and what all others are compared with, then what is cheaper."""
         price = some if member.anytime else member.price(problem)
-        first = member.base or (beside and isinstance(member, TextTrees))
-        return plan.MODEL.lower() != member.name.lower() and not first, price
+        return plan.MODEL.lower() != member.name.lower() and not member.base, price
 
     found = sorted(found, key=order)
     encoders = [member for member in found if isinstance(member, SentenceEncoder)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,7 +31,6 @@ class Choice:
     neighbors  numbers of the row before and behind in a row's series, less its own
     reach      how many rows before and behind, at most: 1, 2, 4 ... away
     place      where a row stands among those of its series, from both ends
-    numbered   mean, spread, least and most of numbers whose names differ by a number at their end
     """
 
     dates: bool = True
@@ -48,7 +46,6 @@ class Choice:
     neighbors: tuple[str, ...] = ()
     reach: int = 1
     place: bool = False
-    numbered: bool = False
 
     def changed(self, change: dict[str, Any]) -> Choice:
         """With these fields in place of its own; those of several entries are added to those that it has."""
@@ -112,9 +109,6 @@ def features_of(
         columns |= history_columns(problem, both, key, choice.rate, train_rows, seed)
     if choice.neighbors or choice.place:
         columns |= neighbor_columns(problem, both, choice)
-    for stem, names in numbered_alike(numbers).items() if choice.numbered else ():
-        for what in ("mean", "std", "min", "max"):
-            columns[f"{stem}: {what} of {len(names)}"] = getattr(both[names], what)(axis=1)
     for name in categories:
         text = as_text(both[name])
         known = text.iloc[train_rows].value_counts()
@@ -125,15 +119,6 @@ def features_of(
             columns |= mean_columns(problem, name, text, train_rows, seed)
     table = pd.DataFrame(columns)
     return table.iloc[:rows], table.iloc[rows:].reset_index(drop=True), categories
-
-
-def numbered_alike(numbers: list[str]) -> dict[str, list[str]]:
-    """Stem -> its columns, where three or more differ by a number at their end alone: day_1, day_2."""
-    found: dict[str, list[str]] = {}
-    for name in numbers:
-        if numbered := re.fullmatch(r"(.{0,100}?)[ _.-]?\d{1,4}", str(name)):
-            found.setdefault(numbered[1], []).append(name)
-    return {stem: names for stem, names in found.items() if len(names) >= 3}
 
 
 def series_of(problem: Problem, both: pd.DataFrame) -> tuple[pd.Series, pd.Series] | None:
@@ -291,8 +276,6 @@ def choices(problem: Problem, choice: Choice, gains: dict[str, float]) -> list[t
         if groups:  # of which all rows are there
             found.append(("rows further away", {"neighbors": tuple(strongest), "reach": 8}))
             found.append(("places in a group", {"place": True}))
-    if numbered_alike(numbers):
-        found.append(("statistics of numbered columns", {"numbered": True}))
     if categories:
         found.append(("mean targets", {"means": not choice.means}))
     if "code" in kinds:

@@ -646,6 +646,7 @@ def levels_of(outputs: list, several: bool) -> list[float]:
         found = [level_in(str(name)) for name in outputs]
         if all(0 < level < 1 for level in found) and len(set(found)) == len(found):
             print(f"NOTE: the quantiles are {', '.join(f'{level:g}' for level in found)}", flush=True)
+            plan.METRIC = "mean quantile loss"  # the page may name one of them
             return found
     if plan.K or not several:
         return [plan.K / 1000 if plan.K else 0.5] * len(outputs)

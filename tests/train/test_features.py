@@ -198,17 +198,3 @@ def test_earlier_targets_are_those_of_the_same_category_and_know_no_later_one() 
     assert shown[[n for n in names if "lately" not in n]].equals(
         hidden[[n for n in names if "lately" not in n]]
     )
-
-
-def test_columns_that_differ_by_a_number_have_a_mean_and_a_spread() -> None:
-    numbers = np.random.default_rng(0).normal(size=(30, 4))
-    names = ["run 1", "run 2", "run 3", "load9"]
-    inputs = pd.DataFrame(numbers, columns=names)
-    kinds = dict.fromkeys(names, "number")
-    given = Problem("values", inputs[:20], inputs[20:].reset_index(drop=True), np.zeros((20, 1)), ["y"],
-                    lambda *_: 0.0, columns=kinds)  # fmt: skip
-    change = dict(choices(given, Choice(), {}))["statistics of numbered columns"]
-    table, test, _ = features_of(given, Choice().changed(change), np.arange(20), 0)
-    assert test["run: mean of 3"].to_numpy() == pytest.approx(numbers[20:, :3].mean(axis=1))
-    assert table["run: max of 3"].to_numpy() == pytest.approx(numbers[:20, :3].max(axis=1))
-    assert not [name for name in table if name.startswith("load:")]
