@@ -4,7 +4,6 @@ spread over several cards (FSDP)."""
 from __future__ import annotations
 
 import gc
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -13,15 +12,11 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
+from memory_service.train.adapters import frozen_type, in_four_bits, with_adapters
 from memory_service.train.budget import plan
 from memory_service.train.ddp import RANK
 from memory_service.train.hub_models import padding, source
 from memory_service.train.torch_loop import device, half_type, mixed_precision, pretrained_or_exit
-
-
-def frozen_type() -> torch.dtype:
-    """Of weights that are not trained."""
-    return half_type() if mixed_precision() else torch.float32
 
 
 def load_network(width: int, dtype: torch.dtype) -> nn.Module:
@@ -33,25 +28,9 @@ def load_network(width: int, dtype: torch.dtype) -> nn.Module:
         return AutoModelForSequenceClassification.from_config(config, dtype=dtype)
     settings["dtype"] = dtype
     if plan.METHOD == "qlora":
-        settings |= in_four_bits()
+        settings |= in_four_bits("score")
     with pretrained_or_exit(True):
         return AutoModelForSequenceClassification.from_pretrained(source(), **settings)
-
-
-def in_four_bits() -> dict[str, Any]:
-    """How frozen weights are loaded by QLoRA."""
-    if device != "cuda" or find_spec("bitsandbytes") is None:
-        raise SystemExit(
-            f"{plan.MODEL} by QLoRA needs a CUDA card and the package bitsandbytes: run it where both are, "
-            "or ask for a plan with method=lora."
-        )
-    from transformers import BitsAndBytesConfig
-
-    config = BitsAndBytesConfig(
-        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=half_type(), llm_int8_skip_modules=["score"],
-    )  # fmt: skip
-    return {"device_map": {"": torch.cuda.current_device()}, "quantization_config": config}
 
 
 class DecoderModel(nn.Module):
@@ -61,24 +40,10 @@ class DecoderModel(nn.Module):
         super().__init__()
         if plan.GRADIENT_CHECKPOINTING:
             network.gradient_checkpointing_enable({"use_reentrant": False})
-        self.network = network if plan.METHOD == "full" else with_adapters(network)
+        self.network = network if plan.METHOD == "full" else with_adapters(network, "SEQ_CLS")
 
     def forward(self, tokens: dict[str, torch.Tensor]) -> torch.Tensor:
         return self.network(**tokens).logits
-
-
-def with_adapters(network: nn.Module) -> nn.Module:
-    from peft import LoraConfig, TaskType, get_peft_model
-
-    adapters = LoraConfig(
-        task_type=TaskType.SEQ_CLS, target_modules="all-linear", r=plan.LORA_RANK,
-        lora_alpha=plan.LORA_ALPHA, lora_dropout=plan.LORA_DROPOUT,
-    )  # fmt: skip
-    adapted = get_peft_model(network, adapters)
-    for weight in adapted.parameters():
-        if weight.requires_grad:
-            weight.data = weight.data.float()
-    return adapted
 
 
 def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:

@@ -24,7 +24,7 @@ from memory_service.train.reading import (
 )
 from memory_service.train.side_tables import side_files
 from memory_service.train.table_files import IMAGE_FILES, SOUND_FILES
-from memory_service.train.transcripts import are_transcripts, transcript_column
+from memory_service.train.transcripts import are_transcripts, question_column, transcript_column
 
 MOST_ROWS = 50_000  # that are looked at
 MOST_FILES = 30
@@ -79,8 +79,8 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         task = found["modality"]
         if task == "image" and are_points(some, targets):
             found["task"] = "image-keypoints"
-        if task == "audio" and are_transcripts(some[transcript_column(some, targets)]):
-            found |= {"task": "speech-recognition", "target": [transcript_column(some, targets)]}
+        if targets and (written := task_of_texts(task, some, asked, transcript_column(some, targets))):
+            found |= {"task": written, "target": [transcript_column(some, targets)]}
         if task == "image" and "image_size" in found:  # no network takes smaller ones: they are enlarged
             found["image_size"] = max(32, found["image_size"])
     else:
@@ -105,7 +105,7 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         found |= {"answer": "masks", "n_classes": 2}
         found.pop("rarest_class", None)
     if found.get("task"):  # texts or points
-        answer_of = {"answer": "texts" if task == "audio" else "values"}
+        answer_of = {"answer": "values" if found["task"] == "image-keypoints" else "texts"}
         return {name: each for name, each in found.items() if name not in OF_CLASSES} | answer_of
     found["task"] = {"masks": "image-segmentation"}.get(task, f"{task}-{kind}")
     return found
@@ -156,6 +156,17 @@ def are_points(train: pd.DataFrame, targets: list[str]) -> bool:
     return bool(axes_of(targets)) or (
         lists and train.iloc[:, 0].is_unique and points_in_cells(one) is not None
     )
+
+
+def task_of_texts(modality: str, train: pd.DataFrame, asked: pd.DataFrame | None, column: str) -> str:
+    """Of files whose column is a text to write: what they hold, or their answer to a question; else ""."""
+    if modality == "image" and not pd.api.types.is_numeric_dtype(train[column]):
+        if asked is not None and question_column(train, asked) is not None:
+            return "visual-question-answering"
+        words = train[column].astype(str).str.contains("[^\\W\\d_]{2}").mean() > 0.5
+        if words and labels_in_cells(train[column]) is None and are_transcripts(train[column]):
+            return "image-captioning"
+    return "speech-recognition" if modality == "audio" and are_transcripts(train[column]) else ""
 
 
 def are_run_lengths(column: pd.Series) -> bool:

@@ -1,4 +1,4 @@
-"""Transcripts of sounds: how they are read, compared, chosen and submitted.
+"""Texts of sounds and pictures: how transcripts, captions and answers are read, compared, chosen, submitted.
 
 Predictions are (rows, CHARACTERS): the code points of a text, then zeros.
 """
@@ -17,7 +17,8 @@ from memory_service.train.budget import plan, state
 from memory_service.train.reading import Data, files_of, table_data, target_columns, without_missing
 from memory_service.train.writing import held_out_answers, write_table
 
-TRANSCRIPT = re.compile("transcri|sentence|utterance|text", re.IGNORECASE)  # a column of them
+TRANSCRIPT = re.compile("transcri|sentence|utterance|text|caption|answer", re.IGNORECASE)  # a column
+QUESTION = re.compile("question|query|prompt|instruction", re.IGNORECASE)
 MOST_CHARACTERS = 4_000
 SOME_TEXTS = 500  # by which the best constant is chosen
 
@@ -28,6 +29,13 @@ def transcript_column(train: pd.DataFrame, columns: list) -> Any:
     return max(named or columns, key=lambda name: train[name].astype(str).str.len().mean())
 
 
+def question_column(*tables: pd.DataFrame) -> Any:
+    """What is asked of each picture, in all these tables; None where nothing is."""
+    shared = [name for name in tables[0] if all(name in table for table in tables)]
+    named = [name for name in shared[1:] if QUESTION.search(str(name))]
+    return next((name for name in named if tables[0][name].astype(str).str.contains(" ").mean() > 0.5), None)
+
+
 def are_transcripts(column: pd.Series) -> bool:
     """Whether texts of a sound are sentences or so named: labels come again, and are words."""
     known = column.dropna()
@@ -36,13 +44,15 @@ def are_transcripts(column: pd.Series) -> bool:
     return bool(TRANSCRIPT.search(str(column.name)) or known.astype(str).str.split().str.len().mean() > 2.5)
 
 
-def read_speech(train: pd.DataFrame, test, sample) -> Data:
-    """The data of transcripts, `inputs` are paths; `outputs` are a blank and the characters of all texts."""
+def read_written(train: pd.DataFrame, test, sample) -> Data:
+    """The data of texts, `inputs` are paths; `outputs` are a blank and the characters of all texts. What is
+    asked of a file is `beside` it."""
     column = transcript_column(train, target_columns(train, test, sample))
     train = without_missing(train, train[column].notna(), [column])
     texts = [" ".join(str(text).split()) for text in train[column]]
     plan.CHARACTERS = min(MOST_CHARACTERS, 16 + 2 * max(map(len, texts)))
     asked = sample if test is None else test
+    question = question_column(train, asked)
     return table_data(
         train,
         test,
@@ -52,6 +62,9 @@ def read_speech(train: pd.DataFrame, test, sample) -> Data:
         targets=np.array(texts, dtype=object),
         outputs=["", *sorted({*"".join(texts)})],
         test_inputs=files_of("test", asked),
+        beside=None
+        if question is None
+        else pd.concat([train, asked])[[question]].set_axis(["question"], axis=1),
     )
 
 
@@ -94,6 +107,12 @@ def score_cer(targets: np.ndarray, predictions: np.ndarray) -> float:
 def score_edits(targets: np.ndarray, predictions: np.ndarray) -> float:
     """The mean Levenshtein distance of a row, in characters."""
     return float(np.mean([edits(*pair) for pair in zip(targets, as_texts(predictions), strict=True)]))
+
+
+def score_same(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """The share of texts that are as the true ones, but for capitals and spaces at their ends."""
+    pairs = zip(targets, as_texts(predictions), strict=True)
+    return float(np.mean([true.strip().casefold() == told.strip().casefold() for true, told in pairs]))
 
 
 def usual_text(targets: np.ndarray, width: int) -> np.ndarray:

@@ -36,7 +36,7 @@ MEDIA = ("time-series-classification-members", "multimodal-members", "video-clas
 HERE = (
     *PLAINLY, *MEDIA, "text-classification-lora", "text-regression", "image-multi-label",
     "image-segmentation-kinds", "recommendation-members", "image-keypoints", "speech-recognition",
-    "speech-recognition-whisper",
+    "speech-recognition-whisper", "visual-question-answering",
 )  # fmt: skip
 """The others train on real data, with the same checks (test_real.py)."""
 

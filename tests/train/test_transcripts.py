@@ -9,6 +9,7 @@ from types import ModuleType
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from memory_service.train import transcripts
 from memory_service.train.budget import plan
@@ -19,9 +20,10 @@ from memory_service.train.transcripts import (
     as_codes,
     as_texts,
     edits,
-    read_speech,
+    read_written,
     score_cer,
     score_edits,
+    score_same,
     score_wer,
     transcript_table,
     usual_text,
@@ -109,7 +111,7 @@ def test_labels_of_clips_are_no_transcripts(tmp_path: Path) -> None:
 def test_rows_without_a_text_are_left_out_and_speakers_stay_whole(prepared: Prepare, tmp_path: Path) -> None:
     spoken(tmp_path / "data", TEXTS)
     prepared("labels", SPLIT="group", GROUP_BY="speaker", TASK="speech-recognition")
-    data = read_speech(*read_tables("test.csv or sample_submission.csv"))
+    data = read_written(*read_tables("test.csv or sample_submission.csv"))
     assert len(data.targets) == 23
     assert data.targets[0] == "this is sentence 1", "blanks are single"
     assert data.outputs[0] == ""
@@ -118,3 +120,37 @@ def test_rows_without_a_text_are_left_out_and_speakers_stay_whole(prepared: Prep
     assert len(set(data.groups)) == 6
     told = transcript_table(data, as_codes(["hello"] * 24))
     assert (list(told), told["sentence"].tolist()) == (["clip", "sentence"], ["hello"] * 24)
+
+
+def pictures(folder: Path, **columns: list[str]) -> Path:
+    ids = [f"p{k}" for k in range(len(columns["answer"]))]
+    table = pd.DataFrame({"image": ids, **columns})
+    for part, rows in (("train", table), ("test", table.drop(columns="answer"))):
+        (folder / part).mkdir()
+        rows.to_csv(folder / f"{part}.csv", index=False)
+        for name in ids:
+            Image.new("RGB", (40, 48)).save(folder / part / f"{name}.png")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("asked", "answers", "task"),
+    [
+        ("how many dogs are there", ["yes", "two"] * 4, "visual-question-answering"),
+        ("", [f"a dog runs to {k} cats" for k in "abcdefgh"], "image-captioning"),
+        ("", ["dog cat", "dog", "cat", "dog cat bird", "bird", "cat"] + ["dog"] * 2, "image-classification"),
+        ("", [f"{k} {9 - k} {2 * k} {k + 3}" for k in range(8)], "image-"),
+    ],
+)
+def test_pictures_are_asked_or_told_of_only_where_texts_are_written(
+    tmp_path: Path, asked: str, answers: list[str], task: str
+) -> None:
+    columns = {"question": [asked] * 8} if asked else {}
+    found = describe(pictures(tmp_path, **columns, answer=answers))
+    assert found["task"].startswith(task)
+    assert ("captioning" in found["task"]) == (task == "image-captioning")
+    assert (found["answer"] == "texts") == (task in ("visual-question-answering", "image-captioning"))
+
+
+def test_an_answer_is_the_same_whatever_its_capitals(heard: ModuleType) -> None:
+    assert score_same(np.array(["Two dogs", "red"], dtype=object), as_codes(["two dogs ", "blue"])) == 0.5

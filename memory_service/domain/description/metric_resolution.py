@@ -32,7 +32,7 @@ ANSWERS: Mapping[str, Answer] = {
     "object-detection": "boxes",
     "recommendation": "items",
     "image-keypoints": "values",
-    "speech-recognition": "texts",
+    **dict.fromkeys(("speech-recognition", "visual-question-answering", "image-captioning"), "texts"),
 }
 """What the script of a task answers; tasks without a script are not here. Of pairs see `answer_of`."""
 

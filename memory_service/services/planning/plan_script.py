@@ -113,9 +113,9 @@ def bundle_script() -> str:
 
 def blend_script(plan: Mapping[str, Any]) -> str:
     """The script that joins the runs of an answer of /recommend: a portfolio's last stage. NoScript where the
-    answers are boxes, matches, items or transcripts."""
+    answers are boxes, matches, items or written texts."""
     kind = kind_of(plan)
-    if any(kind.words[word] for word in ("retrieval", "boxes", "items", "speech")):
+    if any(kind.words[word] for word in ("retrieval", "boxes", "items", "written")):
         raise NoScript(f"There is no blend for {plan['task']}: join the runs' answers yourself")
     words = _words(plan, kind) | {"files": False, "network": False, "blend": True}
     words["ranks"] = words["score"] in _ORDER_ONLY

@@ -127,7 +127,11 @@ def kind_of(plan: Mapping[str, Any]) -> Kind:
         raise NoScript("Nothing fits, so there is nothing to run: " + str(plan.get("why", "")))
     model = plan["model"]
     kind = KINDS.get((plan["task"], model["library"]))
-    if kind is not None and kind.words["speech"] and (plan.get("method") or plan.get("weights") == "none"):
+    if (
+        kind is not None
+        and plan["task"] == "speech-recognition"
+        and (plan.get("method") or plan.get("weights") == "none")
+    ):
         raise NoScript(f"There is no script for {model['name']}: no Whisper or CTC with public weights")
     if plan.get("method"):
         if not model["pretrained"]:
@@ -195,7 +199,8 @@ def judged_by(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     """What the parts are told of the score: the plan's metric where the script computes it, the usual one
     where nobody says one, else the validation loss."""
     answer, said = _answer_of(plan), plan.get("metric")
-    name = said["name"] if said else "entity F1" if kind.words["entities"] else _USUAL[answer]
+    usual = {"token-classification": "entity F1", "visual-question-answering": "exact match"}
+    name = said["name"] if said else usual.get(plan["task"], _USUAL[answer])
     absolute = answer == "values" and getattr(metric_named(name), "name", "") in (
         "MAE",
         "MAPE",

@@ -21,7 +21,7 @@ class Kind:
 
 _PLAIN: dict[str, Any] = dict.fromkeys(
     ("labels", "masks", "boxes", "retrieval", "files", "network", "layout_matters",
-     "tokens", "blend", "pairs", "entities", "frames", "media", "joined", "items", "speech",
+     "tokens", "blend", "pairs", "entities", "frames", "media", "joined", "items", "written",
      "keypoints"), False,
 )  # fmt: skip
 _NETWORK = _PLAIN | {"network": True, "checkpoints": "fold_K.pt"}
@@ -71,11 +71,17 @@ _ENTITIES = _TEXTS | {
     "layout": "words between spaces, as many labels), test.csv",
 }
 _SPEECH = _TEXTS | {
-    "speech": True,
-    "reader": "read_speech",
+    "written": True,
+    "reader": "read_written",
     "layout": "a column of transcripts),\nsample_submission.csv or test.csv (ids), train/<id>.wav, "
     "test/<id>.wav",
     "needs": "torch >= 2.6, transformers >= 5, soundfile (but for .wav)",
+}
+_SEEN = _SPEECH | {
+    "size": "IMAGE_SIZE",
+    "layout": "a question, if there is one,\nand the text to write), test.csv or sample_submission.csv (ids, "
+    "questions), train/<id>.jpg, test/<id>.jpg",
+    "needs": "torch >= 2.6, transformers >= 5, torchvision, Pillow",
 }
 _KEYPOINTS = _IMAGES | {
     "keypoints": True,
@@ -112,6 +118,9 @@ YOLOS = frozenset(f"yolo{version}{size}" for version in ("v5", "v8", "11", "12",
 """Of ultralytics. Their names become addresses of files that hold code: no other name has a script."""
 
 WIDTHS = {"unet": (64, 128, 256, 512, 1024), "unet-small": (32, 64, 128, 256, 512)}
+WRITTEN_OF_PICTURES = ("visual-question-answering", "image-captioning")
+"""Tasks of vision-language models, which are tuned with `method`."""
+
 DETECTORS = ("fcos", "retinanet", "fasterrcnn")
 """Of torchvision, the part of a name before `/`, whose script builds them."""
 
@@ -167,6 +176,10 @@ KINDS: dict[tuple[str, str], Kind] = {
     ("image-regression", "timm"): _network_kind("image", _IMAGES, False),
     ("image-keypoints", "timm"): Kind(("image_network", "keypoint_network"), _KEYPOINTS),
     ("speech-recognition", "transformers"): Kind(("transcripts", "speech_network"), _SPEECH),
+    **{
+        (task, "transformers"): Kind(("transcripts", "vision_language_network"), _SEEN)
+        for task in WRITTEN_OF_PICTURES
+    },
     ("image-retrieval", "timm"): Kind(("image_network", "retrieval", "network_step"), _RETRIEVAL),
     ("image-segmentation", "smp"): _mask_kind(
         "smp_network", "torch >= 2.4, timm, segmentation-models-pytorch, Pillow"
@@ -234,6 +247,7 @@ FROM_RANDOM = {
 DECODERS = {
     "text-classification": _network_kind("decoder", _DECODERS, True),
     "text-regression": _network_kind("decoder", _DECODERS, False),
+    **{task: KINDS[task, "transformers"] for task in WRITTEN_OF_PICTURES},
 }
 """Task -> the sort of script of a plan with `method`."""
 

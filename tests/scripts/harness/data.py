@@ -404,6 +404,29 @@ def _spoken(folder: Path, size: Size, lengths: Callable[[np.random.Generator], l
     return _with_sample(folder, "texts", ("clip", "transcript"), truth, texts[: size.train], "")
 
 
+ASKED = ("which", "colour", "is", "above", "below", "red", "green", "blue", "Describe", "the", "picture", ".")
+
+
+def pictures_with_questions(folder: Path, size: Size) -> Data:
+    """Two colours, one above the other, of which one is asked for."""
+    rng = np.random.default_rng(31)
+    train, test = _ids(size)
+    rows = []
+    for part, name in (*(("train", one) for one in train), *(("test", one) for one in test)):
+        shown, asked = rng.permutation(3)[:2], int(rng.integers(2))
+        pixels = rng.normal(60, 20, (64, 64, 3))
+        for half, channel in enumerate(shown):
+            pixels[32 * half : 32 * half + 32, :, channel] += 160
+        _image(folder / part / f"{name}.png", pixels)
+        question = f"which colour is {('above', 'below')[asked]}"
+        rows.append((name, question, ("red", "green", "blue")[shown[asked]]))
+    _table(folder / "train.csv", ("image", "question", "answer"), rows[: size.train])
+    _table(folder / "test.csv", ("image", "question"), [row[:2] for row in rows[size.train :]])
+    answers = [row[2] for row in rows]
+    truth = dict(zip(test, answers[size.train :], strict=True))
+    return _with_sample(folder, "texts", ("image", "answer"), truth, answers[: size.train], "")
+
+
 def images_with_points(folder: Path, size: Size) -> Data:
     """The middles of a red and a blue disk, in pixels of pictures of several sizes; the blue one is missing
     on some, and so are its coordinates."""

@@ -19,7 +19,8 @@ from tests.scripts.harness.data import Size, Writer
 
 __all__ = ["KINDS", "MEMBERS", "OTHERS", "Kind", "asked", "cut_down", "tiny_model", "tiny_models"]
 
-TINY_BERT, TINY_LLAMA, TINY_EAR, TINY_WHISPER = TINY = "tiny-bert", "tiny-llama", "tiny-ear", "tiny-whisper"
+TINY = "tiny-bert", "tiny-llama", "tiny-ear", "tiny-whisper", "tiny-qwen-vl"
+TINY_BERT, TINY_LLAMA, TINY_EAR, TINY_WHISPER, TINY_QWEN_VL = TINY
 """Stand for the folders that `tiny_models` made."""
 
 
@@ -154,6 +155,16 @@ OTHERS: dict[str, Kind] = {
         rows=Size(160, 16),
         patience=14,
     ),
+    "visual-question-answering": Kind(
+        {"task": "visual-question-answering", "model": "qwen3-vl-2b", "minutes": 240},
+        data.pictures_with_questions,
+        TINY_QWEN_VL,
+        {"image_size": 64, "pretrained": True},
+        1e-2,
+        epochs=12,
+        rows=Size(160, 16),
+        patience=12,
+    ),
     "text-pair-similarity": _texts("text-pair-similarity", data.pairs_of_values),
     "token-classification": _texts("token-classification", data.words_of_classes),
     "text-regression-members": _frames("text-regression", "tfidf-linear", data.texts_of_values, TEXTS, FEW),
@@ -212,6 +223,7 @@ def tiny_models(folder: Path) -> None:
     tiny_model("Llama", folder / TINY_LLAMA, data.WORDS)
     tiny_ear(folder / TINY_EAR)
     tiny_whisper(folder / TINY_WHISPER)
+    tiny_qwen_vl(folder / TINY_QWEN_VL)
 
 
 def tiny_ear(folder: Path) -> None:
@@ -268,3 +280,50 @@ def tiny_model(name: str, folder: Path, known: Iterable[str], layers: int = 1) -
     getattr(transformers, f"{name}Model")(config).save_pretrained(folder)
     vocabulary = {word: number for number, word in enumerate(words)}
     transformers.BertTokenizer(vocab=vocabulary).save_pretrained(folder)
+
+
+def tiny_qwen_vl(folder: Path) -> None:
+    """A language model and what sees before it, with a processor of pictures of 32 to 64 pixels."""
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    marks = (
+        "<pad>",
+        "<unk>",
+        "<|im_end|>",
+        "<|vision_start|>",
+        "<|vision_end|>",
+        "<|image_pad|>",
+        "<|video_pad|>",
+    )
+    numbers = {word: number for number, word in enumerate((*marks, "user", "assistant", *data.ASKED))}
+    words = Tokenizer(models.WordLevel(numbers, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words, pad_token="<pad>", unk_token="<unk>", eos_token="<|im_end|>",
+        additional_special_tokens=[*marks[3:]],
+    )  # fmt: skip
+    template = (
+        "{% for m in messages %}user {% for c in m['content'] %}{% if c['type'] == 'image' %}<|vision_start|>"
+        "<|image_pad|><|vision_end|>{% else %}{{ c['text'] }}{% endif %}{% endfor %}<|im_end|>{% endfor %}"
+        "{% if add_generation_prompt %}assistant {% endif %}"
+    )
+    pictures = transformers.Qwen2VLImageProcessor(
+        patch_size=16, merge_size=2, size={"shortest_edge": 32 * 32, "longest_edge": 64 * 64}
+    )
+    films = transformers.Qwen3VLVideoProcessor()
+    transformers.Qwen3VLProcessor(pictures, tokenizer, films, chat_template=template).save_pretrained(folder)
+    turns = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 2, 2], "mrope_interleaved": True}
+    config = transformers.Qwen3VLConfig(
+        text_config={
+            "vocab_size": len(numbers), "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+            "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "rope_parameters": turns,
+        },
+        vision_config={
+            "depth": 2, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2, "patch_size": 16,
+            "out_hidden_size": 64, "deepstack_visual_indexes": [0], "num_position_embeddings": 64,
+        },
+        image_token_id=numbers["<|image_pad|>"], video_token_id=numbers["<|video_pad|>"],
+        vision_start_token_id=numbers["<|vision_start|>"], vision_end_token_id=numbers["<|vision_end|>"],
+    )  # fmt: skip
+    transformers.Qwen3VLForConditionalGeneration(config).save_pretrained(folder)

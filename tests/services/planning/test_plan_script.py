@@ -28,7 +28,7 @@ from memory_service.services.planning.plan_script import (
 )
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.planning.script_choice import NoScript
-from memory_service.services.planning.script_kinds import SCRIPTED
+from memory_service.services.planning.script_kinds import SCRIPTED, WRITTEN_OF_PICTURES
 from memory_service.services.planning.script_text import _statements
 from memory_service.services.review.review import review_script
 from tests.conftest import Servers
@@ -39,7 +39,8 @@ NETWORKS = ("mlp", "tabular-resnet", "ft-transformer", "tabm", "realmlp")
 SEED = int(os.environ.get("SEED", "0"))
 DETECTORS = ("fcos/resnet50", "retinanet/efficientnet_b3", "fasterrcnn/resnet101")
 ASKED: tuple[dict[str, Any], ...] = (
-    *({"task": task} for task in SCRIPTED),
+    *({"task": task} for task in SCRIPTED if task not in WRITTEN_OF_PICTURES),
+    *({"task": task, "model": "qwen3-vl-2b", "minutes": 240} for task in WRITTEN_OF_PICTURES),
     {"task": "text", "weights": "none"},
     *({"task": "text", "model": "qwen2.5-0.5b", "method": method} for method in ("full", "lora", "qlora")),
     {"task": "text-regression", "model": "gemma-2-9b", "method": "lora", "minutes": 500, "gpu": "h100"},
@@ -279,8 +280,8 @@ def test_a_review_holds_the_loss_of_every_metrics_script_against_the_plans_metri
 
 def test_no_script_says_for_what_there_is_one(plans):
     plan = image_plan(plans)
-    with pytest.raises(NoScript, match=r"no script for image-captioning; .*audio-classification"):
-        plan_script({**plan, "task": "image-captioning"})
+    with pytest.raises(NoScript, match=r"no script for translation; .*audio-classification"):
+        plan_script({**plan, "task": "translation"})
     boxes = next(plan for plan in plans if plan["task"] == "object-detection")
     with pytest.raises(NoScript, match=r"maskrcnn/resnet50 \(torchvision\); .* fcos, retinanet, fasterrcnn"):
         plan_script(
@@ -293,7 +294,7 @@ def test_no_script_says_for_what_there_is_one(plans):
 
 
 def test_a_kind_without_a_script_says_so_in_the_plan(knowing):
-    for task in ("question-answering", "visual-question-answering"):
+    for task in ("question-answering", "translation"):
         answer = recommend(knowing, {"task": task, "size": "small", "gpu": "a100"})
         assert [w for w in answer["warnings"] if w["code"] == "no-script"], task
     hears, finds = ("speech-recognition", "image-keypoints"), ("recommendation", "multimodal")
@@ -315,6 +316,18 @@ def test_speech_has_a_script_by_public_weights_and_says_for_which(knowing):
             plan_script(recommend(knowing, asked | other))
     with pytest.raises(NoScript, match="no blend for speech-recognition"):
         blend_script(recommend(knowing, asked))
+
+
+def test_pictures_with_texts_have_a_script_by_adapters_and_say_of_which(knowing):
+    asked = {"task": "visual-question-answering", "size": "small", "gpu": "a100", "minutes": 240}
+    text = plan_script(recommend(knowing, asked | {"model": "internvl3-2b"}))
+    assert 'HUB_NAME = "OpenGVLab/InternVL3-2B-hf"' in text
+    assert 'METRIC, HIGHER_IS_BETTER = "exact match", True' in text
+    assert 'METHOD = "lora"' in text
+    captions = asked | {"task": "image-captioning", "model": "qwen3-vl-2b", "metric": "BLEU"}
+    assert "Judged by BLEU, which this script does not compute." in plan_script(recommend(knowing, captions))
+    with pytest.raises(NoScript, match="mixture of experts"):
+        plan_script(recommend(knowing, asked | {"model": "qwen3-vl-30b-a3b", "gpu": "h100"}))
 
 
 def loaded(text: str) -> ModuleType:
@@ -425,6 +438,7 @@ def test_memory_that_runs_out_changes_the_settings_and_advice_that_saves_the_dea
         ("inputs", "decoder_network", "text_batches", "value_loss", "network_step"),
         ("points", "image_network", "keypoint_network"),
         ("inputs", "transcripts", "speech_network"),
+        ("inputs", "transcripts", "vision_language_network"),
         ("columns", "engine", "inputs", "pictures", "sounds"),
         ("masks", "inputs"),
     ],
