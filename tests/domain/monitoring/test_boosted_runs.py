@@ -93,5 +93,5 @@ def test_a_script_that_fits_models_by_itself_is_not_said_to_have_made_no_steps()
     assert "fits model after model until minute 19.0" in judged(searching, fits[:4]).why
     assert judged(searching, fits).action == "continue"
     assert judged(TREES, fits).action == "investigate"
-    silent = State(searching, add_events(Summary(), events(fits)), PLANNED, requested_seconds=1_190.0)
+    silent = State(searching, add_events(Summary(), events(fits)), PLANNED, requested_seconds=1_130.0)
     assert "Nothing was reported for" in verdict(silent).why
