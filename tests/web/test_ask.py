@@ -112,6 +112,29 @@ def test_gpu_and_hours_are_read_from_the_text_and_can_be_corrected(visit: Visito
     assert page.get_by_label("GPU", exact=True).get_attribute("placeholder") == "p100 (from the text)"
 
 
+def test_an_offline_notebook_of_two_cards_is_told_where_its_weights_must_lie(visit: Visitor, seeded: Site):
+    text = (
+        "Classify 9,000 photos of leaves into 5 diseases. At most 1 hour on a GPU (2 x T4), without internet."
+    )
+    page = visit(seeded, "/?" + urllib.parse.urlencode({"description": text}))
+    assert "2 × NVIDIA T4" in page.locator("#facts li").filter(has_text="GPU").inner_text()
+    assert page.get_by_label("GPU", exact=True).get_attribute("placeholder") == "2xt4 (from the text)"
+    assert page.locator("p.note", has_text="must lie in the folder").is_visible()
+
+
+def test_a_script_that_goes_on_through_other_models_ends_within_the_limit(visit: Visitor, seeded: Site):
+    page = visit(seeded, "/?task=tabular&n_train=200000&n_features=80&gpu=cpu&minutes=20")
+    drawn = page.locator(".timetable rect.stage").evaluate_all(
+        "all => all.map(one => [+one.getAttribute('x'), +one.getAttribute('width')])"
+    )
+    assert drawn[0][0] == 0
+    assert sum(drawn[-1]) <= 1000
+    assert "of 20.0 min" in page.locator("#expect + dl").inner_text()
+    models = page.locator(".steps .one").all_inner_texts()
+    assert models
+    assert all(page.locator(f".steps .one[title^='{name}']").count() for name in models)
+
+
 def test_each_fact_says_where_the_plan_has_it_from(visit: Visitor, seeded: Site):
     with urllib.request.urlopen(seeded.url + "/competitions/cassava-leaf-disease-classification") as row:
         n_test = json.load(row)["n_test"]

@@ -253,9 +253,10 @@ def test_a_run_that_ended_at_its_deadline_shows_its_best_score_and_no_failure(ow
         assert "ended at the deadline, submission written" in page
         assert "badge timed_out" not in page
     assert re.search(
-        r"Best score reached</dt><dd[^>]{0,20}>0\.99132<",
-        httpx2.get(f"{own_site.url}/browse/runs/{run}").text,
+        r"Best score of one fold</dt><dd[^>]{0,20}>0\.99132<",
+        (page := httpx2.get(f"{own_site.url}/browse/runs/{run}").text),
     )
+    assert "The run has ended: at the deadline, with a submission written." in page
 
 
 def test_each_planned_runs_script_is_beside_the_buttons(seeded: Site):

@@ -128,8 +128,10 @@ def _wait(view: RunView, projection: Projection | None) -> Answer:
     first, steps = _first_check(view, projection), view.state.expected.not_before_steps
     if view.now < first:
         return keep_going(sentence("too-early", seconds=first), "R20")
-    made = view.steps_seen or 0
-    return keep_going(sentence("few-steps", made=made, steps=steps), "R20")
+    own, budget = view.state.facts.reserve_minutes, view.state.budget_seconds
+    if own is not None and budget is not None and view.steps_seen is None:
+        return keep_going(sentence("fits-itself", end=budget / 60.0 - own), "R20")
+    return keep_going(sentence("few-steps", made=view.steps_seen or 0, steps=steps), "R20")
 
 
 def _next_check(view: RunView, projection: Projection | None) -> float:
@@ -204,6 +206,8 @@ def _ended(view: RunView) -> Answer:
         why = sentence("out-of-memory-next-time", batch=batch)
         return Answer("lower_batch", why, "R02", changes, "warning", changes)
     how = ENDED.get(status, status.replace("_", " "))
+    if status == "timed_out" and view.state.facts.submission:
+        how = "at the deadline, with a submission written"
     if not view.summary.events:
         return keep_going(sentence("run-ended", how=how), "R21")
     return keep_going(sentence("run-ended-at", how=how, minute=view.now / 60.0), "R21")

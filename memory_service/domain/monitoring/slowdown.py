@@ -236,6 +236,8 @@ def stall_answer(view: RunView) -> Answer | None:
     state, step_us = view.state, view.summary.step_us
     if state.facts.status != "running" or _is_done(view):
         return None
+    if step_us is None and state.facts.reserve_minutes is not None:
+        step_us = view.summary.last_us  # a script that fits models counts no steps: only silence is a stall
     limit = _usual_pause(view)
     idle = view.now - (0.0 if step_us is None else step_us / 1e6)
     if limit is None or idle <= limit:

@@ -34,7 +34,7 @@ class RunFacts:
     minutes       the budget; None = none; then time is not judged
     reserve_minutes   of a script that itself uses all minutes but these, on other models too
     metric_direction   "max" | "min" | None: which way `metric` gets better
-    status        "running", or how it ended
+    status        "running", or how it ended; submission: whether it had left one then
     """
 
     task: str = "image-classification"
@@ -58,6 +58,7 @@ class RunFacts:
     metric_direction: str | None = None
     pretrained: bool = True
     status: str = "running"
+    submission: bool = False
 
     @property
     def is_trees(self) -> bool:

@@ -182,11 +182,12 @@ _SHOWN = (
 
 def _facts(case: PlanningProblem, memory: RequestText) -> list[dict[str, Any]]:
     """The plan's facts that a person may correct, each with where it came from."""
-    count = max(counted(name)[0] for name in case.question.gpus)
+    count = case.question.n_gpus or 1
     named = (
         "CPU" if card.kind == "cpu" and not card.device else card.name for card in case.cards
     )  # no size of it
-    cards = (f"{count}x " if count > 1 else "") + ", ".join(named)
+    times = f"{count}x" if count > 1 else ""
+    cards = (f"{count} × " if count > 1 else "") + ", ".join(named)
     facts = {fact.name: fact for fact in case.facts}
     slug = case.question.competition or memory.described
     out: list[dict[str, Any]] = []
@@ -198,7 +199,7 @@ def _facts(case: PlanningProblem, memory: RequestText) -> list[dict[str, Any]]:
         out.append(
             {"field": fact.name, "value": cards if fact.name == "gpu" else value, "from": fact.source}
             | {"words": fact.words, "why": why, "assumed": fact.source == "usual"}
-            | ({"fill": ", ".join(case.question.gpus)} if fact.name == "gpu" else {})
+            | ({"fill": ", ".join(times + name for name in case.question.gpus)} if fact.name == "gpu" else {})
             | {"record": record if fact.source == "record" and fact.name != "cpu_count" else None}
         )
     return out

@@ -16,7 +16,7 @@ from memory_service.services.choice.choose import choose_offer
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.pages.ask import plain_numbers
-from memory_service.services.pages.run_list import best_of_epochs, took_so_far
+from memory_service.services.pages.run_list import best_of_epochs
 from memory_service.services.pages.runs import one_run_page
 from memory_service.services.tables.table_rows import list_rows
 from memory_service.store.queries.runs import competition_metrics
@@ -79,7 +79,7 @@ def compare_page(
     with database.read() as transaction:
         metrics = competition_metrics(transaction.session, places - {None})
     runs = [
-        {**run, "took_minutes": took_so_far(run, (run["watch"] or {}).get("used_minutes"), now)}
+        run
         | _so_far(run, metrics.get(run["competition"], {}).get("metric_direction"))
         | {"metric": metrics.get(run["competition"], {}).get("metric")}
         for run in found

@@ -154,7 +154,7 @@ PAGES = (
     (
         "Disagreements",
         "/browse/conflicts",
-        "conflicts: claims that contradict each other, or are contradicted by runs",
+        "conflicts, wrong claims: they contradict each other, or runs contradict them",
     ),
     ("Devices", "/browse/devices", "register, add and calibrate a GPU"),
     ("Settings", "/browse/settings", "port, database, keys, rate limits, quotas: every MEMORY_ variable"),
@@ -168,7 +168,7 @@ PAGES = (
     ),
     ("Back up", "/browse/operate#backups", "backup, restore, check: memory-service db backup FILE"),
     ("Change log", "/browse/operate#changes", "who changed what, audit, history, undo"),
-    ("Export", "/browse/strategies", "memory-service export TABLE: csv, jsonl, parquet"),
+    ("Export", "/browse/strategies", "memory-service export strategies, any table: csv, jsonl, parquet"),
     ("Watch a run", "/browse/runs", "memory-service watch train.log -- python train.py: report, monitor"),
 )
 """Name, path, and what is done there in the words that people search with."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.pages.run_list import best_of_epochs, silent_minutes
+from memory_service.services.pages.run_list import best_of_epochs, silent_minutes, took_so_far
 from memory_service.services.planning.recommend import cached_plan
 from memory_service.services.runs.outcome_evidence import metric_direction
 from memory_service.services.runs.runs import run_page
@@ -25,8 +25,8 @@ MOST_MARKS = 300
 
 def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.datetime) -> dict[str, Any]:
     """`GET /runs/{run_id}` with `curves`, `remarks`, `card`, `timetable` (of its plan, where that is kept),
-    `silent_minutes`, `best_so_far` and `latest_metric` (of its epochs, else of the fits that its remarks
-    score); NotFound.
+    `took_minutes`, `silent_minutes`, `best_so_far` and `latest_metric` (of its epochs, else of the fits that
+    its remarks score); NotFound.
 
     curves    `{"card": [{"minute", "driver_gib", "process_gib", "utilization_percent"}], "epochs": [...],
               "steps": [{"minute", "samples_per_second", "loader_wait_percent"}]}`: samples of the card are at
@@ -67,6 +67,7 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.
     return on_the_wire(
         {
             **page,
+            "took_minutes": took_so_far(page, (page["watch"] or {}).get("used_minutes"), now),
             "best_so_far": best_of_epochs(told, direction),
             "latest_metric": told[-1]["metric"] if told else None,
             "curves": {

@@ -86,7 +86,9 @@ def expected_of(run: Run) -> Watch:
         expected[name] = tuple((int(b), float(rate)) for b, rate in expected.get(name, ()))
     if "target_percent" in expected:
         expected["target_percent"] = tuple(expected["target_percent"])
-    return RunFacts(**known | {"status": run.status}), Expectation(**expected)
+    return RunFacts(**known | {"status": run.status, "submission": bool(run.submission)}), Expectation(
+        **expected
+    )
 
 
 def _facts(knowledge: Knowledge, case: RunCase, plan: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What the minutes that a run leaves would buy, by the planner: more folds, another model, or nothing."""
 
+import datetime as dt
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,9 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.planning.recommend import cached_plan, question_of, recommend
 from memory_service.services.tables.mode_limit import LIMIT
 
-FACTS = ("given", "plan_id", "status", "model", "best_metric", "total_minutes")
+FACTS = (
+    "given", "plan_id", "status", "model", "best_metric", "total_minutes", "started_at", "finished_at"
+)  # fmt: skip
 """What of a run is read, beside its `watch`."""
 
 LEAST_MINUTES = 1.0
@@ -68,10 +71,11 @@ def _weigh(
 def _sentences(page: Mapping[str, Any], budget: float, found: Mapping[str, Any]) -> Iterator[Sentence]:
     clock = {"used": found["used_percent"], "budget": budget, "left": found["left"]}
     early = found["left"] >= WORTH_PLANNING * budget
-    if page["status"] == "running":
+    running, end = page["status"] == "running", (page["watch"] or {}).get("end_minutes")
+    if running and end:
         yield sentence("minutes-left", **clock, later=found["left_at_end"])
     else:
-        yield sentence("stopped-early" if early else "minutes-used", **clock)
+        yield sentence("stopped-early" if early and not running else "minutes-used", **clock)
     for one in found["buys"][:_MOST_SAID]:
         yield sentence(f"buys-{one['what']}", **one["set"], minutes=one["minutes"], points=one["points"])
     if found["ask"] is not None and not found["buys"]:
@@ -88,10 +92,14 @@ _MOST_SAID = 2
 
 
 def _used(page: Mapping[str, Any]) -> float | None:
-    """Minutes of a run so far, or in all."""
+    """Minutes of a run so far, or in all: of one that was killed also those after its last report."""
     if page["status"] != "running" and page["total_minutes"] is not None:
         return float(page["total_minutes"])
-    return None if page["watch"] is None else float(page["watch"]["used_minutes"])
+    told = None if page["watch"] is None else float(page["watch"]["used_minutes"])
+    if page["finished_at"] is None:
+        return told
+    begun, ended = (dt.datetime.fromisoformat(str(page[name])) for name in ("started_at", "finished_at"))
+    return max((ended - begun).total_seconds() / 60.0, told or 0.0)
 
 
 def _folds(page: Mapping[str, Any], plan: Mapping[str, Any], left: float) -> list[dict[str, Any]]:

@@ -8,9 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.monitoring.state import Expectation, RunFacts
+from memory_service.domain.monitoring.decision import verdict
+from memory_service.domain.monitoring.reducer import add_events
+from memory_service.domain.monitoring.state import Expectation, RunFacts, State
+from memory_service.domain.monitoring.summary import Summary
 from memory_service.domain.monitoring.verdict import Verdict
-from tests.watching import Said, judged
+from tests.watching import Said, events, judged
 
 TREES = RunFacts(
     task="tabular-classification", model="lightgbm", device_kind="cpu", folds=5, epochs=8_000, minutes=20.0,
@@ -82,3 +85,13 @@ def test_a_higher_cap_never_ends_a_run_sooner(fold: int, best: int, seconds: flo
     ends = [answer.eta_minutes.high for answer in answers if answer.eta_minutes]
     assert ends == sorted(ends)
     assert all(answer.action == "continue" for answer in answers)
+
+
+def test_a_script_that_fits_models_by_itself_is_not_said_to_have_made_no_steps() -> None:
+    searching = replace(TREES, reserve_minutes=1.0)
+    fits: list[Said] = [("note", 30.0 * n, {"text": f"fit {n}", "metric": 0.9}) for n in range(20)]
+    assert "fits model after model until minute 19.0" in judged(searching, fits[:4]).why
+    assert judged(searching, fits).action == "continue"
+    assert judged(TREES, fits).action == "investigate"
+    silent = State(searching, add_events(Summary(), events(fits)), PLANNED, requested_seconds=1_130.0)
+    assert "Nothing was reported for" in verdict(silent).why

@@ -73,3 +73,12 @@ def test_a_run_that_goes_on_says_what_is_left_at_its_end(seeded_sqlite: Database
     found = run_page(seeded_sqlite, told(seeded_sqlite, plan, 12.0, None))["next_minutes"]
     assert found["says"][0]["code"] == "minutes-left"
     assert found["left_at_end"] <= found["left"]
+
+
+def test_a_run_that_was_killed_used_the_minutes_after_its_last_report_too(seeded_sqlite: Database) -> None:
+    key = told(seeded_sqlite, None, 12.0, None)
+    end = BEGUN + dt.timedelta(minutes=60)
+    finish_run(seeded_sqlite, key, {"status": "timed_out", "at": end.isoformat()})
+    found = run_page(seeded_sqlite, key)["next_minutes"]
+    assert found["left"] == 0.0
+    assert [each["code"] for each in found["says"]] == ["minutes-used"]

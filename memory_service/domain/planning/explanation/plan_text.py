@@ -275,7 +275,8 @@ def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:
 def _figures(answer: Mapping[str, Any]) -> Iterator[Figure]:
     n, trees = answer["expected"], "host_memory_gib" in answer["expected"]
     start = [run["start_minute"] for run in answer["portfolio"] if is_run(run, answer)]
-    left = answer["minutes"] - (start[-1] if start and not answer.get("run") else 0.0)
+    alone = _script_uses_all(answer) or answer.get("run")  # no run before it takes of the minutes
+    left = answer["minutes"] - (start[-1] if start and not alone else 0.0)
     whole = "best round" if trees else "best epoch"
     if n["peak_memory_gib"]["value"] or not trees:
         yield Figure("memory", n["peak_memory_gib"], "GiB", answer["gpu"]["usable_gib"])
