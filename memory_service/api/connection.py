@@ -219,10 +219,11 @@ class Connection(HttpToolsProtocol):
         """Of those with an answer that nobody reads, as long as it is, only some are kept."""
         super().pause_writing()
         known: set[Connection] = self.connections  # type: ignore[assignment]
-        unread = [one for one in known if one.flow.write_paused]
-        if len(unread) > self.limits.unread:
-            of = Counter(one._address for one in unread)
-            min(unread, key=lambda one: (-of[one._address], one._opened)).transport.abort()
+        unread = [one for one in known if one.flow.write_paused and one._is_open]
+        of = Counter(one._address for one in unread)
+        too_many = len(unread) - self.limits.unread
+        for one in nsmallest(too_many, unread, lambda one: (-of[one._address], one._opened)):
+            one.transport.abort()
 
     def resume_writing(self) -> None:
         self._read_at = None
