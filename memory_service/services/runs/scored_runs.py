@@ -104,7 +104,7 @@ def _agree(one: Scored, other: Scored) -> bool:
 
 def _paired(session: ReadSession, run_ids: Sequence[str]) -> dict[str, Scored]:
     found = runs.observations_by_run(session, run_ids)
-    scored = {}
+    scored: dict[str, Scored] = {}
     for run in runs.ended(session, run_ids):
         shown = found.get(run.id, ())
         who = "" if any(one.get("confirmed") for one in shown) else run.told_by
