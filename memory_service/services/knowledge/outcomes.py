@@ -110,10 +110,7 @@ def outcomes_and_results(
 
 
 def _heard(found: Sequence[Any]) -> Sequence[Any]:
-    return heard_rows(
-        found, ASKER.get(), told_by=attrgetter("told_by"), case=lambda row: row.outcome["model"],
-        agree=lambda one, other: _same_score(one.outcome, other.outcome),
-    )  # fmt: skip
+    return heard_runs(found, ASKER.get(), lambda row: row.outcome["model"])
 
 
 def _in_short(found: Sequence[Any]) -> dict[str, Any]:
@@ -229,10 +226,12 @@ SAME_SCORE = 0.05
 """Scores of two reporters agree within so much of the larger one."""
 
 
-def heard_runs(rows: Sequence[Any], asker: str | None) -> Sequence[Any]:
-    """Of rows of `store.queries.outcomes.with_metric`, those whose metrics count for whoever asks."""
+def heard_runs(
+    rows: Sequence[Any], asker: str | None, case: Callable[[Any], Any] = attrgetter("competition", "model")
+) -> Sequence[Any]:
+    """Of rows of `store.queries.outcomes`, those whose metrics count for whoever asks."""
     return heard_rows(
-        rows, asker, told_by=attrgetter("told_by"), case=attrgetter("competition", "model"),
+        rows, asker, told_by=attrgetter("told_by"), case=case,
         agree=lambda one, other: _same_score(one.outcome, other.outcome),
     )  # fmt: skip
 
