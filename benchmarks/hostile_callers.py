@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
@@ -43,6 +44,17 @@ LONG_WORDS = (
     "two " * 20_000,
     "2x t4 a100 " * 8_000,
 )
+RARE_NETWORKS = (
+    "regnetx_002", "regnety_004", "mobilenetv3_small_050", "ghostnet_100", "dla34", "lcnet_050",
+    "hardcorenas_a", "spnasnet_100", "tinynet_e", "mnasnet_small", "selecsls42b", "repvgg_a0",
+)  # fmt: skip
+SILENT = {
+    "nobody: withheld bodies": (
+        b"POST /browse/login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx"
+    ),
+    "nobody: unread answers": b"GET /static/vendor/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n\r\n",
+}
+"""What is said on each of hundreds of sockets without a key; then nothing, and nothing is read."""
 WIDE = ('a=f"' + "{a}" * 1_000 + '"\n') * 20 + "x = [1, 2, 3]\n" * 4_000
 
 
@@ -95,10 +107,43 @@ def attacks(ask: httpx2.Client, run_ids: Sequence[str]) -> dict[str, list[Callab
         ask.patch("/models/resnet50.a1_in1k", json={"good_for": secrets.token_hex(8)})
 
     def corrected_strategy() -> Any:
-        ask.patch("/strategies/R14-reserve", json={"text": f"Keep a reserve ({secrets.token_hex(4)})."})
+        ask.patch("/strategies/R14-reserve", json={"statement": f"Keep a reserve ({secrets.token_hex(4)})."})
+
+    def traced() -> Any:
+        sizes = [{"image_size": 224 + 32 * secrets.randbelow(6)} for _ in RARE_NETWORKS]
+        rare = [
+            {"model": name, "gpu": "a100", **size} for name, size in zip(RARE_NETWORKS, sizes, strict=True)
+        ]
+        ask.post("/predict", json=rare + questions[:1_200])
+
+    def added_solution() -> Any:
+        row = {"competition": "aptos2019-blindness-detection", "basis": "read", "techniques": ["mixup"]}
+        ask.post("/solutions", json={**row, "rank": 1_000 + secrets.randbelow(90_000)})
+
+    def added_competition() -> Any:
+        said = "Segment cells in 512x512 images, five classes, dice. " * 120
+        ask.post(
+            "/competitions", json={"slug": f"z{secrets.token_hex(6)}", "title": "Cells", "description": said}
+        )
+
+    def undone() -> Any:
+        corrected_strategy()
+        for entry in ask.get("/strategies/R14-reserve/history?limit=1").json()["items"]:
+            ask.post("/strategies/R14-reserve/undo", json={"entry": entry["id"]})
+
+    losses = b'{"events":[{"seq":1,"kind":"epoch","at":"2026-01-01T00:00:00Z","train_loss":NaN}],"x":['
+    nan = losses + b",".join([b"1e3"] * 390_000) + b',"' + b"a" * 2_000_000 + b'"]}'
+    json_body = {"Content-Type": "application/json"}
 
     return {
         "nobody": [],
+        "read: traces in long bodies": [traced],
+        "tell: long bodies of NaN": [
+            lambda: ask.post(f"/runs/{run_id}/events", content=nan, headers=json_body)
+        ],
+        "edit: solutions added": [added_solution],
+        "edit: competitions added": [added_competition],
+        "edit: changes and undos": [undone],
         "read": [
             lambda: ask.post("/review", content=WIDE, headers=python),
             lambda: ask.post("/predict", json=questions),
@@ -118,14 +163,13 @@ def attacks(ask: httpx2.Client, run_ids: Sequence[str]) -> dict[str, list[Callab
         "edit": [new_model, corrected_model, lambda: ask.post("/competitions", json=many)],
         "edit: strategies": [corrected_strategy],
         "edit: models": [corrected_model],
-        "nobody: withheld bodies": [],
+        **{name: [] for name in SILENT},
     }
 
 
 @contextmanager
-def withheld_bodies(port: int, most: int = 805) -> Iterator[None]:
-    """Sockets of somebody without a key, each with a body that does not come; renewed as they are closed."""
-    head = b"POST /browse/login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\nx"
+def silent_sockets(port: int, said: bytes, most: int = 805) -> Iterator[None]:
+    """Sockets of somebody without a key, renewed as they are closed."""
     stop, held = threading.Event(), list[socket.socket]()
 
     def hold() -> None:
@@ -135,8 +179,9 @@ def withheld_bodies(port: int, most: int = 805) -> Iterator[None]:
                 held.remove(old)
             with suppress(OSError):
                 made = socket.create_connection(("127.0.0.1", port), timeout=5)
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
                 held.append(made)
-                made.sendall(head)
+                made.sendall(said)
             stop.wait(0.0 if len(held) < most else 0.02)
 
     holder = threading.Thread(target=hold, daemon=True)
@@ -174,13 +219,17 @@ def main() -> None:
             until_ready(base, other)
             print("| the hostile caller | `/healthz` | `/recommend`, asked before | `POST events` |")
             print("|---|---|---|---|")
-            with httpx2.Client(base_url=base, timeout=150, headers=hostile) as ask:
+            answered = Counter[int]()
+            hooks = {"response": [lambda answer: answered.update([answer.status_code])]}
+            with httpx2.Client(base_url=base, timeout=150, headers=hostile, event_hooks=hooks) as ask:
                 run_ids = [ask.post("/runs", json=RUN).json()["run_id"] for _ in range(CALLERS)]
                 every = attacks(ask, run_ids)
                 for name in sys.argv[2:] or every:
-                    with withheld_bodies(port) if "withheld" in name else nullcontext():
+                    with silent_sockets(port, SILENT[name]) if name in SILENT else nullcontext():
                         waits = [*measured(base, other, every[name], seconds)]
                     print(f"| {name} | {' | '.join(waits)} |", flush=True)
+                    print("  the hostile caller was answered", dict(answered), file=sys.stderr)
+                    answered.clear()
         finally:
             server.terminate()
             server.wait()

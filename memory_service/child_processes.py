@@ -12,6 +12,8 @@ import resource
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
@@ -22,6 +24,9 @@ IDLE_SECONDS = 300.0
 _MOST_CALLERS = 64
 
 Result = TypeVar("Result")
+
+ASIDE: ContextVar[Callable[[], AbstractContextManager[None]]] = ContextVar("aside", default=nullcontext)
+"""What whoever waits for a child holds others may have meanwhile."""
 
 
 class TooCostly(Exception):
@@ -62,6 +67,10 @@ class Workers:
     def run(self, function: Callable[..., Result], *args: Any, **named: Any) -> Result:
         """`function(...)`, with what it raises; both must be importable and picklable. Unavailable where too
         many wait; TooCostly where it was ended."""
+        with ASIDE.get()():
+            return self._run(function, args, named)
+
+    def _run(self, function: Callable[..., Result], args: tuple[Any, ...], named: dict[str, Any]) -> Result:
         call = _Call(self.caller())
         child = self._take(call)
         try:

@@ -47,7 +47,8 @@ def server_of(
         app, http=Limited, ws="none", timeout_keep_alive=kept.keep_seconds, server_header=False, **options
     )
     logging.getLogger("uvicorn.access").addFilter(_without_keys)
-    logging.getLogger("uvicorn.error").addFilter(OneInvalidRequest())
+    for logger in ("uvicorn.error", "asyncio"):
+        logging.getLogger(logger).addFilter(OneOfMany())
     return Server(config, stopping)
 
 
@@ -65,23 +66,23 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-class OneInvalidRequest(logging.Filter):
-    """Anybody can send what is no HTTP, as often as they like: one line of the log in ten seconds."""
+class OneOfMany(logging.Filter):
+    """Anybody can send what is no HTTP, or hang up, as often as they like: one line of the log in ten
+    seconds."""
 
-    _MESSAGE = "Invalid HTTP request received."
+    _MESSAGES = ("Invalid HTTP request received.", "socket.send() raised exception.")
     _EVERY_SECONDS = 10.0
 
     def __init__(self) -> None:
         super().__init__()
-        self._latest = -self._EVERY_SECONDS
+        self._latest = dict.fromkeys(self._MESSAGES, -self._EVERY_SECONDS)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.msg != self._MESSAGE:
-            return True
         now = monotonic()
-        if now - self._latest < self._EVERY_SECONDS:
+        if now - self._latest.get(record.msg, -self._EVERY_SECONDS) < self._EVERY_SECONDS:
             return False
-        self._latest = now
+        if record.msg in self._latest:
+            self._latest[record.msg] = now
         return True
 
 
@@ -218,10 +219,11 @@ class Connection(HttpToolsProtocol):
         """Of those with an answer that nobody reads, as long as it is, only some are kept."""
         super().pause_writing()
         known: set[Connection] = self.connections  # type: ignore[assignment]
-        unread = [one for one in known if one.flow.write_paused]
-        if len(unread) > self.limits.unread:
-            of = Counter(one._address for one in unread)
-            min(unread, key=lambda one: (-of[one._address], one._opened)).transport.abort()
+        unread = [one for one in known if one.flow.write_paused and one._is_open]
+        of = Counter(one._address for one in unread)
+        too_many = len(unread) - self.limits.unread
+        for one in nsmallest(too_many, unread, lambda one: (-of[one._address], one._opened)):
+            one.transport.abort()
 
     def resume_writing(self) -> None:
         self._read_at = None

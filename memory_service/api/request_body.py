@@ -175,8 +175,8 @@ async def event_object(request: Request) -> dict[str, Any]:
     raw = await raw_body(request)
     if len(raw) <= LOOP_BYTES:
         return _event_object(raw)
-    limiter = request.app.state.service.long_bodies.limiter
-    return await anyio.to_thread.run_sync(_event_object, raw, limiter=limiter)
+    async with long_body(request):
+        return await anyio.to_thread.run_sync(_event_object, raw)
 
 
 def _event_object(raw: bytes) -> dict[str, Any]:

@@ -2,9 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext, suppress
-from functools import partial
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from weakref import WeakValueDictionary
 
 import anyio
@@ -15,6 +14,7 @@ from memory_service.api.idempotency import IdempotentAnswers
 from memory_service.api.metrics import Metrics
 from memory_service.api.security.loopback import server_url
 from memory_service.api.time_and_load_limits import Limits
+from memory_service.child_processes import ASIDE
 from memory_service.domain.common.api_keys import mode_limit
 from memory_service.domain.common.vocabulary import Mode
 from memory_service.services.access.keyring import Keyring
@@ -49,16 +49,47 @@ class FewAtOnce:
     async def turn(self, caller: str) -> AsyncIterator[None]:
         own = nullcontext() if caller == EVERYBODY else self._own.setdefault(caller, asyncio.Lock())
         async with own:
-            turn = object()
-            await self.limiter.acquire_on_behalf_of(turn)
-            end = partial(self.limiter.release_on_behalf_of, turn)
-            late = asyncio.get_running_loop().call_later(self.seconds, end)
+            place = _Place(self.limiter)
+            await place.take()
+            late = place.loop.call_later(self.seconds, place.end)
+            ASIDE.set(place.aside)
             try:
                 yield
             finally:
                 late.cancel()
-                with suppress(RuntimeError):  # given back before
-                    end()
+                place.end()
+
+
+class _Place:
+    """That of one caller. While a child process works for it, others have it."""
+
+    def __init__(self, limiter: anyio.CapacityLimiter) -> None:
+        self.limiter, self.loop = limiter, asyncio.get_running_loop()
+        self.ended = False
+
+    async def take(self) -> None:
+        if not self.ended:
+            with suppress(RuntimeError):  # held: two children work for one caller
+                await self.limiter.acquire_on_behalf_of(self)
+        if self.ended:
+            self._give_back()
+
+    def end(self) -> None:
+        self.ended = True
+        self._give_back()
+
+    def _give_back(self) -> None:
+        with suppress(RuntimeError):  # given back before
+            self.limiter.release_on_behalf_of(self)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """In a thread of the caller's."""
+        self.loop.call_soon_threadsafe(self._give_back)
+        try:
+            yield
+        finally:
+            asyncio.run_coroutine_threadsafe(self.take(), self.loop).result()
 
 
 class Service:

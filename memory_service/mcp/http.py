@@ -12,7 +12,7 @@ The protocol's library is loaded when the first agent comes: it takes a quarter 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import anyio.abc
@@ -72,12 +72,8 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         manager = await self._serving()
         body = await raw_body(Request(scope, receive))
-        if len(body) > LOOP_BYTES:
-            async with long_body(Request(scope)):
-                await anyio.to_thread.run_sync(_check, body)
-                await manager.handle_request(scope, _replay(body, receive), send)
-        else:
-            _check(body)
+        async with long_body(Request(scope)) if len(body) > LOOP_BYTES else nullcontext():
+            await anyio.to_thread.run_sync(_check, body)
             await manager.handle_request(scope, _replay(body, receive), send)
 
 

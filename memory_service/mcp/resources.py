@@ -56,7 +56,7 @@ def _text(service: Service, uri: str) -> str:
 def _unknown(uri: str) -> MCPError:
     known = ", ".join((*list(_PAGES)[:3], _ROW + "{id}"))
     message = f"There is no resource {uri[:200]!r}; there are {known} ..."
-    return MCPError(wire.INVALID_PARAMS, message, {"uri": uri})
+    return MCPError(wire.INVALID_PARAMS, message, {"uri": uri[:200]})
 
 
 def _table(table: str, knowledge: Knowledge) -> str:

@@ -120,7 +120,7 @@ def build_server(service: Service) -> Server[Any]:
             await knowledge_soon(service)
             return await resources.read(service, str(params.uri))
         except MemoryServiceError as error:
-            raise MCPError(wire.INTERNAL_ERROR, refused_text(error), {"uri": str(params.uri)}) from None
+            raise MCPError(wire.INTERNAL_ERROR, refused_text(error), {"uri": str(params.uri)[:200]}) from None
 
     async def list_prompts(_: _Context, __: Any) -> wire.ListPromptsResult:
         return wire.ListPromptsResult(prompts=[PROMPT])

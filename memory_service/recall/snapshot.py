@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from memory_service.domain.description.phrases import words_of
 from memory_service.recall.structure import StructureTable, kind_of
 from memory_service.recall.words import DocumentFrequencies, plain, words_worth
 
+Row = Mapping[str, Any]
 Vectors = NDArray[np.float32]
 
 
@@ -70,7 +71,7 @@ class RecallSnapshot:
     """All competitions of one knowledge revision; arrays follow the order of the rows.
 
     state            equal for revisions with the same competitions and passages
-    solution_words   slug -> words of its winners' solutions
+    solutions        slug -> its row, those of its winners' solutions, and the words that they add to it
     word_frequencies over all that is known, these included
     """
 
@@ -80,7 +81,7 @@ class RecallSnapshot:
     structure: StructureTable
     vectors: VectorIndex | None
     document_frequencies: DocumentFrequencies
-    solution_words: Mapping[str, frozenset[str]]
+    solutions: Mapping[str, tuple[Row, Sequence[Row], frozenset[str]]]
     word_frequencies: DocumentFrequencies
 
     @classmethod
@@ -108,7 +109,7 @@ class RecallSnapshot:
             structure=StructureTable([kind_of(row) for row in competitions]),
             vectors=index,
             document_frequencies=frequencies,
-            solution_words={},
+            solutions={},
             word_frequencies=frequencies,
         )
 
@@ -135,14 +136,23 @@ class RecallSnapshot:
             cached = self._plain[index] = plain(searched_text(self.competitions[index]))
         return cached
 
-    def with_solutions(self, texts: Mapping[str, str]) -> RecallSnapshot:
-        """The same, with what the winners' solutions of each competition (slug) say."""
-        words = {slug: frozenset(words_worth(text)) for slug, text in texts.items() if slug in self.position}
+    def with_solutions(self, rows: Iterable[Row], before: RecallSnapshot | None) -> RecallSnapshot:
+        """The same, with what the winners' solutions say; words of what did not change since `before` are
+        kept."""
+        of: dict[str, tuple[Row, list[Row]]] = {}
+        for row in rows:
+            if (place := self.position.get(row["competition"])) is not None:
+                of.setdefault(row["competition"], (self.competitions[place], []))[1].append(row)
+        known = before.solutions if before is not None else {}
+        solutions = {
+            slug: known[slug] if slug in known and known[slug][:2] == some else (*some, _added(*some))
+            for slug, some in of.items()
+        }
         counts = Counter(self.document_frequencies.document_frequency)
-        for slug, some in words.items():
-            counts.update(some - words_worth(searched_text(self.competitions[self.position[slug]])).keys())
+        for *_, words in solutions.values():
+            counts.update(words)
         frequencies = replace(self.document_frequencies, document_frequency=counts)
-        return replace(self, solution_words=words, word_frequencies=frequencies)
+        return replace(self, solutions=solutions, word_frequencies=frequencies)
 
     def known_words(self, index: int) -> frozenset[str]:
         """The words, in the singular, of all that is stored of a competition, its pitfalls and winners
@@ -153,7 +163,7 @@ class RecallSnapshot:
                 self._known.clear()
             row = self.competitions[index]
             prose = frozenset(words_worth(f"{searched_text(row)} {row.get('pitfalls') or ''}"))
-            found = self._known[index] = prose | self.solution_words.get(str(row["slug"]), frozenset())
+            found = self._known[index] = prose.union(*self.solutions.get(str(row["slug"]), ())[2:])
         return found
 
     @cached_property
@@ -199,6 +209,15 @@ def searched_text(row: Mapping[str, Any]) -> str:
     """The prose of a competition's row, as far as its passages hold it."""
     fields = ("title", "summary", "description", "domain", "metric", "label_structure")
     return " ".join(str(row[name]) for name in fields if row.get(name))
+
+
+def _added(competition: Row, solutions: Sequence[Row]) -> frozenset[str]:
+    """The words of its winners' solutions that its own prose has not."""
+    text = " ".join(f"{[row[name] for name in _WORDED]}" for row in solutions)
+    return frozenset(words_worth(text).keys() - words_worth(searched_text(competition)).keys())
+
+
+_WORDED = ("input", "families", "models", "techniques", "features", "what_mattered", "what_failed")
 
 
 def _overlap(one: frozenset[str], other: frozenset[str]) -> float:

@@ -47,9 +47,9 @@ class DocumentFrequencies:
         counts: Counter[str] = Counter()
         n = length = 0
         for text in texts:
-            words = _TERM.findall(text.lower())
-            counts.update({singular(word) for word in words})
-            length += len(words)
+            words, count = _counted(text)
+            counts.update(words)
+            length += count
             n += 1
         return cls(counts, n, length / max(1, n))
 
@@ -91,6 +91,13 @@ class DocumentFrequencies:
             if f" {_stem(term)}" in text and (count := _occurrences(term, text)):
                 score += self.weight(term) * count * (_K1 + 1) / (count + norm)
         return score
+
+
+@lru_cache(maxsize=2_048)
+def _counted(text: str) -> tuple[frozenset[str], int]:
+    """(its words in the singular, how many words it has); kept while others are added."""
+    words = _TERM.findall(text.lower())
+    return frozenset(map(singular, words)), len(words)
 
 
 def words_worth(text: str, spelled: dict[str, str] | None = None) -> Counter[str]:

@@ -62,6 +62,8 @@ class Statements:
 
 
 _WROTE = "memory_service_wrote"
+RECORDED = "memory_service_recorded"
+"""Of a session's `info`: characters that its entries of the history take."""
 
 
 class ReadSession(Session):

@@ -71,6 +71,7 @@ NOT_SCORED = {
     "too_short": "over within seconds",
     "implausible": "in quarantine: it contradicts its data sheet",
     "by_person": "excluded by somebody",
+    "told_alone": "told by one key alone",
 }
 """What a run was whose figures are not held against its prediction."""
 

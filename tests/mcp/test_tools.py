@@ -328,11 +328,13 @@ def test_one_row_of_a_table_is_read_by_its_id(agent: Agent):
 
 
 @pytest.mark.parametrize(
-    "uri", ["memory://strategies/no_table", "memory://strategy/R99-none", "file:///etc/passwd"]
+    "uri",
+    ["memory://strategies/no_table", "memory://strategy/R99-none", "file:///etc/passwd", "x:" + "y" * 9_000],
 )
 def test_a_resource_that_there_is_not_is_refused_with_those_there_are(agent: Agent, uri: str):
-    with pytest.raises(MCPError, match="memory://rules"):
+    with pytest.raises(MCPError, match="memory://rules") as refused:
         agent.portal.call(agent.client.read_resource, uri)
+    assert refused.value.error.data == {"uri": uri[:200]}
 
 
 def test_the_prompt_walks_from_the_question_to_the_end(agent: Agent):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from memory_service.domain.common.api_keys import parse
 from memory_service.services.access import quotas
 from tests.security.conftest import OUTSIDE, Answer, House
 from tests.telling import at, case
@@ -99,6 +100,34 @@ def test_bytes_over_the_quota_are_refused(limited: tuple[House, House]):
     assert house.ask("POST", "/claims", house.keys["edit"], body=row).status == 422
 
 
+def test_the_history_of_edits_counts_and_taking_back_has_an_end_too(limited: tuple[House, House]):
+    house, _ = limited
+    other = house.key("another-editor", "edit")
+    row = {"id": "c-much", "quantity": "batch", "statement": "much " * 150}
+    assert house.ask("POST", "/claims", other, body=row).status == 201
+
+    def refused_after(path: str, method: str, body: Callable[[int], Any]) -> int:
+        for n in range(1_000):
+            answer = house.ask(method, path, house.keys["worker"], body=body(n))
+            if answer.status == 429:
+                return n
+            assert answer.status == 200, answer.text
+        return 1_000
+
+    def latest(_: int) -> dict[str, Any]:
+        entries = house.ask("GET", "/claims/c-much/history?limit=1", house.keys["worker"]).json
+        return {"entry": entries["items"][0]["id"]}
+
+    changes = refused_after("/claims/c-much", "PATCH", lambda n: {"unit": f"u{n}"})
+    assert 5 < changes < 20, "each takes two kilobytes, sent in twenty bytes"
+    undone = refused_after("/claims/c-much/undo", "POST", latest)
+    assert changes <= undone < 3 * changes, "all can be taken back; not again and again"
+    refused = house.ask("DELETE", "/claims/c-much", house.keys["worker"])
+    assert (refused.status, "MEMORY_DAILY_BYTES" in refused.json["detail"]) == (429, True)
+    assert house.ask("POST", "/claims/c-much/undo", other, body=latest(0)).status == 200
+    assert house.ask("DELETE", "/claims/c-much", other).status == 204
+
+
 def test_a_run_that_an_agent_begins_takes_as_much_of_the_quota(limited: tuple[House, House]):
     house, _ = limited
     facts = {name: value for name, value in CUSTOM.items() if name != "run_id"}
@@ -111,7 +140,10 @@ def test_a_run_that_an_agent_begins_takes_as_much_of_the_quota(limited: tuple[Ho
 def test_a_spent_quota_blocks_no_key_no_deletion_and_no_undo(house: House, monkeypatch: pytest.MonkeyPatch):
     admin = house.keys["admin"]
     assert house.ask("POST", "/keys", admin, body={"name": "leaked", "scopes": ["read"]}).status == 201
-    monkeypatch.setattr(house.app.state.service.quotas, "_most", {"events": 0, "bytes": 1})
+    kept, known = house.app.state.service.quotas, parse(admin)
+    assert known is not None
+    used = kept._bytes[known.id] + kept._stored.get(known.id, (0, 0))[1]
+    monkeypatch.setattr(kept, "_most", {"events": 0, "bytes": used})
     row = {"tdp_w": 401.0, "why": "as its sheet says"}
     assert house.ask("PATCH", "/gpus/a100", admin, body=row).status == 429
     assert house.ask("POST", "/keys/leaked/rotate", admin).status in (200, 201)

@@ -114,7 +114,7 @@ def test_an_undo_keeps_later_changes_of_other_fields_and_refuses_over_the_same(d
 def test_adding_and_deleting_can_be_undone(database: Database) -> None:
     key = _add(database, "gpus")
     before = _own(database, "gpus", key)
-    remove_row(database, "gpus", key, who="ben", why="wrong one", version=1)
+    remove_row(database, "gpus", key, who="ben", why="long " * 799, version=1)
     gone = _entries(database, "gpus", key)[0]
     undo(database, "gpus", key, gone["id"], encoder=ENCODER)
     after = _own(database, "gpus", key)

@@ -36,6 +36,7 @@ from memory_service.errors import Forbidden, MemoryServiceError, Unauthorized
 from memory_service.services.access.keyring import Holder, Keyring
 from memory_service.services.access.keys import check_stated
 from memory_service.services.access.quotas import RUN_BYTES, Quotas
+from memory_service.services.database.transactions import STORED
 from memory_service.services.knowledge.asker import ASKER, CORRECTS, GONE, INSIDE
 from memory_service.services.tables.mode_limit import LIMIT, OF_WINNERS, check_shown
 
@@ -125,11 +126,13 @@ class Gate:
         if scopes and _shows_winners(scope["path"]):
             check_shown("solutions")
         if holder is not None:
+            STORED.set(lambda size: self.quotas.add(holder.key_id, size=size))
             if scope["method"] not in _READING and scopes and "read" not in scopes:
-                if not _takes_back(scope):
-                    self.quotas.check(holder.key_id)
-                    if scope["path"].rstrip("/") == "/runs":
-                        self.quotas.add(holder.key_id, size=RUN_BYTES)
+                path = scope["path"].rstrip("/")
+                if not f"{path}/".startswith(("/keys/", "/browse/operate/")):  # nothing stands in their way
+                    self.quotas.check(holder.key_id, takes_back=_takes_back(scope["method"], path))
+                if path == "/runs":
+                    self.quotas.add(holder.key_id, size=RUN_BYTES)
                 return True
         elif not inside and scopes != OPEN:
             raise NoKey("Show a key: Authorization: Bearer msk_…, or X-API-Key: msk_…")
@@ -227,12 +230,10 @@ def _shows_winners(path: str) -> bool:
     return next((word for word in words if word not in ("browse", "edit", "undo")), "") in _OF_WINNERS
 
 
-def _takes_back(scope: Scope) -> bool:
-    """Whether it takes something back, or is about keys: a used-up quota must not stand in its way."""
-    path: str = scope["path"].rstrip("/")
+def _takes_back(method: str, path: str) -> bool:
+    """Whether it takes something back: for that there are bytes beyond the quota."""
     undone = path.endswith(("/undo", "/exclude", "/restore")) or path.startswith("/browse/undo/")
-    about_keys = f"{path}/".startswith(("/keys/", "/browse/operate/"))
-    return scope["method"] == "DELETE" or about_keys or (undone and scope["method"] == "POST")
+    return method == "DELETE" or (undone and method == "POST")
 
 
 def _leave(scope: Scope, holder: Holder | None, without: frozenset[str]) -> None:

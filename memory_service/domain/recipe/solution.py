@@ -46,7 +46,7 @@ class Solution:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Solution:
-        """From a row of `solutions`."""
+        """From a row of `solutions`, with the `year` of its competition."""
         validation, score = row.get("validation") or {}, row.get("score") or {}
         split = validation.get("split")
         listed: dict[str, Any] = {name: tuple(row.get(name) or ()) for name in _LISTS}
@@ -61,6 +61,7 @@ class Solution:
             image_size=row.get("image_size"),
             seq_len=row.get("seq_len"),
             private=score.get("private"),
+            year=row.get("year"),
             **listed,
         )
 

@@ -33,8 +33,9 @@ class Quotas:
         self._events: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
 
-    def check(self, key_id: str | None) -> None:
-        """TooManyRequests where the key's quota is used up; without a key there is none."""
+    def check(self, key_id: str | None, *, takes_back: bool = False) -> None:
+        """TooManyRequests where the key's quota is used up; without a key there is none. Taking back may
+        store twice as many bytes more: all of a day, with its reasons."""
         if key_id is None:
             return
         now = utc_now()
@@ -42,11 +43,11 @@ class Quotas:
             self._begin_day(now)
             events, size = self._stored.get(key_id, (0, 0))
             used = {"events": events + self._events[key_id], "bytes": size + self._bytes[key_id]}
-        for unit, most in self._most.items():
+        for unit, most in ({"bytes": 3 * self._most["bytes"]} if takes_back else self._most).items():
             if most and used[unit] >= most:
                 midnight = dt.datetime.combine(now.date() + dt.timedelta(days=1), dt.time(), dt.UTC)
                 raise TooManyRequests(
-                    f"This key may send {most} {unit} a day to be stored (MEMORY_DAILY_{unit.upper()}); "
+                    f"This key may store {most} {unit} a day (MEMORY_DAILY_{unit.upper()}); "
                     "the next day begins at 00:00 UTC",
                     (midnight - now).total_seconds(),
                 )

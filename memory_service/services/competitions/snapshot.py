@@ -7,11 +7,11 @@ from sqlalchemy import select
 
 from memory_service.recall.snapshot import RecallSnapshot
 from memory_service.services.database.transactions import ReadTransaction
+from memory_service.services.tables.usable_rows import readable_rows
 from memory_service.store import dialects
-from memory_service.store.queries import passages, rows
+from memory_service.store.queries import passages
 from memory_service.store.queries.rows import fingerprints
-from memory_service.store.session import ReadSession
-from memory_service.store.tables.knowledge import Knowledge, Solution
+from memory_service.store.tables.knowledge import Knowledge
 
 
 class _Latest:
@@ -22,52 +22,38 @@ class _Latest:
         self._snapshot: RecallSnapshot | None = None
         self._solutions: object = None
 
-    def get(self, session: ReadSession) -> RecallSnapshot:
+    def get(self, transaction: ReadTransaction) -> RecallSnapshot:
+        session = transaction.session
         revision = session.execute(select(Knowledge.revision)).scalar_one()
         known = self._snapshot
         if known is not None and known.revision == revision:
             return known
         with self._lock:
-            known = self._snapshot
+            before = known = self._snapshot
             if known is None or known.revision != revision:
                 prints = fingerprints(session, "competitions", "solutions")
                 state = (prints["competitions"], passages.encoders(session))
                 if known is not None and known.state == state:
                     known = replace(known, revision=revision)
                 else:
-                    known, self._solutions = _built(session, revision, state), None
+                    known, self._solutions = _built(transaction, revision, state), None
                 if self._solutions != prints["solutions"]:
-                    texts = _solution_texts(session)
-                    known, self._solutions = known.with_solutions(texts), prints["solutions"]
+                    known = known.with_solutions(readable_rows(transaction, "solutions")[0], before)
+                    self._solutions = prints["solutions"]
                 self._snapshot = known
         return known
 
 
 def recall_snapshot(transaction: ReadTransaction) -> RecallSnapshot:
     """The snapshot of this unit's knowledge revision: built once, then one cheap read per question."""
-    return transaction.caches.of(_Latest).get(transaction.session)
+    return transaction.caches.of(_Latest).get(transaction)
 
 
-def _built(session: ReadSession, revision: int, state: object) -> RecallSnapshot:
-    competitions = rows.all_rows(session, "competitions")
-    if not dialects.of(session).embedded:
+def _built(transaction: ReadTransaction, revision: int, state: object) -> RecallSnapshot:
+    competitions, _ = readable_rows(transaction, "competitions")
+    if not dialects.of(transaction.session).embedded:
         return RecallSnapshot.build(revision, competitions, state=state)
-    table = passages.all_vectors(session)
+    table = passages.all_vectors(transaction.session)
     return RecallSnapshot.build(
         revision, competitions, state=state, owners=table.competitions, vectors=table.vectors
     )
-
-
-def _solution_texts(session: ReadSession) -> dict[str, str]:
-    """Competition -> what its solutions say."""
-    texts: dict[str, str] = {}
-    query = select(Solution.competition, *_WORDED_COLUMNS).order_by(Solution.id)
-    for slug, *fields in session.execute(query):
-        texts[slug] = f"{texts.get(slug, '')} {fields}"
-    return texts
-
-
-_WORDED_COLUMNS = (
-    Solution.input, Solution.families, Solution.models, Solution.techniques, Solution.features,
-    Solution.what_mattered, Solution.what_failed,
-)  # fmt: skip

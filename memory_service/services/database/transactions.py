@@ -16,7 +16,8 @@ import contextlib
 import datetime as dt
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -29,7 +30,7 @@ from memory_service.errors import Conflict, OutOfSpace, Unavailable
 from memory_service.services.database.caches import Caches
 from memory_service.store import dialects
 from memory_service.store.engine import make_engine
-from memory_service.store.session import ReadSession, Statements, WriteSession, bump_revision
+from memory_service.store.session import RECORDED, ReadSession, Statements, WriteSession, bump_revision
 from memory_service.store.tables.knowledge import Knowledge
 
 _REVISION = select(Knowledge.revision)
@@ -40,6 +41,9 @@ WRITER_SLOT_SECONDS = 2.0
 a slot among them."""
 WRITER_TURN_SECONDS = 15.0
 """As long as SQLite waits for the lock of another process."""
+
+STORED: ContextVar[Callable[[int], None]] = ContextVar("stored", default=lambda _: None)
+"""Is told how much of the history each transaction wrote."""
 
 _MOST_KEPT = 4
 """Connections kept open for glances at the revision."""
@@ -163,6 +167,7 @@ class Database:
             yield WriteTransaction(session, self.caches, dt.datetime.now(dt.UTC))
             session.flush()
             session.commit()
+            STORED.get()(session.info.get(RECORDED, 0))
 
     @contextlib.contextmanager
     def _writer_slot(self) -> Iterator[None]:

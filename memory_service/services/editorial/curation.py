@@ -270,7 +270,8 @@ def undo_together(
 def _undoing(entries: Sequence[History]) -> str:
     """Rows have versions of their own: several are named by their change."""
     first = entries[0]
-    return f"undoes {f'version {first.version}' if len(entries) == 1 else f'change {first.id}'}: {first.why}"
+    what = f"version {first.version}" if len(entries) == 1 else f"change {first.id}"
+    return f"undoes {what}: {first.why}"[: catalogue.LONGEST_WHY]
 
 
 def changed_together(transaction: ReadTransaction, entry_id: int) -> list[History]:

@@ -82,8 +82,10 @@ def with_outcomes(transaction: ReadTransaction, table: str, row: Mapping[str, An
 
 
 def competition_outcomes(transaction: ReadTransaction, slug: str) -> dict[str, Any]:
-    """The latest runs of a competition in short: counts by status, the best, usual figures, a few runs."""
-    return _in_short(outcomes.latest(transaction.session, f"competition:{slug}", _CONSIDERED))
+    """The latest runs of a competition in short: counts by status, usual figures, a few runs, and the best of
+    those that count for whoever asks."""
+    found = outcomes.latest(transaction.session, f"competition:{slug}", _CONSIDERED)
+    return {**_in_short(found), "best": _in_short(_heard(found))["best"]}
 
 
 def outcomes_and_results(
@@ -92,11 +94,7 @@ def outcomes_and_results(
     """`competition_outcomes`, its best run with how many runs of its model count (`agreeing`), and the points
     of each model's best run (`domain.quality.conditioning`), by the runs that count for whoever asks. table:
     kind of the data."""
-    found = outcomes.latest(transaction.session, f"competition:{slug}", _CONSIDERED)
-    found = heard_rows(
-        found, ASKER.get(), told_by=attrgetter("told_by"), case=lambda row: row.outcome["model"],
-        agree=lambda one, other: _same_score(one.outcome, other.outcome),
-    )  # fmt: skip
+    found = _heard(outcomes.latest(transaction.session, f"competition:{slug}", _CONSIDERED))
     best = best_runs(found).items()
     points = {model: points_of_metric(run.value, run.direction, table) for model, run in best}
     short = _in_short(found)
@@ -109,6 +107,10 @@ def outcomes_and_results(
             for row in found
         )
     return short, {model: value for model, value in points.items() if value is not None}
+
+
+def _heard(found: Sequence[Any]) -> Sequence[Any]:
+    return heard_runs(found, ASKER.get(), lambda row: row.outcome["model"])
 
 
 def _in_short(found: Sequence[Any]) -> dict[str, Any]:
@@ -224,10 +226,12 @@ SAME_SCORE = 0.05
 """Scores of two reporters agree within so much of the larger one."""
 
 
-def heard_runs(rows: Sequence[Any], asker: str | None) -> Sequence[Any]:
-    """Of rows of `store.queries.outcomes.with_metric`, those whose metrics count for whoever asks."""
+def heard_runs(
+    rows: Sequence[Any], asker: str | None, case: Callable[[Any], Any] = attrgetter("competition", "model")
+) -> Sequence[Any]:
+    """Of rows of `store.queries.outcomes`, those whose metrics count for whoever asks."""
     return heard_rows(
-        rows, asker, told_by=attrgetter("told_by"), case=attrgetter("competition", "model"),
+        rows, asker, told_by=attrgetter("told_by"), case=case,
         agree=lambda one, other: _same_score(one.outcome, other.outcome),
     )  # fmt: skip
 

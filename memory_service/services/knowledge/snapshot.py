@@ -58,7 +58,7 @@ from memory_service.services.knowledge.profiling import (
     unlisted_row_in_child_process,
 )
 from memory_service.services.knowledge.solution_memory import SolutionMemory
-from memory_service.services.tables.usable_rows import readable, usable
+from memory_service.services.tables.usable_rows import readable_rows, usable
 from memory_service.store.queries import calibrations as device_store
 from memory_service.store.queries import outcomes
 from memory_service.store.queries.rows import (
@@ -335,8 +335,7 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
     known, catalogue = before.knowledge, dict(before.catalogue)
     rows = dict(before.rows)
     for name in set(LIGHT_TABLES) - same:
-        stored = all_rows(transaction.session, name)
-        rows[name], left_out[name] = tuple(readable(stored)), usable(name, stored)[1]
+        rows[name], left_out[name] = readable_rows(transaction, name)
     priced = known.priced
     if not same.issuperset(CATALOGUE):
         traces: list[Row] = []
@@ -394,11 +393,9 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
 
 def _kept(before: Knowledge, same: set[str]) -> dict[str, Any]:
     """Parts of the snapshot before for `assemble`, where nothing that they are made of changed."""
-    kept: dict[str, Any] = {}
+    kept: dict[str, Any] = {"solution_memory": before.solution_memory}
     if "competitions" in same:
         kept["competitions"] = before.competitions
-        if "solutions" in same:
-            kept["solution_memory"] = before.solution_memory
     if same.issuperset((*LIGHT_TABLES, "models", "tallies")):
         kept["remembered"] = before.remembered
     return kept
@@ -515,8 +512,8 @@ def assemble(
     competitions: Mapping[str, Row] | None = None,
     remembered: dict[Hashable, Any] | None = None,
 ) -> Knowledge:
-    """A snapshot of what was read, with the quality that ships; the last three are made of the rows where
-    they are not given."""
+    """A snapshot of what was read, with the quality that ships; the last two are made of the rows where they
+    are not given. solution_memory: the one before."""
     competitions = competitions or {
         row["slug"]: {key: value for key, value in row.items() if key != "description"}
         for row in rows["competitions"]
@@ -525,7 +522,7 @@ def assemble(
         revision=revision, priced=priced, cards=cards, strategies=tuple(rows["strategies"]),
         patterns=tuple(rows["patterns"]), claims=tuple(rows["claims"]), competitions=competitions,
         model_names=model_names, observations=observations, tallies=tallies or {},
-        solution_memory=solution_memory or SolutionMemory.of(rows["solutions"], competitions),
+        solution_memory=SolutionMemory.of(rows["solutions"], competitions, solution_memory),
         quality=shipped_quality(), remembered={} if remembered is None else remembered,
     )  # fmt: skip
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from memory_service.domain.recipe.recipe import FIELDS
@@ -24,15 +25,25 @@ class SolutionMemory:
     by_competition: Mapping[str, tuple[Solution, ...]]
     competitions: Mapping[str, Row]
     _base: dict[tuple[str, int | None, int | None], dict[str, dict[str, float]]] = field(default_factory=dict)
+    _read: Mapping[str, tuple[int | None, list[Row]]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, solutions: Sequence[Row], competitions: Mapping[str, Row]) -> SolutionMemory:
-        found: dict[str, list[Solution]] = {}
-        for solution in usable("solutions", solutions)[0]:
-            year = competitions.get(solution.competition, {}).get("year")
-            found.setdefault(solution.competition, []).append(replace(solution, year=year))
-        ordered = {slug: tuple(sorted(some, key=lambda one: one.rank)) for slug, some in found.items()}
-        return cls(ordered, competitions)
+    def of(
+        cls, solutions: Sequence[Row], competitions: Mapping[str, Row], before: SolutionMemory | None = None
+    ) -> SolutionMemory:
+        """What did not change since `before` is kept."""
+        read: dict[str, tuple[int | None, list[Row]]] = {}
+        for row in solutions:
+            slug = row["competition"]
+            read.setdefault(slug, (competitions.get(slug, {}).get("year"), []))[1].append(row)
+        before = before or cls({}, {})
+        if read == before._read and competitions is before.competitions:
+            return before
+        ordered = {
+            slug: before.by_competition[slug] if before._read.get(slug) == of else _ranked(*of)
+            for slug, of in read.items()
+        }
+        return cls(ordered, competitions, _read=read)
 
     def without(self, slug: str) -> SolutionMemory:
         """The same with one competition's solutions left out."""
@@ -65,3 +76,8 @@ class SolutionMemory:
             if slug in self.competitions
             and (as_of is None or (self.competitions[slug].get("year") or as_of + 1) <= as_of)
         ]
+
+
+def _ranked(year: int | None, rows: Sequence[Row]) -> tuple[Solution, ...]:
+    every = usable("solutions", ({**row, "year": year} for row in rows))[0]
+    return tuple(sorted(every, key=attrgetter("rank")))

@@ -3,16 +3,18 @@
 import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from memory_service.domain.learning.scoring import Pair, pairs_of, score
+from memory_service.domain.prediction.trust import SAME_FIGURE, heard_rows, near_figures
 from memory_service.domain.quality.quality_model import QualityModel
 from memory_service.domain.quality.ranking import probability_better
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.outcomes import ComparedRuns, compared_runs
+from memory_service.services.knowledge.asker import ASKER
+from memory_service.services.knowledge.outcomes import ComparedRuns, compared_runs, heard_runs
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.store.queries import outcomes, runs
 from memory_service.store.queries.runs import EndedRun
@@ -69,7 +71,7 @@ def accuracy(database: Database, requested: Mapping[str, Any] | None = None) -> 
 
 
 def ended_runs(database: Database, requested: Mapping[str, Any], most: int, now: dt.datetime) -> list[Scored]:
-    """The latest runs that ended, narrowed as `accuracy` says."""
+    """The latest runs that ended, narrowed as `accuracy` says. One key's word counts for that key."""
     filters = {name: requested[name] for name in ACCURACY_FILTERS if requested.get(name) is not None}
     if requested.get("days") is not None:
         filters["since"] = now - dt.timedelta(days=float(requested["days"]))
@@ -78,15 +80,37 @@ def ended_runs(database: Database, requested: Mapping[str, Any], most: int, now:
         scored = transaction.caches.of_rows(
             ended_runs, states, lambda run_ids: _paired(session, run_ids), MOST_RUNS
         )
-    return list(scored.values())
+    heard = heard_rows(
+        scored.values(), ASKER.get(), told_by=lambda one: one[0].told_by,
+        case=lambda one: (one[0].gpu, one[0].model, one[0].input_size), agree=_agree,
+    )  # fmt: skip
+    known = {run.id for run, _ in heard}
+    return [
+        (run, pairs) if run.id in known
+        else (run._replace(excluded=TOLD_ALONE), [replace(pair, excluded=TOLD_ALONE) for pair in pairs])
+        for run, pairs in scored.values()
+    ]  # fmt: skip
+
+
+TOLD_ALONE = "told_alone"
+
+
+def _agree(one: Scored, other: Scored) -> bool:
+    """Whether all that both say is near."""
+    mine, theirs = ({pair.quantity: pair.actual for pair in pairs} for _, pairs in (one, other))
+    common = mine.keys() & theirs.keys()
+    return bool(common) and all(near_figures(mine[name], theirs[name], SAME_FIGURE) for name in common)
 
 
 def _paired(session: ReadSession, run_ids: Sequence[str]) -> dict[str, Scored]:
     found = runs.observations_by_run(session, run_ids)
-    return {
-        run.id: (run, pairs_of(run._asdict(), run.prediction or {}, found.get(run.id, ())))
-        for run in runs.ended(session, run_ids)
-    }
+    scored: dict[str, Scored] = {}
+    for run in runs.ended(session, run_ids):
+        shown = found.get(run.id, ())
+        who = "" if any(one.get("confirmed") for one in shown) else run.told_by
+        pairs = pairs_of(run._asdict(), run.prediction or {}, shown)
+        scored[run.id] = run._replace(told_by=who), pairs
+    return scored
 
 
 def _scores(scored: Iterable[Scored]) -> list[dict[str, Any]]:
@@ -146,7 +170,7 @@ def _limit(ended: Iterable[EndedRun], scored: Collection[str]) -> dict[str, int]
     """Whether runs on cards ran out of memory, against whether that was predicted; of those that did not only
     the scored ones."""
     counts: Counter[str] = Counter()
-    for run in (one for one in ended if one.excluded != "implausible"):
+    for run in (one for one in ended if one.excluded not in ("implausible", TOLD_ALONE)):
         ran_out, prediction = run.status == "out_of_memory", run.prediction or {}
         case = prediction.get("case") or {"part": None}
         known = "fits" in prediction and case.get("part", "step") == "step" and run.gpu != "cpu"
@@ -166,7 +190,7 @@ def quality_order(database: Database) -> dict[str, Any]:
     """
     knowledge = knowledge_of(database)
     with database.read() as transaction:
-        rows = outcomes.with_metric(transaction.session, MOST_RUNS)
+        rows = heard_runs(outcomes.with_metric(transaction.session, MOST_RUNS), ASKER.get())
     compared = compared_runs(knowledge.models, knowledge.quality, rows)
     pairs = [_pairs(knowledge.quality, each) for each in compared]
     said = np.concatenate([probability for probability, _ in pairs] or [np.zeros(0)])

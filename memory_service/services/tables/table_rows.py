@@ -46,6 +46,8 @@ TABLES: Mapping[str, str] = {**{name: name for name in CORRECTABLE}, "sizing": "
 _NAMES = {"solutions": ("competition", "rank")}
 """The fields that make the key of a row, where it is not one of them."""
 
+LONGEST_WHY = 4_000
+
 PAGING_FIELDS = ("sort", "limit", "cursor")
 
 BOOKKEEPING_SHOWN = ("version", "origin", "corrected", "created_at", "updated_at")
@@ -392,7 +394,7 @@ def _check_use(transaction: ReadTransaction, table: str, stored: Mapping[str, An
 def _record(
     transaction: WriteTransaction, table: str, key: str, action: Any, who: str, why: str, **what: Any
 ) -> None:
-    who, why = _said("who", who, 200), _said("why", why, 4_000)
+    who, why = _said("who", who, 200), _said("why", why, LONGEST_WHY)
     history.record(transaction.session, transaction.now, table, key, action, who=who, why=why, **what)
 
 

@@ -1,7 +1,7 @@
 """Rows as the values that plans are made with. A row that cannot be one (of an older program, or written past
 the service) is left out and named: it hurts nobody who asks for another."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from threading import Lock
@@ -14,7 +14,9 @@ from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.planning.proven_rows import prove_gpu, prove_model
 from memory_service.schemas.rows import BUILT
+from memory_service.services.database.transactions import ReadTransaction
 from memory_service.store.engine import Unreadable, is_readable
+from memory_service.store.queries.rows import all_rows, stamps
 
 Row = Mapping[str, Any]
 Value = TypeVar("Value")
@@ -63,9 +65,22 @@ def _prove(value: Gpu | CatalogueModel, shipped: Sequence[Profile]) -> None:
         prove_model(value, shipped)
 
 
-def readable(rows: Iterable[Row]) -> Iterator[Row]:
-    """Those of which every JSON column is JSON."""
-    return (row for row in rows if is_readable(*row.values()))
+class _Kept(dict[str, dict[str, tuple[object, Row, bool, tuple[str, ...]]]]):
+    """Table -> key -> a row with its stamp, whether every JSON column is JSON, and why it cannot be used."""
+
+
+def readable_rows(transaction: ReadTransaction, table: str) -> tuple[tuple[Row, ...], tuple[str, ...]]:
+    """(the readable rows in the order of their keys, "table key: why" of each that cannot be used). Read anew
+    is what changed; a row that did not is the same object as before."""
+    every, now = transaction.caches.of(_Kept), stamps(transaction.session, table)
+    kept = {key: one for key, one in every.get(table, {}).items() if now.get(key) == one[0]}
+    if stale := [key for key in now if key not in kept]:
+        for row in all_rows(transaction.session, table, stale):
+            key = row[_KEYS.get(table, "id")]
+            kept[key] = now[key], row, is_readable(*row.values()), usable(table, [row])[1]
+    every[table] = kept
+    found = [kept[key] for key in now]
+    return tuple(one[1] for one in found if one[2]), tuple(why for one in found for why in one[3])
 
 
 def usable_sheets(rows: Iterable[Row]) -> dict[str, Gpu]:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, func, insert, select
 
-from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.session import RECORDED, ReadSession, WriteSession
 from memory_service.store.tables.knowledge import History
 
 Action = Literal["create", "update", "delete"]
@@ -30,6 +30,7 @@ def record(
     values = {"table": table, "row": row, "version": version, "action": action, "origin": origin, "at": at}
     values |= {"who": who, "why": why, "before": before, "after": after}
     session.execute(insert(History), [values])
+    session.info[RECORDED] = session.info.get(RECORDED, 0) + len(str(values))
 
 
 def of_row(session: ReadSession, table: str, row: str, limit: int = 100) -> list[History]:

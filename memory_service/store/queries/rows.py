@@ -12,12 +12,14 @@ from sqlalchemy import (
     ColumnElement,
     CompoundSelect,
     Select,
+    String,
     Table,
     delete,
     func,
     insert,
     literal,
     select,
+    type_coerce,
     union_all,
 )
 from sqlalchemy.orm import InstrumentedAttribute
@@ -59,6 +61,8 @@ LISTED: Mapping[str, type[Base]] = {
 TRACED_FOR_A_RUN = "traced for a run"
 """The source of such profiles, which are no part of the catalogue."""
 
+_FEW = 500
+
 BOOKKEEPING = ("version", "origin", "corrected", "seed_digest", "created_at", "updated_at")
 
 
@@ -91,12 +95,23 @@ def knowledge_values(row: Correctable) -> dict[str, Any]:
     return {name: value for name, value in values_of(row).items() if name not in BOOKKEEPING}
 
 
-def all_rows(session: ReadSession, table: str) -> list[dict[str, Any]]:
-    """Every row as its seed would be written, ordered by key."""
+def all_rows(session: ReadSession, table: str, keys: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Every row as its seed would be written, ordered by key. keys: where they are few, of these alone."""
     entity = ENTITIES[table]
     names = [name for name in columns(entity) if name not in BOOKKEEPING]
-    query = select(*(column(entity, name) for name in names)).order_by(column(entity, key_of(entity)))
+    key = column(entity, key_of(entity))
+    query = select(*(column(entity, name) for name in names)).order_by(key)
+    query = query.where(key.in_(keys)) if 0 < len(keys) <= _FEW else query
     return [dict(zip(names, row, strict=True)) for row in session.execute(query)]
+
+
+def stamps(session: ReadSession, table: str) -> dict[str, object]:
+    """Key -> what is another after any change of the row, in the order of keys."""
+    entity = ENTITIES[table]
+    key = column(entity, key_of(entity))
+    changed = type_coerce(entity.updated_at, String)  # as the driver has it: reading times takes longest
+    found = session.execute(select(key, entity.version, changed).order_by(key))
+    return {key: stamp for key, *stamp in found}
 
 
 def damaged(session: ReadSession, *tables: str, keys: Select[tuple[str]] | None = None) -> Iterator[str]:

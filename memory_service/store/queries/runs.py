@@ -44,6 +44,9 @@ class EndedRun(NamedTuple):
     epoch_seconds: float | None
     total_minutes: float | None
     prediction: Mapping[str, Any] | None
+    model: str
+    input_size: int | None
+    told_by: str
 
 
 SUBJECT = (

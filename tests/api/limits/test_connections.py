@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -90,6 +91,16 @@ def listening_with(limits: Limits, longest_body: int = 4 * 2**20) -> Iterator[Li
 
     @app.get("/long")
     def long() -> Response:
+        return Response(LONG)
+
+    came, all_came = list[int](), asyncio.Event()
+
+    @app.get("/together")
+    async def together() -> Response:
+        came.append(1)
+        if len(came) == 10:
+            all_came.set()
+        await all_came.wait()
         return Response(LONG)
 
     @app.get("/healthz")
@@ -473,6 +484,23 @@ def test_of_answers_that_nobody_reads_only_some_are_kept(limits: Limits, asked: 
     assert 4 <= sum(whole) <= 7
     assert not whole[0], "the oldest goes first"
     assert whole[-1]
+
+
+def test_of_answers_that_begin_at_once_no_more_are_kept():
+    limits = replace(SHORT, unread=6, requests=20, reader_seconds=600.0)
+    with listening_with(limits) as listening, ExitStack() as stack:
+        opened = [stack.enter_context(socket.socket()) for _ in range(10)]
+        for sock in opened:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            sock.settimeout(60)
+            sock.connect(("127.0.0.1", listening.port))
+            sock.sendall(b"GET /together HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert opened[-1].recv(1) == b"H"
+        wait_for(lambda: listening.requests_in_progress() == 0)
+        for sock in opened:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**20)
+        whole = [rest_of(sock) >= len(LONG) - 1 for sock in opened]
+    assert sum(whole) == 6
 
 
 def test_one_caller_leaves_requests_to_others_and_health_is_always_answered():

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import orjson
 import pytest
-from anyio import create_task_group, move_on_after, run, sleep, sleep_forever
+from anyio import create_task_group, move_on_after, run, sleep, sleep_forever, to_thread
+from fastapi import Request
 from fastapi.testclient import TestClient
 from pydantic import ValidationError
 
 from memory_service.api import request_body
 from memory_service.api.answers import file_of
 from memory_service.api.service import FewAtOnce
+from memory_service.child_processes import Workers
 from memory_service.domain.logs.parser import Context, read_log
 from memory_service.schemas import validation_errors
 from memory_service.services.knowledge import profiling
@@ -246,6 +249,59 @@ def test_a_second_long_body_of_one_caller_leaves_the_place_to_others():
         return again, other, await enter("one")
 
     assert run(main) == (False, True, True)
+
+
+def test_long_events_of_one_caller_take_one_place_too():
+    service = SimpleNamespace(long_bodies=FewAtOnce(2), settings=SimpleNamespace(max_body_bytes=10**6))
+    app = SimpleNamespace(state=SimpleNamespace(service=service))
+    body = orjson.dumps({"events": ["x" * request_body.LOOP_BYTES]})
+
+    def of(caller: str) -> Request:
+        state = {"key_id": caller, "scopes": {"tell"}}
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": body}
+
+        return Request({"type": "http", "headers": [], "state": state, "app": app}, receive)
+
+    async def read(caller: str, seconds: float = 30.0) -> bool:
+        with move_on_after(seconds):
+            return bool(await request_body.event_object(of(caller)))
+        return False
+
+    async def main() -> tuple[bool, bool, bool]:
+        async with request_body.long_body(of("one")):
+            again = await asyncio.create_task(read("one", 0.2))
+            other = await asyncio.create_task(read("another"))
+        return again, other, await read("one")
+
+    assert run(main) == (False, True, True)
+
+
+def test_whoever_waits_for_a_child_process_leaves_the_place_to_others(tmp_path: Path):
+    turns, came = FewAtOnce(1), tmp_path / "came"
+    workers = Workers("a wait", processes=1, waiting=0, seconds=60.0, mib=512)
+
+    async def main() -> tuple[bool, int]:
+        async with create_task_group() as tasks, turns.turn("one"):
+            tasks.start_soon(another)
+            waited = await to_thread.run_sync(workers.run, _until, came)
+            held = turns.limiter.borrowed_tokens
+        return waited, held
+
+    async def another() -> None:
+        async with turns.turn("another"):
+            came.touch()
+
+    assert run(main) == (True, 1)
+
+
+def _until(came: Path) -> bool:
+    for _ in range(3_000):
+        if came.exists():
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def test_work_that_goes_on_when_its_answer_was_given_up_keeps_only_its_caller_waiting():

@@ -15,6 +15,8 @@ from memory_service.domain.calibration.rate_fit import fit_effects
 from memory_service.domain.planning.cost_table import build_table
 from memory_service.domain.prediction.trust import calibrations_agree
 from memory_service.errors import InvalidInput
+from memory_service.recall.snapshot import RecallSnapshot
+from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices import devices as module_of_devices
 from memory_service.services.devices.calibrations import get_calibration
@@ -23,12 +25,15 @@ from memory_service.services.devices.gpu_history import gpu_page
 from memory_service.services.knowledge import cost_cache, snapshot
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs.runs import begin_run, finish_run
 from memory_service.services.tables import table_rows as catalogue
+from memory_service.services.tables import usable_rows
 from memory_service.services.tables.audit import note
 from memory_service.store.queries import calibrations as store
+from memory_service.store.queries.rows import all_rows
 from memory_service.store.session import bump_revision
 from tests.answers import warnings_of
 from tests.conftest import Servers
@@ -55,6 +60,49 @@ def test_the_snapshot_is_kept_until_the_knowledge_changes(seeded_database: Datab
     assert NEW["slug"] in second.competitions
     assert second.priced is first.priced
     assert second.model_names is first.model_names
+
+
+def test_one_more_solution_is_read_and_counted_alone(seeded_database: Database) -> None:
+    def known() -> tuple[SolutionMemory, RecallSnapshot]:
+        with seeded_database.read() as unit:
+            return knowledge_of(seeded_database).solution_memory, recall_snapshot(unit)
+
+    read = list[list[str]]()
+
+    def noted(session: Any, table: str, keys: Sequence[str]) -> Any:
+        read.append([*keys])
+        return all_rows(session, table, keys)
+
+    memory, recalled = known()
+    slug, other = [*memory.by_competition][:2]
+    row = {
+        "competition": slug,
+        "rank": 99_999,
+        "what_mattered": ["zebrafish"],
+        "basis": "read",
+        "input": "zebrafish",
+    }
+    with mock.patch.object(usable_rows, "all_rows", noted):
+        with seeded_database.write() as unit:
+            added = catalogue.create_row(unit, "solutions", row, who="test", why="new")["id"]
+        more, wider = known()
+        with seeded_database.write() as unit:
+            change = {"what_mattered": ["a platypus"], "input": "platypus"}
+            catalogue.update_row(unit, "solutions", added, change, who="test", why="better")
+        other_words = known()[1].solutions[slug][2]
+        with seeded_database.write() as unit:
+            catalogue.delete_row(unit, "solutions", added, who="test", why="wrong")
+        again, narrower = known()
+    assert read == [[added], [added]], "once for votes and recall"
+    assert more.by_competition[other] is memory.by_competition[other]
+    assert wider.solutions[other] is recalled.solutions[other]
+    assert more.by_competition[slug][:-1] == memory.by_competition[slug]
+    assert more.by_competition[slug][-1].what_mattered == ("zebrafish",)
+    assert wider.solutions[slug][2] - recalled.solutions[slug][2] == {"zebrafish"}
+    assert wider.word_frequencies.rarity("zebrafish") < recalled.word_frequencies.rarity("zebrafish")
+    assert other_words - recalled.solutions[slug][2] == {"platypus"}
+    assert again.by_competition == memory.by_competition
+    assert narrower.word_frequencies == recalled.word_frequencies
 
 
 def test_a_corrected_card_changes_plans_and_keeps_the_profiles(seeded_database: Database) -> None:

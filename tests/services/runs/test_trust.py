@@ -15,7 +15,7 @@ from memory_service.schemas.validation_errors import checked
 from memory_service.services.choice.choose import choose_offer
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.asker import ASKER, CORRECTS, INSIDE
-from memory_service.services.knowledge.outcomes import outcomes_and_results
+from memory_service.services.knowledge.outcomes import competition_outcomes, outcomes_and_results
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.planning.recommend import cached_plan, recommend
 from memory_service.services.prediction.predict import predict
@@ -374,6 +374,11 @@ def test_metrics_that_one_key_alone_reports_move_nobody_else_s_models(shared: Da
         with asking(key), shared.read() as unit:
             return outcomes_and_results(unit, slugs[1], "image")[1]
 
+    def best(key: str | None) -> float | None:
+        with asking(key), shared.read() as unit:
+            found = competition_outcomes(unit, slugs[1])["best"]
+        return None if found is None else float(found["test_metric"])
+
     begin = points("victim")
     for slug in slugs[1:6]:
         ended("liar", slug, "resnet18", 0.999)
@@ -381,12 +386,31 @@ def test_metrics_that_one_key_alone_reports_move_nobody_else_s_models(shared: Da
     assert points("victim") == begin
     assert reached("victim") == {}
     assert len(reached("liar")) == 2
+    assert (best("victim"), best("liar"), best(None)) == (None, 0.999, 0.999)
     assert points("liar") != begin, "its own at once"
     assert points(None) == points("liar"), "without a key all that was told counts"
     ended("victim", slugs[1], "resnet18", 0.98)
     ended("victim", slugs[1], "convnext_base", 0.9)
     assert len(reached("victim")) == 2, "its own, and the liar's that agrees"
+    assert best("other") == 0.999
     assert points("other") == begin, "of one model nothing follows; of the other they do not agree"
+
+
+def test_errors_of_runs_that_one_key_alone_told_are_scored_for_that_key(shared: Database) -> None:
+    asked, usual = {"gpu": "rtx4090"}, speed(seen(shared, "rtx4090"))
+
+    def scored(key: str | None) -> tuple[int, int]:
+        with asking(key):
+            counts = accuracy(shared, asked)["runs"]
+        return counts["scored"], counts["excluded"].get("told_alone", 0)
+
+    for _ in range(3):
+        reported(shared, "liar", 3.0 * usual, gpu="rtx4090")
+    assert [scored(key) for key in ("liar", None, "victim")] == [(3, 0), (3, 0), (0, 3)]
+    reported(shared, "victim", usual, gpu="rtx4090")
+    assert [scored(key) for key in ("liar", "victim", "other")] == [(3, 1), (1, 3), (0, 4)]
+    reported(shared, "another", 1.1 * usual, gpu="rtx4090")
+    assert [scored(key) for key in ("liar", "victim", "other")] == [(5, 0), (2, 3), (2, 3)]
 
 
 def test_runs_of_one_key_however_many_hide_no_other_s(shared: Database) -> None:
