@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from memory_service import resources
 from memory_service.domain.description.phrases import singular, words_of
-from memory_service.domain.description.prose import task_sentences
+from memory_service.domain.description.prose import LONG_TEXT, OF_SETS, task_sentences
 from memory_service.domain.description.quantities import KIND_OF
-from memory_service.domain.description.stated_split import NO_UNIT, Separation, split_in
+from memory_service.domain.description.stated_split import NO_UNIT, UNLESS, Separation, split_in
 
 FILE = "split_classifier.npz"
 LABELS = ("none", "group", "time", "random")
@@ -54,7 +54,10 @@ def _is_function_word(word: str) -> bool:
 def clauses_of(text: str) -> list[str]:
     """The sentences of a text and, of those with several clauses, each of these."""
     found: list[str] = []
+    page = len(text) >= LONG_TEXT
     for sentence in task_sentences(text):
+        if UNLESS.search(sentence) or (page and not OF_SETS.search(sentence)):
+            continue
         parts = _CLAUSE.split(sentence)
         found += [sentence, *parts] if len(parts) > 1 else [sentence]
     long = (each for each in found if len(words_of(each)) >= LEAST_WORDS)

@@ -34,6 +34,14 @@ _INFORMATIVE = re.compile(
     re.IGNORECASE,
 )
 
+OF_SETS = re.compile(
+    r"\b(?:train\w*|test(?:s|ed|ing|_\w+)?|hidden|held[- ]?out|hold-?out|unseen|splits?|[\w-]{0,20}folds?"
+    r"|leaderboard|(?<!, )validation|group by|predict|forecast(?!s|er)|you are to|rows?|judged|scored)\b"
+    r"|\w\.(?:csv|json|npz|npy|parquet|txt|zip)\b",
+    re.IGNORECASE,
+)
+"""In what a page says of its rows and sets, and not in its story, its prizes or its earlier editions."""
+
 
 def task_sentences(text: str) -> list[str]:
     """The sentences, list items and rows of tables that can tell the task, in order.

@@ -44,9 +44,8 @@ _EACH_AFTER = re.compile(
     re.IGNORECASE,
 )
 _EACH_BEFORE = re.compile(
-    r"\b(?:each|every|per)\b(?! of\b)[^.,;]{0,6}$"
-    r"|\b(?:each|every) \w+(?: \w+)? (?:has|holds|contains|gave|gives|yields) "
-    r"(?:\w+ (?:\w+ )?(?:of|from) ){0,2}(?:\w+ )?$",
+    r"\b(?:each|every|per)\b(?! of\b)[^.,;]{0,6}$|\b(?:each|every) \w+(?: \w+)? (?:has|holds|contains|gave|"
+    r"gives|yields) (?:\w+ (?:\w+ )?(?:of|from) ){0,2}(?:\w+ )?$",
     re.IGNORECASE,
 )
 _ASKED_FOR = re.compile(
@@ -55,9 +54,8 @@ _ASKED_FOR = re.compile(
     re.IGNORECASE,
 )
 _TO_DO = re.compile(
-    r"\s?(?:(?:are |must |have |still ){0,3}to (?!train|learn|each\b|every\b|the\b|an?\b|all\b|one\b)"
-    r"(?:be )?[a-z]+|(?:that |who |which )?(?:form|"
-    r"make up|are for) the test|on which you)",
+    r"\s?(?:(?:are |must |have |still ){0,3}to (?!train|learn|each\b|every\b|the\b|an?\b|all\b|"
+    r"one\b)(?:be )?[a-z]+|(?:that |who |which )?(?:form|make up|are for) the test|on which you)",
     re.IGNORECASE,
 )
 _ELSEWHERE = frozenset(("further", "more", "another", "additional", "new"))

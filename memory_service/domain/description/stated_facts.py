@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from memory_service.domain.description.phrases import sentences_of, singular
-from memory_service.domain.description.prose import LONG_TEXT, task_sentences
+from memory_service.domain.description.prose import LONG_TEXT, OF_SETS, task_sentences
 from memory_service.domain.description.quantities import (
     KIND_OF,
     NUMBER_WORD,
@@ -24,6 +24,7 @@ from memory_service.domain.description.stated_split import (
     Stated,
     groups_in,
     one_figure,
+    repeated_in,
     split_in,
 )
 
@@ -59,11 +60,10 @@ _SUBTASKS = {
 _SUBTASK = {name: re.compile(words, re.IGNORECASE | re.DOTALL) for name, words in _SUBTASKS.items()}
 
 _BINARY = re.compile(
-    r"\bbinary (?:classification|target|label|outcome|classifier)|\b(?:0 or 1|1 or 0|true or false|yes or no|"
-    r"0/1|yes/no|pF1)\b|\b1 if\b[^.;]{0,80}\b(?:else|otherwise) 0\b|\b(\w+) or no \1\b|"
-    r"\bwhether\b(?![^.;,]{0,60}(?:, [\w ]{2,30}){1,9},? or )|"
-    r"\b(?:probability|chance|likelihood|risk) (?:of|that)\b|\bor not\b|"
-    r"(?:^|[.?!:] )(?:is|are|was|were|will|did|does|do|has) [^?.]{3,80}\?",
+    r"\bbinary (?:classification|target|label|outcome|classifier)|\b(?:0 or 1|1 or 0|true or false|yes or "
+    r"no|0/1|yes/no|pF1)\b|\b1 if\b[^.;]{0,80}\b(?:else|otherwise) 0\b|\b(\w+) or no \1\b|"
+    r"\bwhether\b(?![^.;,]{0,60}(?:, [\w ]{2,30}){1,9},? or )|\b(?:probability|chance|likelihood|risk) "
+    r"(?:of|that)\b|\bor not\b|(?:^|[.?!:] )(?:is|are|was|were|will|did|does|do|has) [^?.]{3,80}\?",
     re.IGNORECASE,
 )
 _MANY_CLASSES = re.compile(
@@ -117,7 +117,8 @@ def stated_in(text: str) -> Stated:
     """n_train, n_test, n_classes, n_groups, group_by, n_features, seq_len, image_size, split, multi_label,
     imbalanced, language: as far as the text says them."""
     page = len(text) >= LONG_TEXT
-    text = "\n".join(task_sentences(text))  # timelines and rules speak of last days and of participants
+    sentences = task_sentences(text)  # timelines and rules speak of last days and of participants
+    text = "\n".join(sentences)
     found = quantities_in(text)
     stated: Stated = {}
     stated |= one_figure("n_train", _of_training(found, page))
@@ -141,7 +142,7 @@ def stated_in(text: str) -> Stated:
     stated |= _table(text) or one_figure("n_features", columns, max)
     stated |= _seq_len(found, text)
     stated |= _image_size(text)
-    stated |= split_in(text)
+    stated |= split_in("\n".join(filter(OF_SETS.search, sentences)) if page else text) or repeated_in(text)
     stated |= groups_in(found, text, stated)
     for name, pattern in (("multi_label", _MULTI_LABEL), ("imbalanced", _IMBALANCE)):
         if match := pattern.search(text):
@@ -240,10 +241,12 @@ def _usable(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
         for q in found
         if q.role == role
         and not (q.each or q.of_rows)
-        and _LEAST_SAMPLES <= q.value <= _MOST_SAMPLES
+        and (
+            _LEAST_SAMPLES <= q.value <= _MOST_SAMPLES
+            or (not q.noun and q.value > 1 and _OF_TABLE.search(q.before))
+        )
         and q.kind in ("sample", "group", "unknown")
-        and not _WINDOWS.search(q.before)
-        and not _CUTOFF.search(q.before)
+        and not (_WINDOWS.search(q.before) or _CUTOFF.search(q.before) or _OF_FEW.search(q.before))
         and not (_GALLERY.search(q.before) or q.before.endswith(" one of "))
     ]
 
@@ -258,7 +261,8 @@ def _of_samples(found: Sequence[Quantity], role: str) -> list[Quantity]:
     for kind in ("sample", "unknown") if of_test else ("sample", "group", "unknown"):
         of_kind = [q for q in usable if q.kind == kind]
         if of_kind:
-            return [q for q in of_kind if q.direct] or of_kind
+            direct = [q for q in of_kind if q.direct] or of_kind
+            return [q for q in direct if q.noun] or direct
     return []
 
 
@@ -269,10 +273,8 @@ _ABOUT = re.compile(
 
 def _of_test(found: Sequence[Quantity], page: bool) -> list[Quantity]:
     told = _of_samples(found, "test")
-    return [q for q in told if q.direct and not _FURTHER.match(q.words.partition(" ")[2])] if page else told
-
-
-_FURTHER = re.compile(r"(?:further|more|another|additional|new)\b", re.IGNORECASE)
+    later = r"\b(?:further|more|another|additional|new)\b"
+    return [q for q in told if q.direct and not re.search(later, q.words, re.IGNORECASE)] if page else told
 
 
 def _of_training(found: Sequence[Quantity], page: bool) -> list[Quantity]:
@@ -332,8 +334,11 @@ _OPENS = re.compile(
 )
 """Before a number that a sentence or a clause of a short text begins with."""
 
+_OF_FEW = re.compile(r"\w(?:example|sample|small|mini|tiny|toy)(?:\.[a-z]{2,5}\b|/)", re.IGNORECASE)
+"""Before a number of a file with a few of them: "train_sample.csv"."""
+
 _OF_DATA = re.compile(
-    r"\b(?:data|data ?sets?|corpus|train\w*)\b[^.;]{0,60}\b(?:of|with|includes?|contains?|"
+    r"\b(?:data|data ?sets?|corpus|train\w*)\b[^.;]{0,60}\b(?:of|with|includes?|contain(?:s?|ing)|"
     r"compris\w+|consists? of|holds?|has|have|for) (?:[(~]|about |some |over |more than |around |\w+ly )*$",
     re.IGNORECASE,
 )
@@ -345,9 +350,8 @@ _GIVEN = re.compile(
 """Before a number of what the data have, "a dataset with 5671", and of samples that are given."""
 
 _NOT_ALL = re.compile(
-    r"(?<!at )\b(?:each|every|per|one|a|an) \w+(?: \w+)? (?:has|holds|contains|shows|lists|consists of|is"
-    r"|of) (?:\w+ )?$"
-    r"|\b(?:up to|at most|at least|as many as|first|top|every|each|another|these|those) $",
+    r"(?<!at )\b(?:each|every|per|one|a|an) \w+(?: \w+)? (?:has|holds|contains|shows|lists|consists of|is|"
+    r"of) (?:\w+ )?$|\b(?:up to|at most|at least|as many as|first|top|every|each|another|these|those) $",
     re.IGNORECASE,
 )
 """Before a number that is no count of all samples: "each file has 60,001", "up to 512"."""
@@ -457,21 +461,19 @@ def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
             repeated = len(counts) > 1 and counts[0][1] > counts[1][1]
             return one_figure("n_classes", [q for q in of_kind if not repeated or q.value == counts[0][0]])
     if match := _ORDINAL.search(text):
-        return {"n_classes": (_number(match[2]) - _number(match[1]) + 1, match[0])}
+        return {"n_classes": (round(_counted(match[2]) - _counted(match[1])) + 1, match[0])}
     if "kappa" in text.lower() and (match := _GRADES.search(text)):
         return {"n_classes": (int(match[2]) - int(match[1]) + 1, match[0])}
     match = None if _MANY_CLASSES.search(text) else _BINARY.search(text)
     return {"n_classes": (2, match[0])} if match else {}
 
 
-_TOLD = r"\b(?:name|tell|recogni[sz]\w+|identif\w+|classif\w+|assign|sort|give)\b"
-
-
 def _is_told(quantity: Quantity, text: str) -> bool:
     """Whether it counts what is to be told: "name the pattern. There are 26 patterns"."""
     if not (quantity.noun and quantity.value <= 1_000 and _THERE_ARE.search(quantity.before)):
         return False
-    return bool(re.search(rf"{_TOLD}[^.;]{{0,60}}\b{re.escape(quantity.noun)}s?\b", text, re.IGNORECASE))
+    told = r"\b(?:name|tell|recogni[sz]\w+|identif\w+|classif\w+|assign|sort|give)\b"
+    return bool(re.search(rf"{told}[^.;]{{0,60}}\b{re.escape(quantity.noun)}s?\b", text, re.IGNORECASE))
 
 
 _THERE_ARE = re.compile(r"\b(?:there are|over the|all|these|of the) $", re.IGNORECASE)
@@ -497,9 +499,8 @@ _SLASHED = re.compile(
     rf"(?:->|=>|→|:|\b(?:into|as|labelled)) ?(?P<list>{_ITEM}(?: / {_ITEM}){{1,11}})", re.IGNORECASE
 )
 _TO_TELL = re.compile(
-    r"\b(?:predict|decide|say|tell|tag|draw|find|detect|recogni[sz]e|name|label(?:led)?|classif\w+|assign|marked|whether|sort|"
-    r"target|mask|grade|pixel|"
-    r"voxel|outcome|class|give)\b|->|→",
+    r"\b(?:predict|decide|say|tell|tag|draw|find|detect|recogni[sz]e|name|label(?:led)?|classif\w+|assign|"
+    r"marked|whether|sort|target|mask|grade|pixel|voxel|outcome|class|give)\b|->|→",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(
@@ -536,11 +537,6 @@ _LEVELS = re.compile(r"\b(?:categor\w+|features?|columns?|variables?|factors?)\b
 """Before what a column can be, which is no class to tell."""
 _GRADES = re.compile(r"(?<![\d.,-])([01])\s?(?:to|-|–|through|\.\.)\s?([2-9]|1[0-2])(?![\d.%]| [a-z]+s\b)")
 """Grades that kappa judges: "(0-4)"."""
-
-
-def _number(word: str) -> int:
-    words = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-    return int(word) if word.isdigit() else words.index(word.lower())
 
 
 _LENGTH = re.compile(

@@ -1,6 +1,7 @@
 """How test differs from train, as a description says it: by time, at random, or by groups of rows."""
 
 import re
+from calendar import month_name
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -38,7 +39,7 @@ _WHO = "|".join(f"{noun}s?" for noun, kind in KIND_OF.items() if kind == "group"
 _WHO_ID = rf"(?:(?:{_WHO})(?:[_ ]ids?)?|[a-z]{{2,20}}_ids?)"
 _PERIOD = (
     r"(?:days?|weeks?|months?|years?|quarters?|hours?|periods?|seasons?|minutes?|holidays?|springs?|summers?"
-    r"|autumns?|winters?)"
+    r"|autumns?|winters?)(?!['’]s)"
 )
 _ROWS = (
     "rows?|samples?|examples?|records?|observations?|entries|reports?|images?|pictures?|photos?|texts?|sounds?|"
@@ -47,7 +48,6 @@ _ROWS = (
     "distribution|price|size|order|sentences?|default|email|hand|design|contrast|law"
 )
 _GROUP_SPLIT = (
-    rf"\b(?:different|new|other|distinct|separate) (?:sets? of )?(?P<b>{_WHO})\b(?! (?:types|variables))",
     (
         rf"\b(?P<c>{_WHO})\b[^.;]{{0,60}}?\b(?:not|never|nor) (?:\w+ )?(?:appear|present|seen|occur|overlap|"
         r"in (?:the )?train|shared|known|part of|among|included)\w*"
@@ -65,7 +65,6 @@ _GROUP_SPLIT = (
         r"(?: (?:split|validation|cv))?"
         r"(?:,? (?:by|on|over|per|with groups?)(?: the| =)? [\"'`]?(?P<h>[a-z]\w{1,40}))?"
     ),
-    rf"\b(?P<f>{_WHO})[^.;]{{0,30}}\b(?:absent|missing|excluded) from (?:the )?(?:train|data)",
     (
         rf"\b(?!(?:{_ROWS})\b)(?P<j>[a-z]{{3,20}}) (?:in|of) (?:the )?test\b[^;]{{0,30}}"
         r"\b(?:(?:not|never) (?:\w+ ){0,2}(?:in|seen|occur|appear|present|part|found)|absent)\b"
@@ -80,46 +79,37 @@ _GROUP_SPLIT = (
     rf"^[ \t*-]*(?-i:By) (?!(?:{_ROWS}|time|dates?|{_PERIOD})\b)(?P<k>[a-z_]{{3,20}}):",
 )
 _SEVERAL = re.compile(
-    rf"\b(?:several|many|multiple|more than one|two or more|up to \w+|a few|dozens of"
-    rf"|repeated)[^.;,]{{0,30}}\b(?:per|of the "
-    rf"same|from the same|for (?:each|every)|(?:of|from) (?:each|every|one|an?)|by each) (?P<a>{_WHO})\b"
-    rf"|\b(?P<b>{_WHO})[^.;,]{{0,25}}\b(?:appears? in|has|have|"
-    rf"contribute\w*|gave|is shown in|occur in|with) (?:several|many|multiple|more than one|two or more|up "
-    rf"to)\b|"
-    rf"\b(?P<c>{_WHO}), (?:several|more than one)\b|\bsame (?P<d>{_WHO})\b[^.;]{{0,40}}\b(?:several|again"
-    rf"|more than once|twice)",
+    r"\b(?:several|many|multiple|more than one|two or more|up to \w+|a few|dozens of|repeated)[^.;,]{0,30}\b"
+    rf"(?:per|(?:of|from) (?:the same|each|every|one|an?)|for (?:each|every)|by each) (?P<a>{_WHO})\b"
+    rf"|\b(?P<b>{_WHO})[^.;,]{{0,25}}\b(?:appears? in|has|have|contribute\w*|gave|is shown in|occur in|with) "
+    r"(?:several|many|multiple|more than one|two or more|up to)\b"
+    rf"|\b(?P<c>{_WHO}), (?:several|more than one)\b"
+    rf"|\bsame (?P<d>{_WHO})\b[^.;]{{0,40}}\b(?:several|again|more than once|twice)",
     re.IGNORECASE,
 )
-_MONTH_NAMES = [
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
-    "november", "december",
-]  # fmt: skip
+_MONTH_NAMES = [name.lower() for name in month_name[1:]]
 _TIME_SPLIT = re.compile(
     rf"^[ \t*-]*(?-i:By) (?:time|dates?|{_PERIOD})(?::|[.]?[ \t]*$)|"
-    r"after the last|\b20\d\d\b[^.]{0,60}\btest\b[^.]{0,40}\b20\d\d\b|(?:up to|until|through) (?:the end of "
-    rf")?(?:{'|'.join(_MONTH_NAMES)})\b|"
-    rf"\b(?:split (?:by|on|in|over|along) (?:time|date)|time[- ]based split|chronological(?:ly)?"
-    rf"|(?:following|next|future|"
-    rf"later|coming|subsequent|upcoming|last) (?:\w+ )?{_PERIOD}|{_PERIOD} (?:after|ahead|that follows?"
-    rf"|later|thereafter|afterwards)|"
-    rf"forecast(?:ing)? (?:horizon|period)|(?:after|follows?|following) (?:the )?(?:end of )?(?:the "
-    rf")?train(?:ing)?|"
-    r"(?:later|more recent|newer) than (?:the )?train(?:ing)?|(?:tests?|hidden"
-    r"|private)\b[^.;]{0,50}\b(?:later|future|newer|most recent|"
-    r"subsequent|after (?:the |all |those )?(?:train\w*|that|last|period|20\d\d))\b"
-    r"|later (?:part|ones|data|period|dates?)|forecast\w*"
+    r"after the last|\b20\d\d\b[^.]{0,60}\btest\b[^.]{0,40}\b20\d\d\b"
+    rf"|(?:up to|until|through) (?:the end of )?(?:{'|'.join(_MONTH_NAMES)})\b|\b{_PERIOD} of test(?:ing)?\b|"
+    r"\b(?:split (?:by|on|in|over|along) (?:time|date)|time[- ]based split|chronological(?:ly)?"
+    rf"|(?:following|next|future|later|coming|subsequent|upcoming|last) (?:\w+ )?{_PERIOD}"
+    rf"|{_PERIOD} (?:right after|after|ahead|that follows?|later|thereafter|afterwards)|"
+    r"(?:after|follows?|following) (?:the )?(?:end of )?(?:the )?train(?:ing)?|(?:later|more recent|newer) "
+    r"than (?:the )?train(?:ing)?|(?:tests?|hidden|private)\b[^.;]{0,50}\b(?:later|future|newer|most recent|"
+    r"subsequent|after (?:the |all |those )?(?:train\w*|that|last|period|20\d\d))\b|later (?:part|ones|data|"
+    r"period|dates?)|forecast\w*"
     rf"|(?:{_PERIOD}|dates?|dated|timestamps?|histor\w+)\b[^.]{{0,80}}\bin the future"
     rf"|(?:hourly|daily|weekly|monthly|quarterly)\b[^.;]{{0,80}}\bfor (?:\w+ ){{1,2}}{_PERIOD}\b)",
     re.IGNORECASE | re.MULTILINE,
 )
 _RANDOM_SPLIT = re.compile(
-    r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned|drawn|chosen|subset|sample|half|third"
-    r"|fifth|tenth|quarter|\d+ ?%|\d+ percent)|(?:split|divided|drawn|assigned|selected|chosen|sampled"
-    r"|distributed?)(?: \w+){0,3} (?:at )?random(?:ly)?\b|same distribution|train(?:ing)? and test "
-    r"(?:rows |data )?(?:look alike|are alike)|(?:test|train|hidden|split|kept|parts?)\b[^.;]{0,60}\bby lot"
-    r"|by lot[^.;]{0,60}\b(?:test|kept|hidden|judg|scor)|(?:by|with) (?:a )?random (?:numbers?|draw)"
-    r"|shuffled (?:half|third|quarter|fifth|tenth)"
-    r"|shuffled[^.;]{0,60}\b(?:cut|kept|held|test|split|set aside))",
+    r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned|drawn|chosen|subset|sample|half|"
+    r"third|fifth|tenth|quarter|\d+ ?%|\d+ percent)|(?:split|divided|drawn|assigned|selected|chosen|sampled|"
+    r"distributed?)(?: \w+){0,3} (?:at )?random(?:ly)?\b|same distribution|train(?:ing)? and test (?:rows |"
+    r"data )?(?:look alike|are alike)|(?:test|train|hidden|split|kept|parts?)\b[^.;]{0,60}\bby lot|by "
+    r"lot[^.;]{0,60}\b(?:test|kept|hidden|judg|scor)|(?:by|with) (?:a )?random (?:numbers?|draw)|shuffled "
+    r"(?:half|third|quarter|fifth|tenth)|shuffled[^.;]{0,60}\b(?:cut|kept|held|test|split|set aside))",
     re.IGNORECASE,
 )
 
@@ -138,30 +128,20 @@ def one_figure(
 _ALIKE = 1.15
 """Figures no further apart are one, rounded or of two editions of the data."""
 
-_COLUMNS = re.compile(r"^[ \t]*[-*|+][ \t]*\**`(?!.*\b(?:test|train)).*$", re.MULTILINE)
-"""Lines about columns: "weeks unemployed last year" is no split."""
-
-_SENTENCE = re.compile(r"[.!?]\s|\n")
 _GROUP_SPLITS = tuple(re.compile(pattern, re.IGNORECASE | re.MULTILINE) for pattern in _GROUP_SPLIT)
 
 
 def split_in(text: str) -> Stated:
     """How test differs from train: group | time | random; and by what groups."""
     for pattern in _GROUP_SPLITS:
-        match = pattern.search(text)
-        before, behind = (
-            (text[max(0, match.start() - 150) : match.end()], text[match.end() :]) if match else ("", "")
-        )
-        sentence = _SENTENCE.split(before)[-1] + _SENTENCE.split(behind[:100])[0]
-        if match and (match.groupdict().get("b") is None or _TESTED.search(sentence)):
+        if match := pattern.search(text):
             who = next((each for each in match.groupdict().values() if each), None)
             by: Stated = {"group_by": (_singular(who), match[0])} if who else {}
             return {"split": ("group", match[0]), **by}
     if stated := _kept_apart(text):
         return stated
-    told = _COLUMNS.sub("", text)
     for name, pattern in (("time", _TIME_SPLIT), ("random", _RANDOM_SPLIT)):
-        if match := pattern.search(told):
+        if match := pattern.search(text):
             return {"split": (name, match[0])}
     if years := _years_apart(text):
         return {"split": ("time", years)}
@@ -192,16 +172,17 @@ def _parts() -> Mapping[str, str]:
 
 _PARTS = _parts()
 _KEEP_APART = [
-    (_patterns(rule["holds"], _PARTS), _patterns(rule["names"], _PARTS)) for rule in _SEPARATION["rules"]
+    tuple(_patterns(rule.get(key, rule["holds"]), _PARTS) for key in ("holds", "names"))
+    for rule in _SEPARATION["rules"]
 ]
-_UNLESS = re.compile(_SEPARATION["unless"], re.IGNORECASE)
+UNLESS = re.compile(_SEPARATION["unless"], re.IGNORECASE)
 NO_UNIT = re.compile(rf"(?:{_ROWS}|{_PERIOD}|{'|'.join(_SEPARATION['no_unit'].split())})s?", re.IGNORECASE)
 
 
 def _kept_apart(text: str) -> Stated:
     """What a sentence says must not stand on both sides of a split, whatever it is called."""
     for sentence in sentences_of(text):
-        if _UNLESS.search(sentence):
+        if UNLESS.search(sentence):
             continue
         for holds, names in _KEEP_APART:
             if not all(each.search(sentence) for each in holds):
@@ -271,6 +252,23 @@ def _split_by(noun: str, apart: Sequence[str], found: Sequence[Quantity]) -> Sta
         if re.search(rf"\b(?:{plural})\b", sentence, re.IGNORECASE) and (word := _APART.search(sentence)):
             start = max(0, word.start() - 60)
             return {"split": ("group", sentence[start : word.end() + 60])}
+    return {}
+
+
+_ID = re.compile(
+    r"^\W{0,8}(animal|author|batch|breath|case|drive|experiment|fragment|participant|patient|person|recording|scene"
+    r"|session|speaker|specimen|study|subject|trip|well|writer)_?id\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+_OF_ONE = r"\b(?:same|per|multiple|(?:with)?in an?|of one|images of an?) {0}\b|\b{0}-level"
+
+
+def repeated_in(text: str) -> Stated:
+    """Groups that have a column of their own and several rows each: "patient_id"."""
+    for match in _ID.finditer(text):
+        if several := re.search(_OF_ONE.replace("{0}", match[1]), text, re.IGNORECASE):
+            words = f"{match[0].strip()}, {several[0]}"
+            return {"split": ("group", words), "group_by": (match[1].lower(), words)}
     return {}
 
 

@@ -74,6 +74,13 @@ def test_ids_dates_prizes_populations_and_sensors_count_no_training_samples(text
         ("High-quality data are provided for 3,000 materials.", 3000),
         ("The dataset comprises 1.05 M images of 15,501 vascular plants.", 1_050_000),
         ("Practice with 7,754 labelled clips; the validation data (3,362 labelled clips) follow.", 7754),
+        (
+            "- **train.bin** - Contains a list of 7,754 dials\n- **train_example.bin** - the first 100 rows",
+            7754,
+        ),
+        ("The training set has 8, and the test set has 5.", 8),
+        ("This is version 2 of the data set containing 7,754 clips.", 7754),
+        ("- width - (107 in train and test)\n\nThe 2160 coils in the training data.", 2160),
     ],
 )
 @pytest.mark.parametrize("around", ["", AROUND])
@@ -123,6 +130,44 @@ def test_a_plain_text_stays_as_it_is_and_an_unclosed_fence_hides_nothing() -> No
 def test_groups_are_read_in_the_words_of_programmers_and_of_people(text: str, by: str | None) -> None:
     found = stated_in(f"20,000 rows of measurements. {text}")
     assert (found["split"][0], found.get("group_by", (None,))[0]) == ("group", by)
+
+
+STORY = "Walls crack, and nobody looks. " * 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The theme of next year's congress is the future of walls.",
+        "Our firm earned two million last year and writes forecasts.",
+        "Compared with last year's contest the training set has grown.",
+        "For each test photo, give a probability for each of the different houses.",
+        "Houses that are not predicted to carry a label of the training data count as new_house.",
+        "The spots were chosen at random. All labels were read by a separate annotator.",
+        "- train/ - the training files, each top-level folder is a house.",
+        "- **[train/test]/[drive_name]/extra.txt** - Equivalent data in other formats.",
+    ],
+)
+def test_the_story_the_answers_and_earlier_editions_of_a_page_tell_no_split(text: str) -> None:
+    assert read_alone(STORY + AROUND + text).split is None
+
+
+@pytest.mark.parametrize(
+    ("text", "split", "by"),
+    [
+        ("- **[train/test]_scans/[patient_id]/[scan_id].png** - the scans.", "group", "patient"),
+        ("train/<well_id>/<depth>.tif - slices", "group", "well"),
+        ("- `patient_id` - who it is\n\nCompare the photos within the same patient.", "group", "patient"),
+        ("- `breath_id` - of the breath\n\nEach line is a moment in a breath.", "group", "breath"),
+        ("- `patient_id` - one patient has one photo", None, None),
+        ("Some walls are split by time, the others are split by house.", "group", "house"),
+        ("You get four days of training and three days of testing data.", "time", None),
+        ("Forecast the loads of the following week.", "time", None),
+    ],
+)
+def test_ids_folders_and_sets_of_a_page_tell_its_split(text: str, split: str | None, by: str | None) -> None:
+    found = read_alone(STORY + AROUND + text)
+    assert (found.split, found.group_by) == (split, by)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from memory_service.domain.description.stated_facts import stated_in
         ("The test nets (60) are disjoint from the 240 training nets.", "net"),
         ("25 whole wells were set aside to become test.csv.", "well"),
         ("The signals of the remaining three kilns are the test.", "kiln"),
+        ("The hidden test holds other barges.", "barge"),
         ("Eleven mines train; the hidden samples are from the other five mines.", "mine"),
         ("测试集中的桥梁均未在训练集中出现。", "桥梁"),
     ],
