@@ -100,9 +100,6 @@ def _of_pictures(text: str, task: str) -> list[str]:
         if long >= _NARROW * short:
             out.append(f"the shape {short} x {long}: pictures are squeezed into squares; cut crops first")
             break
-    small = task in ("object-detection", "image-segmentation", "image-keypoints")
-    if small and any(long >= _HUGE for _, long in shapes) and tiles_of(text, task) == 1:
-        out.append("small objects of large pictures: these are scaled down as a whole; cut tiles first")
     if _VOLUME.search(text) and task != "image-segmentation":
         out.append("depth of volumes: slices are read one by one")
     return out
