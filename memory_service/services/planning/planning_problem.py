@@ -138,10 +138,10 @@ def _tiled(
         "n_train": replace(pictures, value=n_train, warnings=(warning, *pictures.warnings)),
         "n_test": replace(n_test, value=n_test.value * tiles),
     }
-    groups = {} if text.said.split or text.said.group_by else {"split": "group", "group_by": "picture"}
-    if groups:
-        groups |= {"n_groups": pictures.value}
-    return facts | counted, replace(text, said=replace(text.said, image_size=TILE, **groups))
+    said = replace(text.said, image_size=TILE)
+    if not said.split and not said.group_by:
+        said = replace(said, split="group", group_by="picture", n_groups=pictures.value)
+    return facts | counted, replace(text, said=said)
 
 
 def _listed(facts: Mapping[str, Fact], resources: tuple[Fact, ...]) -> tuple[Fact, ...]:

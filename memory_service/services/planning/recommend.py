@@ -195,9 +195,9 @@ def _planned(knowledge: Knowledge, question: Question, text: RequestText, case: 
     if isinstance(first.plan, Plan) and _lacks_trees(knowledge, case, first.plan):
         halves = (case.n_train >> n for n in range(1, HALVED_AT_MOST + 1))
         parts = (_of_rows(case, rows, " by boosted trees") for rows in halves if rows >= LARGE_TABLE)
-        found = (planned(knowledge, part) for part in parts)
-        grown = (p for p in found if isinstance(p.plan, Plan) and not _lacks_trees(knowledge, case, p.plan))
-        return next(grown, first)
+        of_parts = (planned(knowledge, part) for part in parts)
+        some = (p for p in of_parts if isinstance(p.plan, Plan) and not _lacks_trees(knowledge, case, p.plan))
+        return next(some, first)
     if isinstance(first.plan, Refusal):
         unsaid = case.size_assumed and question.size is None and question.after is None
         smaller = (case_of(knowledge, question, text, fewer) for fewer in (FEWER if unsaid else ()))

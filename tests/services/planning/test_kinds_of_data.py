@@ -127,3 +127,13 @@ def test_a_large_table_that_no_tree_can_read_in_time_is_sampled_until_one_can(
     going_on = checked(RecommendBody, {**asked, "after": plan["plan_id"], "done": done}).to_domain()
     rest = recommend(seeded_sqlite, going_on, {"recipe"})
     assert rest["feasible"] or rest["closest"]
+
+
+@pytest.mark.parametrize(("n_features", "told"), [(20_000, True), (20, False)])
+def test_of_more_columns_than_rows_a_linear_model_is_named(
+    seeded_sqlite: Database, n_features: int, told: bool
+) -> None:
+    asked = {"task": "tabular", "n_train": 60, "n_features": n_features, "gpu": "cpu", "minutes": 20}
+    plan = recommend(seeded_sqlite, asked, {"recipe"})
+    (few,) = (each["text"] for each in plan["warnings"] if each["code"] == "few-samples")
+    assert ("linear model" in few) is told
