@@ -193,7 +193,7 @@ def _planned(knowledge: Knowledge, question: Question, text: RequestText, case: 
     part, too, of which boosted trees can be grown where they cannot of all of a large one."""
     first = planned(knowledge, case)
     if isinstance(first.plan, Plan) and _lacks_trees(knowledge, case, first.plan):
-        halves = (case.n_train >> n for n in range(1, HALVED_AT_MOST + 1))
+        halves = (case.n_train >> n for n in (1, 2, 3))
         parts = (_of_rows(case, rows, " by boosted trees") for rows in halves if rows >= LARGE_TABLE)
         of_parts = (planned(knowledge, part) for part in parts)
         some = (p for p in of_parts if isinstance(p.plan, Plan) and not _lacks_trees(knowledge, case, p.plan))
@@ -226,15 +226,15 @@ def _of_rows(case: PlanningProblem, n_train: int, why: str) -> PlanningProblem:
 
 def _lacks_trees(knowledge: Knowledge, case: PlanningProblem, plan: Plan) -> bool:
     """Whether nothing is boosted of a large table of which anything may be."""
-    free = not (case.question.pinned or case.noted)
-    if not free or not case.task.startswith("tabular") or case.n_train < LARGE_TABLE:
+    if (
+        case.question.pinned
+        or case.noted
+        or not case.task.startswith("tabular")
+        or case.n_train < LARGE_TABLE
+    ):
         return False
     families = {knowledge.models[run["model"]].family for run in plan.portfolio}
     return "gbdt" not in families | {run.family for run in case.done}
-
-
-HALVED_AT_MOST = 3
-"""Times that a large table is halved for trees."""
 
 
 SCRIPT_RESERVE = 0.03
