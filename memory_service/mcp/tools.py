@@ -52,7 +52,7 @@ from memory_service.services.planning.recommend import known_plan, recommend, sh
 from memory_service.services.prediction.predict import predict
 from memory_service.services.review.review import review_script
 from memory_service.services.runs.run_log import take_log
-from memory_service.services.runs.runs import begin_run, finish_run, run_page
+from memory_service.services.runs.runs import begin_run, finish_run, mark_run, run_page
 from memory_service.services.runs.telemetry import take_events
 
 _WORDS = shipped_table(__package__, "tools.toml")
@@ -250,11 +250,12 @@ def find(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
 
 def remember(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
     given = {name: value for name, value in arguments.items() if value is not None}
-    if len(given) != 1 or given.keys() - {"competition", "solution"}:
-        raise wrong_value(
-            "competition", "or solution: give one of them, as an object of fields", sorted(given)
-        )
+    if len(given) != 1 or given.keys() - {"competition", "solution", "exclude", "restore"}:
+        others = "or solution, exclude, restore: give one of them, as an object of fields"
+        raise wrong_value("competition", others, sorted(given))
     (kind,) = given
+    if kind in ("exclude", "restore"):
+        return _marked(service, _object_of(given, kind), caller, excluded=kind == "exclude")
     table = f"{kind}s"
     body = unquoted(_object_of(given, kind), _fields(addition_of(table)))
     values, signature = split_signature(checked(addition_of(table), body))
@@ -270,6 +271,14 @@ def remember(service: Service, arguments: dict[str, Any], caller: Caller) -> Ans
     task = row["task"] or "its task cannot be told from the description: correct it"
     told = f"{row['slug']} is known now ({task})" + (f"; read from its text: {read}" if read else "")
     return Answer(told, {"slug": row["slug"], "inferred": row["inferred"], "row": row})
+
+
+def _marked(service: Service, told: Mapping[str, Any], caller: Caller, *, excluded: bool) -> Answer:
+    """A run that counts nowhere from now on, or again."""
+    _check_names(told, ("run_id", "why"))
+    run_id, why = (str(told.get(name) or "") for name in ("run_id", "why"))
+    page = mark_run(service.preparation.require_knowledge(), run_id, why, excluded=excluded, who=caller.name)
+    return Answer("\n".join(page["learned"]), {"run_id": page["id"], "exclusion": page["exclusion"]})
 
 
 def _fields(model: Any) -> dict[str, Any]:
@@ -298,6 +307,7 @@ _REPORT = _own(
     status={"type": "string", "enum": list(STATUSES)}, best_metric={"type": "number"},
     test_metric={"type": "number"}, submission={"type": "boolean"},
 )  # fmt: skip
+_REMEMBERED = _own("remember", competition=_OBJECT, solution=_OBJECT, exclude=_OBJECT, restore=_OBJECT)
 _ASKED = ("description", "task", "gpu", "minutes", "n_train", "metric", "competition", "model", "run")
 _FITTED = ("model", "gpu", "image_size", "seq_len", "batch_size", "precision")
 _REVIEWED = ("script", "gpu", "minutes", "n_train")
@@ -327,5 +337,5 @@ TOOLS = (
     _tool("report", "tell", _alone(_REPORT), report),
     _tool("look", "read", _alone(_own("look", run_id=_TEXT, plan_id=_TEXT)), look),
     _tool("find", "read", takes(SimilarRequest, tuple(SimilarRequest.model_fields)), find, SimilarRequest),
-    _tool("remember", "edit", _alone(_own("remember", competition=_OBJECT, solution=_OBJECT)), remember),
+    _tool("remember", "edit", _alone(_REMEMBERED), remember),
 )

@@ -21,7 +21,8 @@ _OTHER_SCRIPT = re.compile(r"[^\W\d_a-z\u00c0-\u024f]", re.IGNORECASE)
 _LEAST_SMALL_WORDS = 3
 _SMALL_WORDS = {
     "en": SMALL_WORDS["english"],
-    "de": "der die das und ist ein eine mit für auf von den dem zu im werden wird soll zum sind",
+    "de": "der die das und ist ein eine mit für auf von den dem zu im werden wird soll zum sind "
+    "nach bis bewertet aus oder jede jeder jedes",
     "fr": "le la les des du une et est sur dans pour par un il faut avec qui aux leurs sont nous",
     "es": "el los las del y en con que se una es para por cada al la un de hay su",
     "pt": "o os um uma do da em não dos das e com para no na pela pelo que ao são",

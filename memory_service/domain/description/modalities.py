@@ -40,7 +40,27 @@ _BANDS = re.compile(
 )
 _SHAPE = re.compile(r"\b(\d{2,5})\s?(?:x|×|by)\s?(\d{2,5})\b(?:\s?px|\s?pixels?)?", re.IGNORECASE)
 _VOLUME = re.compile(r"\b(?:CT|MRI?|3-?D|NIfTI|tomogra\w+)\s+(?:\w+\s+)?(?:volumes?|scans?)\b|\bvoxels?\b")
+_MOLECULES = re.compile(r"\b(?:SMILES|SELFIES|InChI)\b")
 _NARROW, _HUGE, _COLOURS = 8.0, 3_000, 3
+
+
+TILE = 1024
+_SMALL = re.compile(
+    r"\b(?:small|tiny|dense(?:ly)?|crowded|aerial|satellite|drone|whole[ -]slide|cells?|nuclei"
+    r"|[1-9][\d,]{2,6} (?:\w+ ){1,4}(?:in|per|on) (?:each|every|an?|one))\b",
+    re.IGNORECASE,
+)
+
+
+def tiles_of(text: str, task: str) -> int:
+    """Tiles of `TILE` pixels a side that a picture is cut into where small things are looked for in large
+    pictures; 1 where a picture is read as a whole."""
+    text = readable(text)
+    sides = [sorted((int(match[1]), int(match[2]))) for match in _SHAPE.finditer(text)]
+    huge = [each for each in sides if each[1] >= _HUGE and each[1] < _NARROW * each[0]]
+    if task not in ("object-detection", "image-segmentation") or not huge or not _SMALL.search(text):
+        return 1
+    return -(-huge[0][0] // TILE) * -(-huge[0][1] // TILE)
 
 
 def uses_and_ignores(text: str, task: str) -> tuple[list[str], list[str]]:
@@ -55,6 +75,8 @@ def uses_and_ignores(text: str, task: str) -> tuple[list[str], list[str]]:
     ignores = [f"{name}: a plan for {task} does not read it" for name in told if name not in known]
     if modality == "image":
         ignores += _of_pictures(text, task)
+    if modality == "tabular" and (match := _MOLECULES.search(text)):
+        ignores.append(f"{match[0]}: a string says little to a table; add descriptors and fingerprints first")
     return uses or list(own), ignores
 
 
@@ -78,9 +100,6 @@ def _of_pictures(text: str, task: str) -> list[str]:
         if long >= _NARROW * short:
             out.append(f"the shape {short} x {long}: pictures are squeezed into squares; cut crops first")
             break
-    small = task in ("object-detection", "image-segmentation", "image-keypoints")
-    if small and any(long >= _HUGE for _, long in shapes):
-        out.append("small objects of large pictures: these are scaled down as a whole; cut tiles first")
     if _VOLUME.search(text) and task != "image-segmentation":
         out.append("depth of volumes: slices are read one by one")
     return out

@@ -397,6 +397,19 @@ def sizes_of_search(text: str) -> Stated:
     return one_figure("n_train", [q for q in asked if not q.each and q.value >= _LEAST_SAMPLES], max)
 
 
+def slices_of_volumes(text: str) -> Stated:
+    """n_train and groups of volumes that masks are asked of: "6 volumes of about 2000 slices" are 12,000."""
+    for whole, part in pairwise(quantities_in(text)):
+        between = part.before.rpartition(whole.words)[2]
+        if part.noun == "slice" and whole.role == part.role and whole.noun and _MADE_OF.fullmatch(between):
+            words = f"{whole.words}{between}{part.words}"
+            counts = {"n_train": round(whole.value * part.value), "n_groups": round(whole.value)}
+            return {name: (value, words) for name, value in (*counts.items(), ("group_by", whole.noun))}
+    return {}
+
+
+_MADE_OF = re.compile(r" (?:of|with) (?:about |some |around |roughly |up to )?", re.IGNORECASE)
+
 _HOURS = {"hour": 1, "day": 24, "week": 168, "month": 730.5, "quarter": 2191.5, "year": 8766}
 _SPAN = re.compile(
     r"(?:\b(?:of|over|for|from|covers?|past|spans?|during|in|has|have) (?:about |all |the )?|, ?|^)"
@@ -468,12 +481,19 @@ def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
     return {"n_classes": (2, match[0])} if match else {}
 
 
+_NAMED = r"\b(?:predict|name|recogni[sz]e|identify)"
+_TOLD = r"\b(?:name|tell|recogni[sz]\w+|identif\w+|classif\w+|assign|sort|give)\b"
+
+
 def _is_told(quantity: Quantity, text: str) -> bool:
-    """Whether it counts what is to be told: "name the pattern. There are 26 patterns"."""
-    if not (quantity.noun and quantity.value <= 1_000 and _THERE_ARE.search(quantity.before)):
+    """Whether it counts what is to be told: "name the pattern. There are 26 patterns", "photos of 80 whales;
+    predict the whale"."""
+    noun = quantity.noun and re.escape(quantity.noun)
+    if noun and quantity.of_rows:
+        return bool(re.search(rf"{_NAMED} (?:an?|the|which|each) {noun}\b", text, re.IGNORECASE))
+    if not (noun and quantity.value <= 1_000 and _THERE_ARE.search(quantity.before)):
         return False
-    told = r"\b(?:name|tell|recogni[sz]\w+|identif\w+|classif\w+|assign|sort|give)\b"
-    return bool(re.search(rf"{told}[^.;]{{0,60}}\b{re.escape(quantity.noun)}s?\b", text, re.IGNORECASE))
+    return bool(re.search(rf"{_TOLD}[^.;]{{0,60}}\b{noun}s?\b", text, re.IGNORECASE))
 
 
 _THERE_ARE = re.compile(r"\b(?:there are|over the|all|these|of the) $", re.IGNORECASE)

@@ -33,6 +33,7 @@ from memory_service.domain.description.stated_facts import (
     rows_of_series,
     sizes_of_recommendation,
     sizes_of_search,
+    slices_of_volumes,
     stated_in,
     subtask_in,
 )
@@ -233,6 +234,8 @@ def facts_and_tasks(
         del said["n_train"]  # of each there are as many rows as moments
     if ranked[0] == "time-series-regression" and "n_train" not in said:
         said |= rows_of_series(text)
+    if ranked[0] == "image-segmentation":
+        said |= slices_of_volumes(text)
     if ranked[0] == "text-ranking":
         said |= sizes_of_search(text)
     if ranked[0] == "recommendation":

@@ -184,11 +184,22 @@ def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds:
             points = points - too_large(c.params_m, n_train)
     learning = Learning(*(_column(getattr(c.learning, f.name)) for f in fields(Learning)))
     averaged = problem.fits(folds, trees=False).averaged
-    index = quality_index(_column(points), _column(c.size_ratio), epochs, averaged, learning, n_train)
+    ratio = _column(_size_ratio(problem, table))
+    index = quality_index(_column(points), ratio, epochs, averaged, learning, n_train)
     preferred = _column(_option_points(problem, table)) + np.zeros_like(folds)  # of each number of folds
     for count, points_of_folds in problem.preferences.folds.items():
         preferred = preferred + np.where(folds == count, points_of_folds, 0.0)
     return np.clip(np.asarray(index + preferred, dtype=np.float64), 0.0, 100.0)
+
+
+def _size_ratio(problem: PlanningProblem, table: CostTable) -> Array:
+    """Each option's input size by its model's own; a sequence that is read to its end loses nothing by being
+    shorter than that [option]."""
+    c, own = table.columns, problem.preferences.seq_len and problem.preferences.seq_len.own
+    if not own:
+        return c.size_ratio
+    shorter = (c.input_kind == "seq_len") & (c.size_ratio * own < c.input_size)
+    return np.where(shorter, np.minimum(c.input_size / own, 1.0), c.size_ratio)
 
 
 def _expected_points(problem: PlanningProblem, table: CostTable) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from memory_service.domain.planning.candidates import Candidate, CandidateSets
 from memory_service.domain.planning.plan_search import evenly, front
 from memory_service.domain.planning.problem import DoneRun
-from memory_service.domain.portfolio.run_sets import FIRST_SHARE, RunSets, blend_quality
+from memory_service.domain.portfolio.run_sets import FIRST_SHARE, RunSets
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Run:
 
     role      first | main | other
     minutes   its own budget: what it needs with its part of the reserve
-    quality   expected index of it alone; gain: points it adds to the runs before it, of the first its index
+    quality   expected index of it alone; gain: points that all of them reach more than without it
     ends      `_ends` of it; start: minute at which those before it are over (p90)
     """
 
@@ -120,10 +120,12 @@ def choose_portfolio(sets: RunSets, objective: str, minutes: float) -> Portfolio
         runs.append(Run(early, 1, "first", budget, early.quality, _ends(early, 1)))
     for i in places:
         candidate, seeds, role = sets.candidate(i), int(pool.seeds[i]), "main" if i == main else "other"
-        ends = _ends(candidate, seeds)
-        runs.append(Run(candidate, seeds, role, float(share[i]), float(pool.quality[i]), ends))
+        others = [place for place in places if place != i]
+        without = sets.quality_of(others) if others or early is None else early.quality
+        ends, gain = _ends(candidate, seeds), max(quality - without, 0.0)
+        runs.append(Run(candidate, seeds, role, float(share[i]), float(pool.quality[i]), ends, gain=gain))
     return Portfolio(
-        _in_order(sets, runs, quality),
+        _in_order(sets, runs),
         objective,
         minutes,
         quality,
@@ -135,20 +137,13 @@ def choose_portfolio(sets: RunSets, objective: str, minutes: float) -> Portfolio
     )
 
 
-def _in_order(sets: RunSets, runs: list[Run], quality: float) -> tuple[Run, ...]:
-    """The runs one after another, each with what it adds to those before it: together they add up to the
-    portfolio's quality."""
-    blended: list[tuple[str, float]] = [(run.model, run.quality) for run in sets.done]
-    reached, start, out = blend_quality(blended, sets.difference), 0.0, list[Run]()
+def _in_order(sets: RunSets, runs: list[Run]) -> tuple[Run, ...]:
+    """The runs one after another."""
+    start, out = 0.0, list[Run]()
     number = max((run.run for run in sets.done), default=0)
     for place, run in enumerate(runs, 1):
-        now = run.quality
-        if run.role != "first":
-            blended.append((run.model, run.quality))
-            now = quality if place == len(runs) else blend_quality(blended, sets.difference)
-        now = min(max(now, reached), quality)
-        out.append(replace(run, number=number + place, start=start, gain=now - reached))
-        reached, start = now, out[-1].deadline
+        out.append(replace(run, number=number + place, start=start))
+        start = out[-1].deadline
     return tuple(out)
 
 

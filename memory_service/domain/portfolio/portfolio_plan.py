@@ -160,7 +160,7 @@ def _alternatives(sets: RunSets, run: Run, minutes: float) -> tuple[dict[str, An
 
 def _of_runs(portfolio: Portfolio, answered: Run) -> Iterator[Sentence]:
     """Whether all of them are hardly worth it; what the others take of the host, where it is much."""
-    if portfolio.done and sum(run.gain for run in portfolio.runs) < LEAST_GAIN:
+    if portfolio.done and max(run.gain for run in portfolio.runs) < LEAST_GAIN:
         yield sentence("stop-here")
     for run in portfolio.runs:
         large = large_on_host(run.candidate)

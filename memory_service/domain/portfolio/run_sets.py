@@ -238,6 +238,14 @@ class RunSets:
         runs = [int(i) for i in self.members[chosen] if i >= 0]
         return sorted(runs, key=lambda i: (-self.pool.quality[i], self.pool.alone[i]))
 
+    def quality_of(self, places: Sequence[int]) -> float:
+        """Expected quality of the blend of the runs at these places of the pool and those that are done."""
+        runs = [(str(self.pool.model[i]), float(self.pool.quality[i])) for i in places]
+        blend = blend_quality([*((run.model, run.quality) for run in self.done), *runs], self.difference)
+        members = np.array([[*places, *[-1] * (MOST_RUNS - len(places))]])
+        lacking = _without_trees(self.all_sets, self.pool, members, self.done) if places else [0.0]
+        return blend - float(lacking[0])
+
     def candidate(self, place: int) -> Candidate:
         """The run at a place of the pool."""
         return self.all_sets.at(int(self.pool.place[place]))

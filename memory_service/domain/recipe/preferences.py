@@ -67,8 +67,8 @@ class ModelPreference:
 class SizePreference:
     """The usual size of an input (pixels or tokens), the largest that makes sense, and why.
 
-    slack   doublings to either side that are as good; own: pixels that the images have, past which no larger
-    size is"""
+    slack   doublings to either side that are as good; own: pixels or tokens that the data have, past which
+    no larger size is"""
 
     usual: int | None
     most: int | None
@@ -186,9 +186,10 @@ def _size(
         most = max(int(MOST_UPSAMPLED_TINY * own), TINY) if own < TINY else int(MOST_UPSAMPLED * own)
     if noted is not None and noted[0]:
         why = f"{noted[0]} {unit}: noted of this kind of data ({noted[1].source})"
-        return SizePreference(noted[0], max(most, noted[0]) if most else None, why, slack=0.0)
+        most, read = max(most, noted[0]) if most else None, own if kind == "seq_len" else None
+        return SizePreference(noted[0], most, why, slack=0.0, own=read)
     if kind == "seq_len" and own:
-        return SizePreference(own, None, f"the texts have up to {own} tokens", slack=0.0)
+        return SizePreference(own, None, f"they have up to {own} {unit}", slack=0.0, own=own)
     if usual is None:
         return SizePreference(None, most, f"the images have {own} pixels a side") if most else None
     size, n = (min(usual[0], most), usual[1]) if most else usual

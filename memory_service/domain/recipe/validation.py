@@ -19,7 +19,7 @@ SPLITS_ADVISED = ("stratified", "group", "stratified-group", "time", "random")
 _GROUPED = ("group", "stratified-group")
 
 FEW_AGREE = 0.1
-"""Share of similar solutions under which a record's groups that nobody names are doubted. Judged."""
+"""Share of similar solutions that is few. Judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class SplitFact:
 
     split    group | time | random; by: what the groups are; folds: where somebody says a number
     because  a sentence that quotes where it is from; source: ids to name, a pattern's or a record's
-    firm     False for a record of groups that it does not name: similar solutions may outvote it
+    firm     False for a record of groups that it does not name: nobody could split by them
     groups   how many groups the rows come from, where somebody says
     """
 
@@ -91,8 +91,8 @@ def decide_validation(near: Neighbourhood, task: str, fact: SplitFact | None) ->
     grouped = sum(shares.get(name, 0.0) for name in _GROUPED)
     if fact is not None and fact.groups == 1 and fact.split in _GROUPED:
         fact = None  # training data of one group alone cannot be split by it
-    doubted = fact is not None and not fact.firm and bool(shares) and grouped < FEW_AGREE
-    if fact is not None and not doubted and fact.split in SPLITS_ADVISED:
+    unnamed = "" if fact is None or fact.firm else f" {fact.because} But it names no groups."
+    if fact is not None and not unnamed and fact.split in SPLITS_ADVISED:
         split = "stratified" if fact.split == "random" and classes else fact.split
         if split == "group" and classes and shares.get("stratified-group", 0.0) > shares.get("group", 0.0):
             split = "stratified-group"
@@ -111,12 +111,13 @@ def decide_validation(near: Neighbourhood, task: str, fact: SplitFact | None) ->
         return Validation(split, fact.by, folds, because + also, named, "claimed", most)
     usual = usual_split(task)
     if not shares:
-        why = "Nothing similar is known and the text names no groups and no time."
+        why = "Nothing similar is known and the text names no groups and no time." + unnamed
         return Validation(usual, None, USUAL_FOLDS, why, (), "estimated")
     split = max(shares, key=lambda name: (shares[name], name))
     did = f"{percent(shares[split])} of similar solutions by weight"
     if split in _GROUPED:
         why = f"{did} kept groups apart, but nobody names any here; if rows belong together, say group_by."
+        why += unnamed
         return Validation(usual, None, _folds(near, usual), why, sources[split], "estimated")
     folds, named = _folds(near, split), sources[split]
     why = f"{did} did so; nobody says how the test differs."
@@ -124,9 +125,7 @@ def decide_validation(near: Neighbourhood, task: str, fact: SplitFact | None) ->
         split, why = usual, f"{did} split at random; stratified, each class keeps its share."
     elif usual == "time" != split:
         split, why = usual, f"{did} split otherwise; but a forecast is of later rows than it learns from."
-    if doubted and fact is not None:
-        why += f" {fact.because} But it names no groups, and {percent(grouped)} kept any apart."
-    return Validation(split, None, folds, why, named, "estimated")
+    return Validation(split, None, folds, why + unnamed, named, "estimated")
 
 
 def _split_votes(near: Neighbourhood) -> tuple[dict[str, float], dict[str, tuple[str, ...]]]:

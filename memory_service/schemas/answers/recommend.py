@@ -408,7 +408,7 @@ class PortfolioRun(InputSize, RunSettings):
     start_minute: float
     deadline_minute: float = Field(description="Over by then nine times in ten, its prediction written.")
     expected_gain: float = Field(
-        description="Points of the quality index over the runs before it; of the first run its index."
+        description="Points of the quality index that the plan reaches more than without this run."
     )
     why: str
 

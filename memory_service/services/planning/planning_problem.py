@@ -19,6 +19,7 @@ from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.description.known_facts import NAMES, Fact, Source, Sources
 from memory_service.domain.description.languages import READ_LANGUAGES, language_of
 from memory_service.domain.description.metric_resolution import quantile_words, resolve_metric
+from memory_service.domain.description.modalities import TILE, tiles_of
 from memory_service.domain.description.stated_facts import training_sizes
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning import model_catalogue as catalogue
@@ -63,7 +64,9 @@ def case_of(
     question, devices = _devices(knowledge, question)
     sources = _sources(knowledge, question, text)
     facts = _resolved(_Reading(question, text, sources, devices["cards"], fewer))
-    task, n_train = facts["task"].value, facts["n_train"].value
+    task = facts["task"].value
+    facts, text = _tiled(question, facts, text)
+    n_train = facts["n_train"].value
     check_counts(question, task, n_train)
     question, stated = with_stated(knowledge, question, task)
     facts |= {fact.name: fact for fact in stated if fact.value is not None}
@@ -118,6 +121,27 @@ def _resolved(reading: _Reading) -> dict[str, Fact]:
         if fact is not None:
             facts[name] = fact
     return facts
+
+
+def _tiled(
+    question: Question, facts: dict[str, Fact], text: RequestText
+) -> tuple[dict[str, Fact], RequestText]:
+    """The facts and the text of the tiles that large pictures of small things are cut into; those of one
+    picture stay together."""
+    tiles = tiles_of(question.description or "", facts["task"].value)
+    if tiles == 1 or text.said is None:
+        return facts, text
+    pictures, n_test = facts["n_train"], facts["n_test"]
+    n_train = pictures.value * tiles
+    warning = sentence("tiles", pictures=pictures.value, tiles=tiles, n_train=n_train, side=TILE)
+    counted = {
+        "n_train": replace(pictures, value=n_train, warnings=(warning, *pictures.warnings)),
+        "n_test": replace(n_test, value=n_test.value * tiles),
+    }
+    said = replace(text.said, image_size=TILE)
+    if not said.split and not said.group_by:
+        said = replace(said, split="group", group_by="picture", n_groups=pictures.value)
+    return facts | counted, replace(text, said=said)
 
 
 def _listed(facts: Mapping[str, Fact], resources: tuple[Fact, ...]) -> tuple[Fact, ...]:

@@ -27,6 +27,7 @@ from memory_service.domain.planning.plan import Plan, Refusal
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Done, Question
 from memory_service.domain.portfolio.portfolio_plan import done_runs, plan_portfolio
+from memory_service.domain.portfolio.run_sets import LARGE_TABLE
 from memory_service.domain.quality.conditioning import points_of_metric
 from memory_service.domain.recipe.notes import Note
 from memory_service.domain.recipe.vocabulary import NO_TECHNIQUE
@@ -125,7 +126,7 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
         return None, unplanned_body
     case = case_of(knowledge, question, memory)
     if question.after is not None:
-        case = left_of(knowledge, case)
+        case = left_of(knowledge, case, memory)
     case, candidate_sets, chosen_from, plan = _planned(knowledge, question, memory, case)
     answer = (with_parallel_sets(plan, chosen_from) if "parallel" in parts else plan).as_dict()
     if "curves" in parts and isinstance(plan, Plan):
@@ -188,8 +189,15 @@ def _pins_of(knowledge: Knowledge, case: PlanningProblem, note: Note) -> Iterato
 
 
 def _planned(knowledge: Knowledge, question: Question, text: RequestText, case: PlanningProblem) -> Planned:
-    """Where nothing fits, of fewer samples if nobody says how many there are, else of a part of the table."""
+    """Where nothing fits, of fewer samples if nobody says how many there are, else of a part of the table; a
+    part, too, of which boosted trees can be grown where they cannot of all of a large one."""
     first = planned(knowledge, case)
+    if isinstance(first.plan, Plan) and _lacks_trees(knowledge, case, first.plan):
+        halves = (case.n_train >> n for n in (1, 2, 3))
+        parts = (_of_rows(case, rows, " by boosted trees") for rows in halves if rows >= LARGE_TABLE)
+        of_parts = (planned(knowledge, part) for part in parts)
+        some = (p for p in of_parts if isinstance(p.plan, Plan) and not _lacks_trees(knowledge, case, p.plan))
+        return next(some, first)
     if isinstance(first.plan, Refusal):
         unsaid = case.size_assumed and question.size is None and question.after is None
         smaller = (case_of(knowledge, question, text, fewer) for fewer in (FEWER if unsaid else ()))
@@ -205,10 +213,28 @@ def _sampled(case: PlanningProblem, refusal: Refusal) -> Iterator[PlanningProble
     fewer = [each["set"]["n_train"] for each in refusal.closest if each["set"].keys() == {"n_train"}]
     minutes, table = case.question.minutes, case.task.startswith(("tabular", "time-series"))
     if fewer and table and not case.question.pinned and case.n_train <= 60 * minutes * READ_SHARE * ROWS_READ:
-        which = "the latest" if case.by_time else "drawn at random"
-        counts = {"rows": case.n_train, "minutes": minutes, "n_train": fewer[0]}
-        warning = sentence("rows-sampled", **counts, memory=" or the memory", which=which)
-        yield replace(case, n_train=fewer[0], sampled=True, warnings=(*case.warnings, warning))
+        yield _of_rows(case, fewer[0], " or the memory")
+
+
+def _of_rows(case: PlanningProblem, n_train: int, why: str) -> PlanningProblem:
+    """The problem with so many of its rows."""
+    which = "the latest" if case.by_time else "drawn at random"
+    counts = {"rows": case.n_train, "minutes": case.question.minutes, "n_train": n_train}
+    warning = sentence("rows-sampled", **counts, memory=why, which=which)
+    return replace(case, n_train=n_train, sampled=True, warnings=(*case.warnings, warning))
+
+
+def _lacks_trees(knowledge: Knowledge, case: PlanningProblem, plan: Plan) -> bool:
+    """Whether nothing is boosted of a large table of which anything may be."""
+    if (
+        case.question.pinned
+        or case.noted
+        or not case.task.startswith("tabular")
+        or case.n_train < LARGE_TABLE
+    ):
+        return False
+    families = {knowledge.models[run["model"]].family for run in plan.portfolio}
+    return "gbdt" not in families | {run.family for run in case.done}
 
 
 SCRIPT_RESERVE = 0.03
@@ -329,12 +355,12 @@ def _of_run(plan_id: str, run: int) -> str:
     return f"{plan_id}.{run}"
 
 
-def left_of(knowledge: Knowledge, case: PlanningProblem) -> PlanningProblem:
+def left_of(knowledge: Knowledge, case: PlanningProblem, text: RequestText) -> PlanningProblem:
     """The problem of the minutes that are left after `done`. Conflict where `after` is not what this question
     is answered with now; InvalidInput for runs that its portfolio has not, and where no minute is left."""
     question = case.question
     before = replace(case, question=replace(question, after=None, done=(), run=None))
-    _, _, chosen_from, plan = planned(knowledge, before)
+    _, _, chosen_from, plan = _planned(knowledge, before.question, text, before)
     if plan.plan_id != question.after:
         message = f"is not the plan of this question: that is {plan.plan_id}"
         detail = f"after {question.after} {message}; repeat all its fields, or plan anew if knowledge changed"

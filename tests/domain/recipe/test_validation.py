@@ -65,14 +65,16 @@ def test_without_a_fact_similar_solutions_vote() -> None:
     assert "nobody says" in found.why
 
 
-def test_groups_that_nobody_names_are_not_made_by_a_vote_nor_by_a_doubted_record() -> None:
+def test_groups_that_nobody_names_are_not_made_by_a_vote_nor_by_a_record_that_names_none() -> None:
     for task, usual in (("image-classification", "stratified"), ("image-regression", "random")):
         found = decide_validation(GROUPED, task, None)
         assert (found.split, found.by) == (usual, None)
         assert "say group_by" in found.why
     record = SplitFact("group", "The record says so.", firm=False)
     assert decide_validation(RANDOM, "image-classification", record).split == "stratified"
-    assert decide_validation(GROUPED, "image-regression", record).split == "group"
+    doubted = decide_validation(GROUPED, "image-regression", record)
+    assert (doubted.split, doubted.by) == ("random", None)
+    assert doubted.why.endswith("The record says so. But it names no groups.")
 
 
 @pytest.mark.parametrize(

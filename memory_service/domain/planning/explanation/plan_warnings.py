@@ -47,7 +47,9 @@ def warnings(
         else _network_warnings(candidate, settings)
     )
     if problem.n_train < FEWEST:
-        out.append(sentence("few-samples", n_train=problem.n_train))
+        of_table = problem.data_kind.table == "tabular" and problem.n_features > problem.n_train
+        linear = " Of more columns than rows a linear model with a penalty is the one to beat." * of_table
+        out.append(sentence("few-samples", n_train=problem.n_train, linear=linear))
     if large := large_on_host(candidate):
         out.append(sentence("host-memory", model=option.model.name, gib=large.value, p90=large.high))
     out.extend(provenance_warnings(problem.cards))

@@ -1,0 +1,139 @@
+"""Kinds of data that a description tells of in its own way, each planned as what it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memory_service.domain.common.units import plural
+from memory_service.domain.description.modalities import TILE, tiles_of
+from memory_service.schemas.recommend import RecommendBody
+from memory_service.schemas.validation_errors import checked
+from memory_service.services.database.transactions import Database
+from memory_service.services.planning.recommend import recommend
+
+
+def planned(database: Database, description: str, **asked: Any) -> dict[str, Any]:
+    asked = {"gpu": "a100", "minutes": 120, **asked}
+    return recommend(database, {"description": description, **asked}, {"recipe"})
+
+
+def facts(plan: dict[str, Any]) -> dict[str, Any]:
+    return {fact["name"]: fact["value"] for fact in plan["facts"]}
+
+
+def test_small_things_in_large_pictures_are_planned_on_tiles_of_which_a_picture_keeps_its_own(
+    seeded_sqlite: Database,
+) -> None:
+    text = "Find about 900 small beetles in each of 150 photos of 3000x5000 pixels, boxes. mAP at IoU 0.5."
+    plan = planned(seeded_sqlite, text)
+    tiles = 3 * 5
+    assert facts(plan)["n_train"] == 150 * tiles
+    assert (plan["split"], plan["group_by"]) == ("group", "picture")
+    assert plan["model"]["image_size"] <= 2 * TILE
+    (told,) = (each for each in plan["warnings"] if each["code"] == "tiles")
+    assert told["values"] == {"pictures": 150, "tiles": tiles, "n_train": 150 * tiles, "side": TILE}
+    assert plan["ignores"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "tiles"),
+    [
+        ("Detect dogs in 900 photos of 3000x4000 pixels.", 1),
+        ("Detect small dogs in 900 photos of 600x800 pixels.", 1),
+        ("Segment nuclei in whole slide images of 3000x3000 pixels.", 9),
+    ],
+)
+def test_pictures_are_cut_only_where_they_are_large_and_what_is_looked_for_is_small(
+    text: str, tiles: int
+) -> None:
+    assert tiles_of(text, "object-detection") == tiles
+    assert tiles_of(text, "image-classification") == 1
+
+
+def test_slices_of_volumes_are_split_by_volume(seeded_sqlite: Database) -> None:
+    text = "Segment airways in CT volumes of lungs: 9 volumes of about 300 slices. Dice."
+    plan = planned(seeded_sqlite, text)
+    assert {name: facts(plan)[name] for name in ("n_train", "n_groups")} == {"n_train": 2700, "n_groups": 9}
+    assert (plan["split"], plan["group_by"]) == ("group", "volume")
+
+
+@pytest.mark.parametrize(("n", "noun"), [(4_100, "fountain"), (260, "dolmen")])
+def test_what_each_picture_is_to_be_named_as_counts_classes_not_groups(
+    seeded_sqlite: Database, n: int, noun: str
+) -> None:
+    counted = plural(n, noun)
+    text = (
+        f"Recognise it: 90,000 training photos of {counted}; for each test photo predict a {noun}. Accuracy."
+    )
+    plan = planned(seeded_sqlite, text)
+    assert plan["group_by"] is None
+    assert facts(plan).get("n_classes", n) == n
+
+
+def test_identical_products_are_matched_and_split_by_what_they_are(seeded_sqlite: Database) -> None:
+    text = "Group identical products sold by different shops using the product photo and the title. Mean F1."
+    assert planned(seeded_sqlite, text, n_train=34_000)["task"] == "image-retrieval"
+
+
+def test_a_short_german_sentence_is_read_and_gets_a_model_of_many_languages(seeded_sqlite: Database) -> None:
+    text = "Klassifiziere 9.000 deutsche Kundenanfragen in 12 Kategorien. Bewertet wird mit Macro-F1."
+    plan = planned(seeded_sqlite, text, gpu="t4")
+    assert plan["task"] == "text-classification"
+    assert {name: facts(plan)[name] for name in ("n_train", "n_classes")} == {
+        "n_train": 9000,
+        "n_classes": 12,
+    }
+    assert plan["model"]["name"].startswith(("multilingual", "xlm", "mdeberta"))
+
+
+def test_molecules_as_strings_are_told_to_need_descriptors(seeded_sqlite: Database) -> None:
+    plan = planned(seeded_sqlite, "Predict boiling points of 5,000 molecules given as SMILES strings. MAE.")
+    assert plan["task"] == "tabular-regression"
+    assert any(each.startswith("SMILES") for each in plan["ignores"])
+
+
+def test_a_sequence_that_is_read_to_its_end_loses_nothing_by_being_short(seeded_sqlite: Database) -> None:
+    asked = {"task": "time-series-classification", "n_train": 3_000, "model": "inceptiontime", "mode": "open"}
+    short, long = (
+        planned(
+            seeded_sqlite, f"Classify vibration signals, each a sequence length of {steps} steps.", **asked
+        )
+        for steps in (128, 512)
+    )
+    indices = [each["expected"]["quality_index"]["value"] for each in (short, long)]
+    assert [each["model"]["seq_len"] for each in (short, long)] == [128, 512]
+    assert indices[0] >= indices[1] - 0.5
+
+
+@pytest.mark.parametrize(("n_train", "gpu", "minutes"), [(9_000_000, "a100", 30), (4_000_000, "cpu", 10)])
+def test_a_large_table_that_no_tree_can_read_in_time_is_sampled_until_one_can(
+    seeded_sqlite: Database, n_train: int, gpu: str, minutes: float
+) -> None:
+    asked = {
+        "task": "tabular-regression",
+        "n_train": n_train,
+        "n_features": 200,
+        "gpu": gpu,
+        "minutes": minutes,
+    }
+    plan = recommend(seeded_sqlite, asked, {"recipe"})
+    assert {"lightgbm", "xgboost", "catboost"} & {run["model"] for run in plan["portfolio"]}
+    (told,) = (each for each in plan["warnings"] if each["code"] == "rows-sampled")
+    assert 100_000 <= told["values"]["n_train"] < told["values"]["rows"] == n_train
+    first = plan["portfolio"][0]
+    done = [{"run": 1, "minutes": first["deadline_minute"]}]
+    going_on = checked(RecommendBody, {**asked, "after": plan["plan_id"], "done": done}).to_domain()
+    rest = recommend(seeded_sqlite, going_on, {"recipe"})
+    assert rest["feasible"] or rest["closest"]
+
+
+@pytest.mark.parametrize(("n_features", "told"), [(20_000, True), (20, False)])
+def test_of_more_columns_than_rows_a_linear_model_is_named(
+    seeded_sqlite: Database, n_features: int, told: bool
+) -> None:
+    asked = {"task": "tabular", "n_train": 60, "n_features": n_features, "gpu": "cpu", "minutes": 20}
+    plan = recommend(seeded_sqlite, asked, {"recipe"})
+    (few,) = (each["text"] for each in plan["warnings"] if each["code"] == "few-samples")
+    assert ("linear model" in few) is told
