@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import product
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
@@ -30,6 +30,7 @@ from memory_service.train.table_files import (
     columns_in,
     ending_of,
     form_of,
+    has_no_names,
     is_no_text,
     parts_of,
     whole_table,
@@ -40,7 +41,8 @@ ROLES = {"train.csv": "train", "test.csv": "test", "sample_submission.csv": "sam
 
 TRAIN = {"train", "training", "trn", "learn", "learning", "labelled", "labeled", "lernen", "lerndaten",
     "trainingsdaten", "apprentissage", "entrainement", "entraînement", "entrenamiento", "treino",
-    "treinamento", "addestramento", "обучение", "обучающая", "训练", "训练集", "学習", "学習用"}  # fmt: skip
+    "treinamento", "addestramento", "обучение", "обучающая", "训练", "训练集", "学習", "学習用",
+    "fit"}  # fmt: skip
 TEST = {"test", "testing", "tst", "eval", "evaluation", "hidden", "holdout", "unseen", "scoring",
     "unlabelled", "unlabeled", "testdaten", "teste", "prueba", "тест", "тестовая", "测试", "测试集", "テスト",
     "評価用"}  # fmt: skip
@@ -72,6 +74,7 @@ class Roles:
     key     a column that labels have once and train in several rows, a row a step
     index   whether a column without a name is counted among the others
     ids     whether the first column names rows
+    answered  whether test rows may have all columns, that to be predicted, too
     """
 
     train: list[Source] = field(default_factory=list)
@@ -83,6 +86,7 @@ class Roles:
     key: str = ""
     index: bool = True
     ids: bool = True
+    answered: bool = False
 
 
 def name_words(name: str) -> list[str]:
@@ -237,7 +241,33 @@ def grouped_tables(folder: Path, sources: list[Source]) -> list[Table]:
         parts = re.search(r"/|-of-|part|(?:19|20)\d\d", name) and "fold" not in name.lower()
         key = (re.sub(r"\d+", "#", name) if parts else name, *columns)
         found.setdefault(key, Table([], columns, words)).parts.append(source)
-    return list(found.values())
+    return joined_sets(list(found.values()))
+
+
+def joined_sets(tables: list[Table]) -> list[Table]:
+    """Where each of several sets has a table of training and one of test rows, of the same columns, such as
+    fear-train, fear-test, joy-train and joy-test, those of a role are one."""
+    by_role: dict[str, dict[frozenset[str], Table]] = {}
+    for one in tables:
+        roles = [name for name, each in (("a", TRAIN), ("b", TEST), ("c", VALID)) if each & one.words]
+        rest = frozenset(one.words - TRAIN - TEST - VALID)
+        if len(roles) == 1 and not rest & (LABELS | SAMPLE | {"x"}):
+            by_role.setdefault(roles[0], {})[rest] = one
+    sets = [*by_role.values()]
+    alike = all(
+        {*each} == {*sets[0]} and len({tuple(t.columns) for t in each.values()}) == 1 for each in sets
+    )
+    if len(sets) < 2 or len(sets[0]) < 2 or not alike:
+        return tables
+    gone = [one for each in sets for one in each.values()]
+    made = []
+    for each in sets:
+        parts, words = (
+            [part for one in each.values() for part in one.parts],
+            set.intersection(*(t.words for t in each.values())),
+        )
+        made.append(Table(parts, next(iter(each.values())).columns, words))
+    return [*made, *(one for one in tables if one not in gone)]
 
 
 def find_roles(folder: Path) -> Roles:
@@ -276,6 +306,10 @@ class Cast:
         self.known = self.train.keys
         if self.labels:  # those without names are further columns
             self.known = self.known | ({"label"} if self.labels.unnamed else self.labels.keys)
+        told = {name: self.train.plain[name] for name in self.asked & self.train.keys}
+        empty = {name for name in told if not self.train.different[told[name]]}
+        self.empty = {name for name in empty if self.train.cells(told[name]).isna().all()}
+        self.known = self.known - self.empty
 
     def points(self) -> float:
         """How well facts fit: columns and ids that tables share, what is known of training rows alone, what
@@ -294,14 +328,21 @@ class Cast:
             total += 0.5 * (train.rows > test.rows) - 3.0 * (len(shared) == 1 < len(test.keys))
             if (first := train.plain.get(plain_name(test.columns[0]))) and train.has_ids_of(test) > 0.5:
                 total -= 6.0 * (train.cells(first).is_unique or len(test.keys) == 1)  # about the same rows
+            total += self.twins() - 6.0 * bool(own - train.keys and not TEST & test.words)
         else:
             total -= 2.0 if sample else 12.0
         return total + self._target() + self._sample() + self._labels()
 
+    def twins(self) -> bool:
+        """Whether names of both files differ in what says which rows they have: wages.data, wages.test."""
+        train, test = self.train.words, self.test.words if self.test else set[str]()
+        asked, known = test & (TEST | VALID), train & (TEST | VALID)
+        return bool(asked and not (known or LABELS & train) and train - PLAIN == test - asked - PLAIN)
+
     def _target(self) -> float:
         """By what is known of training rows alone."""
         left = self.known - (self.given or {plain_name(self.train.columns[0])})
-        total, told = 0.0, self.asked & left
+        total, told = -6.0 * bool(self.empty), self.asked & left
         if self.asked and self.asked <= self.given and not self.withheld():
             total -= 6.0  # it is known of rows to predict
         if plan.TARGET:
@@ -318,7 +359,10 @@ class Cast:
             return total + 1.0
         if left:
             return total + 2.0 - 0.2 * min(len(left) - 1, 40)
-        return total + (1.0 if self.withheld() else -5.0)
+        both = self.withheld() or (
+            self.sample is None and self.twins()
+        )  # or answers of the test rows are there to score by
+        return total + (1.0 if both else -5.0)
 
     def withheld(self) -> list[str]:
         """Columns of training rows that say nothing of the rows to predict."""
@@ -422,14 +466,16 @@ def _told(cast: Cast, tables: list[Table]) -> Roles:
     more = [one for one in tables if one not in (train, test) and VALID & one.words]
 
     def parts(table: Table) -> list[Source]:
-        again = [
-            one for one in more if {*one.columns} == {*table.columns} != {*(test.columns if test else ())}
-        ]
+        again = [one for one in more if {*one.columns} == {*table.columns}]
         return [*table.parts, *(part for one in again for part in one.parts)]
 
-    roles = Roles(parts(train), test.parts if test else [], sample.parts if sample else [], split=cast.split)
+    known = labels or train  # where answers are: of a set without them nothing is learned
+    again = {*known.columns} != {*(test.columns if test else ())} or cast.twins()
+    again = again and (not labels or len(parts(labels)) > len(labels.parts))
+    of = parts if again else attrgetter("parts")
+    roles = Roles(of(train), test.parts if test else [], sample.parts if sample else [], split=cast.split)
     if labels:
-        roles.labels = parts(labels)
+        roles.labels = of(labels)
         shared = [name for name in labels.columns if name in train.columns and not labels.unnamed]
         if shared and labels.cells(shared[0]).is_unique:
             rows = train.head[shared[0]]
@@ -438,6 +484,7 @@ def _told(cast: Cast, tables: list[Table]) -> Roles:
     taken = {*roles.train, *roles.test, *roles.labels, *roles.sample}
     roles.beside = _beside([one for one in tables if not taken & {*one.parts} and not SAMPLE & one.words])
     _find_ids(roles, train, test, sample)
+    roles.answered = sample is None and (cast.twins() or bool(cast.split))
     return roles
 
 
@@ -462,7 +509,9 @@ def _find_ids(roles: Roles, train: Table, test: Table | None, sample: Table | No
     only = only and {*sample.columns} <= {*train.columns} - {*test.columns}  # type: ignore[union-attr]
     cells = whole_table(shown.parts[0])[first].dropna().astype(str).head(PEEK_ROWS)
     long = len(cells) > 0 and cells.str.count(" ").mean() > 5
-    roles.ids = not (first == "column_1" or only or long)
+    again = sample is None and test is not None and shown.cells(first).duplicated().mean() > 0.1
+    again = again and not first.startswith("Unnamed: 0")
+    roles.ids = not (first == "column_1" or only or long or again or has_no_names(shown.parts[0]))
 
 
 def in_split(table: pd.DataFrame, name: str) -> pd.Series:

@@ -12,13 +12,14 @@ import pandas as pd
 
 from memory_service.train.budget import plan
 from memory_service.train.columns import column_kind, new_groups
-from memory_service.train.folder import not_understood, opened
+from memory_service.train.folder import VALID, find_roles, name_words, not_understood, opened
 from memory_service.train.points import axes_of, points_in_cells
 from memory_service.train.reading import (
     as_days,
     files_of,
     keep_first,
     labels_in_cells,
+    read_parts,
     target_columns,
     three_tables,
 )
@@ -50,7 +51,13 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         raise FileNotFoundError(not_understood(folder))
     targets = target_columns(train, test, sample)
     asked = test if test is not None else sample
-    found: dict[str, Any] = {"n_train": len(train), "target": targets[:20]}
+    validation = [
+        part for part in find_roles(folder).train if VALID & {*name_words(f"{part.path.name} {part.part}")}
+    ]
+    known = int(train[targets].notna().any(axis=1).sum()) if targets else len(train)
+    found: dict[str, Any] = {"n_train": known, "target": targets[:20]}
+    if validation and (rows := len(read_parts(validation))) < known:
+        found |= {"n_train": known - rows, "n_validation": rows}
     if others := [part.path.name for parts in side_files(folder).values() for part in parts]:
         found["further_tables"] = others
     if asked is not None:
@@ -102,7 +109,7 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         found["group_by"] = groups[0]
     kind = "regression" if answer["answer"] == "values" else "classification"
     if task == "masks":
-        found |= {"answer": "masks", "n_classes": 2}
+        found |= {"n_train": len(train), "answer": "masks", "n_classes": 2}  # of no object there is none
         found.pop("rarest_class", None)
     if found.get("task"):  # texts or points
         answer_of = {"answer": "texts" if task == "audio" else "values"}

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
+from memory_service.train.drawn import drawn_file
 from memory_service.train.folder import (
     ROLES,
     SPLITS,
@@ -26,7 +27,7 @@ from memory_service.train.folder import (
     in_split,
     not_understood,
 )
-from memory_service.train.submission_form import as_asked
+from memory_service.train.submission_form import as_asked, is_fraction
 from memory_service.train.table_files import (
     IMAGE_FILES,
     MISSING,
@@ -42,6 +43,10 @@ from memory_service.train.table_files import (
     without_far_marks,
 )
 
+ANSWERS = re.compile(
+    r"(?:.{1,40}[_ ])?(?:labels?|targets?|class|y|sentence|transcript(?:ion)?)", re.IGNORECASE
+)
+MOST_ANSWERS = 100  # classes of a last column that may be the answers
 MOST_EMPTY = 0.2  # of a column that is no target: more in test rows than in others
 ROW_WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
 RUNS = re.compile(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*")  # of a mask
@@ -120,7 +125,8 @@ def three_tables(files: int = 0) -> tuple[Any, Any, Any]:
 
 
 def without_withheld(train: pd.DataFrame, test):
-    """test.csv without the one column of train.csv that says nothing there: what is to be predicted."""
+    """test.csv without the one column of train.csv that says nothing there, what is to be predicted; else,
+    where test rows may have answers, without the one that is called so or the last one, of classes."""
     if test is None or not {*train.columns[1:]} <= {*test.columns} or not len(test):
         return test
     same = [name for name in train.columns[1:] if test[name].nunique() < 1 < train[name].nunique()]
@@ -128,6 +134,15 @@ def without_withheld(train: pd.DataFrame, test):
     if not same:  # of some rows it is known
         empty = test.isna().mean() - train.isna().mean()
         same = [name for name in train.columns[1:] if empty[name] > MOST_EMPTY]
+    if not same and not plan.TARGET and find_roles(plan.DATA_DIR).answered:
+        last = (
+            train.columns[-1:]
+            if train.iloc[:, -1].nunique() <= MOST_ANSWERS and not is_fraction(train.iloc[:, -1])
+            else []
+        )
+        same = [*filter(ANSWERS.fullmatch, map(str, train.columns[1:])), *last][:1]
+        for name in same:
+            print(f"NOTE: {name} of the test rows is known, too: it is no input", flush=True)
     return test.drop(columns=same) if len(same) == 1 else test
 
 
@@ -278,7 +293,7 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
             table = table.astype({shared[0]: str}).merge(labels, on=shared[0], how="inner")
         elif len(labels) == len(table):
             asked = columns_in(roles.sample[0])[1:] if roles.sample else []
-            names = ["target", *(f"target_{n}" for n in range(1, labels.shape[1]))]
+            names = [roles.labels[0].part or "target", *(f"target_{n}" for n in range(1, labels.shape[1]))]
             names = asked if len(asked) == len(names) else names
             table[names] = labels.replace(class_names(roles)).apply(as_numbers_or_texts)
         else:
@@ -301,7 +316,10 @@ def with_target_last(table: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:
         [{*part[name].dropna().astype(str)} for name in part] for part in (table.head(PEEK_ROWS), test)
     )
     first, last = (
-        sum(len(one & other) / max(1, len(other)) for one, other in zip(columns, asked, strict=True))
+        sum(
+            len(one & other) / max(1, len(other)) + likeness_of_cells(one, other)
+            for one, other in zip(columns, asked, strict=True)
+        )
         for columns in (known[1:], known[:-1])
     )
     names = [str(name) for name in test.columns]
@@ -310,6 +328,12 @@ def with_target_last(table: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:
     if table["target"].astype(str).str.fullmatch(r"[^\W\d]\S{0,60}\.").all():  # negative.
         table["target"] = table["target"].str.rstrip(".")
     return table
+
+
+def likeness_of_cells(one: set[str], other: set[str]) -> float:
+    """1 where the same share of them are numbers."""
+    shares = [as_numbers(pd.Series([*cells], dtype=object)).notna().mean() for cells in (one, other)]
+    return float(1 - abs(shares[0] - shares[1])) if one and other else 0.0
 
 
 def class_names(roles: Roles) -> dict[str, str]:
@@ -439,6 +463,8 @@ def look_up(folder: str, ids) -> tuple[Path, list[Path | None]]:
         known[path.name] = known[path.stem] = path
         known.setdefault(path.stem.removesuffix("_mask"), path)
     found = [known.get(name) or known.get(Path(str(name)).stem) for name in ids]
+    if not any(found):
+        found = [drawn_file(str(name)) for name in ids]
     if not any(found) and folder in ("train", "test"):
         known = media_files(plan.DATA_DIR, folder)
         ends = [endings(str(name)) for name in ids]
