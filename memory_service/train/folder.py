@@ -29,6 +29,7 @@ from memory_service.train.table_files import (
     classes_of,
     columns_in,
     ending_of,
+    files_below,
     form_of,
     has_no_names,
     is_no_text,
@@ -286,7 +287,12 @@ def _found_roles(folder: Path, *_: Any) -> Roles:
     points, roles = _roles(grouped_tables(folder, above))
     if points < CLEAR and (deep := tables_in(folder, deep=True)):
         points, roles = max((points, roles), _roles(grouped_tables(folder, above + deep)), key=itemgetter(0))
-    return roles if points >= CLEAR else _find_files(folder) or roles
+    roles = roles if points >= CLEAR else _find_files(folder) or roles
+    if roles.train and not (roles.test or roles.sample):  # files of a folder are all that is asked
+        places = [path for depth in ("*", "*/*") for path in sorted(folder.glob(depth)) if path.is_dir()]
+        places = [path for path in places if TEST & {*name_words(path.name)} and not classes_in(path)]
+        roles.test = [Source(place, "names") for place in places if len(files_below(place)) > 1][:1]
+    return roles
 
 
 @dataclass(eq=False)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from memory_service.train.box_tables import box_facts
 from memory_service.train.budget import plan
 from memory_service.train.columns import column_kind, new_groups
 from memory_service.train.folder import VALID, find_roles, name_words, not_understood, opened
@@ -22,6 +23,7 @@ from memory_service.train.reading import (
     read_parts,
     target_columns,
     three_tables,
+    unnamed,
 )
 from memory_service.train.side_tables import side_files
 from memory_service.train.table_files import IMAGE_FILES, SOUND_FILES
@@ -79,12 +81,17 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
                          f"{', '.join(map(str, train.columns[:20]))}), in train.py as TARGET")  # fmt: skip
     answer = {"answer": "values"} if "qid" in kinds else target_facts(some, targets, sample)  # in order
     found |= answer
+    boxes = box_facts(train, targets) if what is not None and what["modality"] == "image" else {}
     if what is not None:
         found |= what
         if what["modality"] == "image" and len(targets) == 1 and are_run_lengths(some[targets[0]]):
             found["modality"] = "masks"
         task = found["modality"]
-        if task == "image" and are_points(some, targets):
+        if boxes:
+            ids = train.iloc[:, 0].drop_duplicates()
+            boxes["n_train"] = len(ids) + len(unnamed("train", ids))
+            found |= boxes | ({} if asked is None else {"n_test": asked.iloc[:, 0].nunique()})
+        elif task == "image" and are_points(some, targets):
             found["task"] = "image-keypoints"
         if task == "audio" and are_transcripts(some[transcript_column(some, targets)]):
             found |= {"task": "speech-recognition", "target": [transcript_column(some, targets)]}
@@ -111,8 +118,8 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
     if task == "masks":
         found |= {"n_train": len(train), "answer": "masks", "n_classes": 2}  # of no object there is none
         found.pop("rarest_class", None)
-    if found.get("task"):  # texts or points
-        answer_of = {"answer": "texts" if task == "audio" else "values"}
+    if found.get("task"):  # texts, points or boxes
+        answer_of = boxes or {"answer": "texts" if task == "audio" else "values"}
         return {name: each for name, each in found.items() if name not in OF_CLASSES} | answer_of
     found["task"] = {"masks": "image-segmentation"}.get(task, f"{task}-{kind}")
     return found

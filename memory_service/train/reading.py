@@ -117,6 +117,8 @@ def three_tables(files: int = 0) -> tuple[Any, Any, Any]:
     if train is not None:
         if test is None and sample is not None and sample.columns[0] in train and is_dates(sample.iloc[:, 0]):
             test = sample.iloc[:, :1]  # the days that are asked for are all that is known of them
+        if test is not None and {"names"} == {one.part for one in find_roles(plan.DATA_DIR).test}:
+            test = test.rename(columns={"id": train.columns[0]})
         test = without_withheld(train, test)
         train = with_sample_classes(train, sample)
         train, test = with_steps(train, test, sample, files)

@@ -248,6 +248,8 @@ def sparse_rows(lines: list[str]) -> pd.DataFrame:
 def flat(data: Any) -> pd.DataFrame:
     """Objects as rows: those in them as columns with dots; arrays of numbers as columns, or of other lengths
     as what is usual in them; other arrays as texts."""
+    if isinstance(data, dict) and isinstance(data.get("images"), list):
+        return of_coco(data)
     if isinstance(data, dict):
         lists = [
             each for each in data.values() if isinstance(each, list) and each and isinstance(each[0], dict)
@@ -272,6 +274,22 @@ def flat(data: Any) -> pd.DataFrame:
         steps = pd.DataFrame({name: np.concatenate([np.asarray(cell, float) for cell in arrays])})
         parts.append(step_columns(steps, key).reindex(range(len(arrays))))
     return pd.concat(parts, axis=1)
+
+
+def of_coco(data: dict[str, Any]) -> pd.DataFrame:
+    """A row for each annotation of the images, and for each image without one."""
+    images = pd.json_normalize(data["images"]).rename(columns={"id": "image_id"})
+    images = images[[name for name in ("file_name", "image_id") if name in images]]
+    found = pd.DataFrame(data.get("annotations") or [], dtype=object)
+    if "image_id" not in found or "image_id" not in images:
+        return images
+    kept = [name for name in ("image_id", "bbox", "caption", "category_id") if name in found]
+    names = {one.get("id"): one.get("name") for one in data.get("categories", [])}
+    found = found[kept].astype({"image_id": images["image_id"].dtype})
+    table = images.merge(found, on="image_id", how="left")
+    if names and "category_id" in table:
+        table["category"] = table.pop("category_id").map(names)
+    return table.assign(bbox=table["bbox"].astype(str)) if "bbox" in table else table
 
 
 UNREAD: dict[str, str] = {}  # table that cannot be read -> why
