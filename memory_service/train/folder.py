@@ -63,6 +63,7 @@ SPLITS = {"split", "set", "subset", "part", "partition", "is_test", "istest", "i
 MOST_PARTS = 60  # tables of a folder: more are of a sample each
 MOST_TABLES = 12  # that may be rows to learn from, to predict, or a sample
 MOST_COMPARED_CELLS = 20_000  # of a column, that are compared
+MOST_MARKS = 20  # different ratings
 CLEAR = 7.0  # points of roles that are taken before folders of classes
 UNNAMED = re.compile(r"column_\d{1,6}")
 
@@ -75,6 +76,7 @@ class Roles:
     key     a column that labels have once and train in several rows, a row a step
     index   whether a column without a name is counted among the others
     ids     whether the first column names rows
+    rated   what users gave items, where nothing says what is to be predicted
     answered  whether test rows may have all columns, that to be predicted, too
     """
 
@@ -88,6 +90,7 @@ class Roles:
     index: bool = True
     ids: bool = True
     answered: bool = False
+    rated: str = ""
 
 
 def name_words(name: str) -> list[str]:
@@ -323,7 +326,7 @@ class Cast:
         train, test, sample = self.train, self.test, self.sample
         total = train.says(TRAIN, TEST, SAMPLE) - bool(VALID & train.words) - 2.0 * train.silent
         if self.split:
-            total += 3.0 if plain_name(self.split) in SPLITS or sample else -2.0
+            total += 3.0 if tells_split(train, self.split) or sample else -2.0
         elif test is not None:
             shared = self.given & train.keys
             if train.unnamed and test.unnamed:
@@ -334,7 +337,7 @@ class Cast:
             total += 0.5 * (train.rows > test.rows) - 3.0 * (len(shared) == 1 < len(test.keys))
             if (first := train.plain.get(plain_name(test.columns[0]))) and train.has_ids_of(test) > 0.5:
                 total -= 6.0 * (train.cells(first).is_unique or len(test.keys) == 1)  # about the same rows
-            total += self.twins() - 6.0 * bool(own - train.keys and not TEST & test.words)
+            total += self.twins() - 14.0 * bool(own - train.keys and not TEST & test.words)
         else:
             total -= 2.0 if sample else 12.0
         return total + self._target() + self._sample() + self._labels()
@@ -413,10 +416,21 @@ def is_sample(table: Table) -> bool:
     return not TRAIN & words and bool(SUBMISSION & words or (SAMPLE & words and not TEST & words))
 
 
+def tells_split(table: Table, name: str) -> bool:
+    """By its name, or by its values: fit, holdout."""
+    if plain_name(name) in SPLITS or table.different[name] > 4 or len(table.parts) > 1:
+        return plain_name(name) in SPLITS
+    shown = {*table.head[name].astype(str).str.lower()}
+    if name == table.columns[0] or not shown <= TRAIN | TEST | VALID:
+        return False
+    values = {*table.cells(name).dropna().str.strip().str.lower()}
+    return bool(values & TEST and values - TEST) and values <= TRAIN | TEST | VALID
+
+
 def _split_of(table: Table, sample: Table | None) -> str:
     """The column that marks rows to predict or is empty there: of the rows of the sample the one that it asks
     for, else the target or the last one."""
-    if named := [name for name in table.columns if plain_name(name) in SPLITS]:
+    if named := [name for name in table.columns if tells_split(table, name)]:
         return named[0]
     if sample is None:
         asked, there = [plan.TARGET or table.columns[-1]], not TRAIN & table.words
@@ -439,7 +453,7 @@ def _roles(tables: list[Table]) -> tuple[float, Roles]:
             continue
         casts.append(Cast(train, None, sample))
         if split := _split_of(train, sample):
-            others = [None, *few] if split.lower() in SPLITS else [None]
+            others = [None, *few] if tells_split(train, split) else [None]
             casts += [
                 Cast(train, train, sample, each, split)
                 for each in others
@@ -460,10 +474,24 @@ def _roles(tables: list[Table]) -> tuple[float, Roles]:
         return -9.0, Roles(beside=_beside(tables))
     best = max(casts, key=Cast.points)
     alone = len(tables) == 1 and not TEST & best.train.words
-    if not (best.test or best.sample or TRAIN & best.train.words or alone):
+    told = TRAIN & best.train.words or alone
+    if not told and best.points() < 0 and (rated := [one for one in tables if rating_of(one)]):
+        best = Cast(rated[0], None, None)
+    elif not (best.test or best.sample or told):
         return -9.0, Roles(beside=_beside(tables))
     named = CLEAR * bool(TRAIN & best.train.words)
     return max(best.points(), named), _told(best, tables)
+
+
+def rating_of(table: Table) -> str:
+    """The third column where the first two name users and what each of them rated once, else ""."""
+    if len(table.columns) < 3 or table.different[table.columns[2]] > MOST_MARKS:
+        return ""
+    users, items, marks = (table.cells(name) for name in table.columns[:3])
+    again = users.duplicated().mean() > 0.5 and items.duplicated().mean() > 0.5
+    again = again and not pd.DataFrame({"user": users, "item": items}).duplicated().any()
+    few = marks.nunique() <= MOST_MARKS and table.is_number(table.columns[2])
+    return table.columns[2] if again and few else ""
 
 
 def _told(cast: Cast, tables: list[Table]) -> Roles:
@@ -490,6 +518,7 @@ def _told(cast: Cast, tables: list[Table]) -> Roles:
     taken = {*roles.train, *roles.test, *roles.labels, *roles.sample}
     roles.beside = _beside([one for one in tables if not taken & {*one.parts} and not SAMPLE & one.words])
     _find_ids(roles, train, test, sample)
+    roles.rated = "" if test or sample else rating_of(train)
     roles.answered = sample is None and (cast.twins() or bool(cast.split))
     return roles
 
@@ -522,9 +551,9 @@ def _find_ids(roles: Roles, train: Table, test: Table | None, sample: Table | No
 
 def in_split(table: pd.DataFrame, name: str) -> pd.Series:
     """Whether each row is to be predicted, by a column such as split or is_test."""
-    if name.lower().strip() not in SPLITS:  # what is withheld is empty
-        return table[name].isna()
     cells = table[name].astype(str).str.strip().str.lower()
+    if name.lower().strip() not in SPLITS and not {*cells} <= TRAIN | TEST | VALID:  # it is withheld
+        return table[name].isna()
     if "train" in name.lower() or "test" in name.lower():
         yes = cells.isin(["1", "1.0", "true", "yes", "y", "t"])
         return yes if "test" in name.lower() else ~yes

@@ -12,7 +12,7 @@ import pandas as pd
 
 from memory_service.train.box_tables import box_facts
 from memory_service.train.budget import plan
-from memory_service.train.columns import column_kind, new_groups
+from memory_service.train.columns import IDS, column_kind, new_groups
 from memory_service.train.folder import VALID, find_roles, name_words, not_understood, opened
 from memory_service.train.points import axes_of, points_in_cells
 from memory_service.train.reading import (
@@ -20,6 +20,7 @@ from memory_service.train.reading import (
     files_of,
     keep_first,
     labels_in_cells,
+    naming_columns,
     read_parts,
     target_columns,
     three_tables,
@@ -31,6 +32,8 @@ from memory_service.train.transcripts import are_transcripts, transcript_column
 
 MOST_ROWS = 50_000  # that are looked at
 MOST_FILES = 30
+MOST_KEYS = 4  # columns that name a series
+WITH_TEXT = 3  # further columns, none of numbers, beside which a text says the most
 FEW_CLASSES = 15  # distinct whole numbers of a target that may be classes
 
 
@@ -51,6 +54,11 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
     train, test, sample = three_tables(MOST_FILES)
     if train is None:
         raise FileNotFoundError(not_understood(folder))
+    if rated := find_roles(folder).rated:
+        told = f"users with items between spaces as sample_submission.csv, or pairs for {rated} as test.csv"
+        print(f"NOTE: no rows to predict: put {told}", flush=True)
+        found = {"n_train": len(train), "n_test": 0, "target": [rated], "columns": {}}
+        return found | {"task": "recommendation"}
     targets = target_columns(train, test, sample)
     asked = test if test is not None else sample
     validation = [
@@ -91,6 +99,8 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
             ids = train.iloc[:, 0].drop_duplicates()
             boxes["n_train"] = len(ids) + len(unnamed("train", ids))
             found |= boxes | ({} if asked is None else {"n_test": asked.iloc[:, 0].nunique()})
+        elif task == "image" and any(kinds[name] == "text" for name in {*kinds} - {*naming_columns(some)}):
+            found["task"] = "multimodal"
         elif task == "image" and are_points(some, targets):
             found["task"] = "image-keypoints"
         if task == "audio" and are_transcripts(some[transcript_column(some, targets)]):
@@ -101,7 +111,10 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         found |= {"n_features": len(kinds)} if kinds else {}
         others = [name for name, kind in kinds.items() if kind != "text"]
         texts = [name for name, kind in kinds.items() if kind == "text"]
-        task = "text" if texts and len(others) <= 1 else "tabular"
+        few = len(others) <= WITH_TEXT and all(kinds[name] == "category" for name in others)
+        task = "text" if texts and (few or len(others) <= 1) else "tabular"
+        if plan.STEPS and answer["answer"] == "classes":
+            task = "time-series"
         if texts:
             found["texts"] = texts
             words = some[texts[0]].dropna().astype(str).str.split().str.len()
@@ -110,10 +123,24 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
             told = f"no column to learn from: the rows to predict have none of {list(train.columns[:9])}"
             raise ValueError(f"{told}: name tables train.csv and test.csv, or sort files into train/, test/")
         found |= time_facts(some, asked, kinds)
-        if found.pop("is_series", False) and found["test_is_later"] and answer["answer"] == "values":
+        if (
+            found.pop("is_series", False)
+            and task != "text"
+            and found["test_is_later"]
+            and answer["answer"] == "values"
+        ):
             task = "time-series"
     if test is not None and (groups := new_groups(train, test, kinds)):
         found["group_by"] = groups[0]
+    elif several := [
+        name
+        for name in train.columns[1:]
+        if name not in inputs
+        and name not in targets
+        and IDS.search(str(name))
+        and train[name].nunique() <= train[name].count() / 2
+    ]:
+        found["group_by"] = several[0]
     kind = "regression" if answer["answer"] == "values" else "classification"
     if task == "masks":
         found |= {"n_train": len(train), "answer": "masks", "n_classes": 2}  # of no object there is none
@@ -224,10 +251,16 @@ def time_facts(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
     later = bool(behind.min() > before.quantile(0.999))
     each = round(float(before.value_counts().mean()), 2)
     names = [name for name, kind in kinds.items() if kind in ("category", "code")]
-    alone = [
-        name for name in names if not pd.DataFrame({"day": before, "key": train[name]}).duplicated().any()
-    ]
-    series = each == 1 or any(train[name].nunique() < 3 * each for name in alone)
+    names = [name for name in names if train[name].nunique() < 3 * each]
+    keys: list[Any] = []  # as few columns as tell the rows of a moment apart
+    while names and len(keys) < MOST_KEYS:
+        again = {name: train[[*keys, name]].assign(day=before).duplicated().sum() for name in names}
+        names.remove(best := min(names, key=lambda name: again[name]))
+        keys.append(best)
+        if not again[best]:
+            break
+    apart = bool(keys) and not again[best] and len(train[keys].drop_duplicates()) < 3 * each
+    series = each == 1 or (apart and bool(test[keys[0]].isin(train[keys[0]]).mean() > 0.5))
     return {"time_column": dates[0], "test_is_later": later, "rows_per_moment": each, "is_series": series}
 
 

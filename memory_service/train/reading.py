@@ -47,6 +47,7 @@ ANSWERS = re.compile(
     r"(?:.{1,40}[_ ])?(?:labels?|targets?|class|y|sentence|transcript(?:ion)?)", re.IGNORECASE
 )
 MOST_ANSWERS = 100  # classes of a last column that may be the answers
+MOST_NUMBERS = 0.7  # of the columns of steps: more are a signal
 MOST_EMPTY = 0.2  # of a column that is no target: more in test rows than in others
 ROW_WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
 RUNS = re.compile(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*")  # of a mask
@@ -106,6 +107,7 @@ def read_tables(needed: str) -> list[pd.DataFrame | None]:
 def three_tables(files: int = 0) -> tuple[Any, Any, Any]:
     """train.csv, test.csv and sample_submission.csv, None for what is not there: ids come first, and the
     targets are in train.csv. Of files of a sample each only so many are read, 0: all."""
+    plan.STEPS = False
     sample = read_table("sample_submission.csv")
     ids = "" if sample is None else str(sample.columns[0])
     test = read_table("test.csv", ids)
@@ -189,6 +191,7 @@ def with_steps(train: pd.DataFrame, test, sample, most: int = 0) -> tuple[pd.Dat
             return train, test
         steps = [steps_of(path, row) for row, path in list(files.items())[: most or None]]
         parts.append(pd.concat([table.reset_index(drop=True), pd.concat(steps)], axis=1))
+    plan.STEPS = True
     told = f"{parts[0].shape[1] - train.shape[1]} columns say what is usual in the file of each id"
     print(f"NOTE: {told}", flush=True)
     return parts[0], parts[1]
@@ -271,13 +274,15 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
     if not roles.index and str(table.columns[0]).startswith("Unnamed: 0") and len(table.columns) > 1:
         table = table.iloc[:, 1:].astype({table.columns[1]: str})
     if roles.split and (train or test):
-        asked = in_split(table, roles.split)
+        asked, marks = in_split(table, roles.split), table[roles.split].notna().all()
         table = table[asked == test].reset_index(drop=True)
-        if roles.split.lower().strip() in SPLITS:
+        if marks or roles.split.lower().strip() in SPLITS:
             table = table.drop(columns=roles.split)
         if test:  # what is withheld is empty
             table = table.dropna(axis=1, how="all")
     if roles.key and (train or test):
+        numbers = table.select_dtypes("number").shape[1]
+        plan.STEPS = numbers > MOST_NUMBERS * (table.shape[1] - 2)
         print(f"NOTE: rows of one {roles.key} are steps: what is usual in them is learned from", flush=True)
         steps = step_columns(table.drop(columns=roles.key), table[roles.key].astype(str))
         table = steps.rename_axis(roles.key).reset_index()
@@ -302,7 +307,8 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
             raise ValueError(f"{roles.labels[0].path.name} has {len(labels)} rows, train has {len(table)}")
     if train and str(table.columns[-1]).startswith("column_") and roles.test:
         table = with_target_last(table, whole_table(roles.test[0]))
-    if not roles.ids:
+    named = name not in ("train.csv", "test.csv") and table.shape[1] > 1 and table.iloc[:, 0].is_unique
+    if not (roles.ids or (named and not is_fraction(as_numbers_or_texts(table.iloc[:, 0])))):
         table[table.columns[0]] = as_numbers_or_texts(table.iloc[:, 0])
         table = table.rename(columns={"id": "id "})
         table.insert(0, "id", [str(row) for row in range(len(table))])
@@ -578,6 +584,9 @@ def target_columns(train: pd.DataFrame, test: pd.DataFrame | None, sample: pd.Da
         return only
     given = {train.columns[0], group_column(train), *([] if test is None else test.columns)}
     left = [name for name in train.columns if name not in given]
+    if len(left) > 1:  # of what was known later the moment is not asked for
+        some = {name: as_numbers(train[name].head(1000)) for name in left}
+        left = [name for name in left if not some[name].between(5e8, 5e9).all()] or left
     named = [name for name in left if len(asked) > 1 and asked.isin(train[name].astype(str)).all()]
     return named or shared or left
 

@@ -256,6 +256,12 @@ def flat(data: Any) -> pd.DataFrame:
         ]
         data = max(lists, key=len) if lists else pd.DataFrame(data).to_dict("records")
     table = pd.json_normalize(data)
+    order = (
+        {name: place for one in data[:PEEK_ROWS] for place, name in enumerate(one)}
+        if isinstance(data, list)
+        else {}
+    )
+    table = table[sorted(table, key=lambda name: order.get(str(name).split(".")[0], len(order)))]
     parts: list[pd.Series | pd.DataFrame] = []
     for name in table.columns:
         cells = table[name]
@@ -264,7 +270,10 @@ def flat(data: Any) -> pd.DataFrame:
             parts.append(cells)
             continue
         if not all(isinstance(each, int | float) for cell in arrays for each in cell):
-            parts.append(pd.Series([", ".join(map(str, cell)) for cell in arrays], name=name))
+            words = [str(each).lower() for cell in arrays for each in cell]
+            files = all(word.endswith(IMAGE_FILES + SOUND_FILES) for word in words)
+            cut = slice(1 if files else None)  # of several files the first
+            parts.append(pd.Series([", ".join(map(str, cell[cut])) for cell in arrays], name=name))
             continue
         lengths = {len(cell) for cell in arrays}
         if len(lengths) == 1 and max(lengths) <= MOST_SPREAD:

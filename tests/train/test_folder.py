@@ -19,6 +19,7 @@ from memory_service.train.budget import plan
 from memory_service.train.folder import find_roles
 from memory_service.train.look import describe
 from memory_service.train.reading import files_of, read_table, three_tables
+from memory_service.train.signals import find_signals
 from memory_service.train.table_files import LONGEST_LINE, encoding_of, written_amounts
 
 ROWS = 40
@@ -460,6 +461,71 @@ def test_rows_of_what_users_took_are_a_recommendation(tmp_path: Path) -> None:
     asked = pd.DataFrame({"reader": sorted({*users}), "books": "001 002 003"})
     asked.to_csv(tmp_path / "sample_submission.csv", index=False)
     assert describe(tmp_path)["task"] == "recommendation"
+
+
+def ratings(folder: Path, **settings: Any) -> pd.DataFrame:
+    pairs = [(user, item) for user in range(1, 21) for item in range(1, 31) if (user * item) % 3]
+    table = pd.DataFrame(pairs, columns=["userId", "gameId"])
+    table = table.assign(rating=table.sum(axis=1) % 5 + 1, timestamp=978300000 + 7 * table.index)
+    lines = table.to_csv(index=False, **settings)
+    (folder / "ratings.dat").write_text(lines if "header" not in settings else lines.replace(",", "::"))
+    return table
+
+
+def test_ratings_without_rows_to_predict_are_a_recommendation_and_it_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = ratings(tmp_path)
+    tags = table.head(60)[["userId", "gameId", "timestamp"]].assign(tag=["luck", "long", "fun"] * 20)
+    tags.to_csv(tmp_path / "tags.csv", index=False)
+    found = describe(tmp_path)
+    assert (found["task"], found["target"], found["n_test"]) == ("recommendation", ["rating"], 0)
+    assert "no rows to predict" in capsys.readouterr().out
+
+
+def test_of_ratings_without_names_the_moment_is_no_second_target(tmp_path: Path) -> None:
+    table = ratings(tmp_path, header=False)
+    asked = table.iloc[::9, :2].astype(str).to_numpy()
+    (tmp_path / "to_predict.dat").write_text("\n".join("::".join(row) for row in asked))
+    sample = pd.DataFrame({"UserGame": ["_".join(row) for row in asked], "Rating": 3.5})
+    sample.to_csv(tmp_path / "submission_example.csv", index=False)
+    found = describe(tmp_path)
+    assert (found["task"], found["target"]) == ("tabular-regression", ["Rating"])
+    assert (found["n_train"], found["n_test"]) == (len(table), len(asked))
+    assert three_tables()[1].iloc[:, 0].tolist() == sample["UserGame"].tolist()
+
+
+def test_recordings_beside_a_table_with_a_split_are_signals(tmp_path: Path) -> None:
+    (tmp_path / "recordings").mkdir()
+    rng = np.random.default_rng(0)
+    for n in range(ROWS):
+        steps = pd.DataFrame(rng.normal(size=(20, 2)), columns=["bar", "heat"])
+        steps.to_csv(tmp_path / "recordings" / f"run_{n}.csv", index=False)
+    log = pd.DataFrame({"run": range(ROWS), "file": [f"run_{n}.csv" for n in range(ROWS)]})
+    log = log.assign(usage=["fit"] * 30 + ["holdout"] * 10, verdict=["good", "short"] * 20)
+    log.to_csv(tmp_path / "log.csv", index=False)
+    found = describe(tmp_path)
+    assert (found["task"], found["target"]) == ("time-series-classification", ["verdict"])
+    assert (found["n_train"], found["n_test"]) == (30, 10)
+    train, test, _ = three_tables()
+    _, _, signals = find_signals(train, test) or (None, None, [])
+    assert [path.name for path in signals[29:31]] == ["run_29.csv", "run_30.csv"]
+
+
+def test_documents_with_photos_keep_their_order_and_the_last_is_the_target(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    rows = []
+    for n in range(ROWS):
+        Image.new("RGB", (9, 9), (n, 0, 0)).save(tmp_path / "photos" / f"{n}_0.jpg")
+        seller = {"city": "Lille", "pro": None if n % 3 else True}
+        price = None if n > 29 else n * 1.5
+        rows.append(
+            {"_id": f"d{n}", "photos": [f"{n}_0.jpg", f"{n}_1.jpg"], "seller": seller, "price": price}
+        )
+    (tmp_path / "listings.json").write_text(json.dumps(rows))
+    found = describe(tmp_path)
+    assert (found["task"], found["target"]) == ("image-regression", ["price"])
+    assert (found["n_train"], found["n_test"]) == (30, 10)
 
 
 def test_further_tables_of_training_and_of_test_rows_are_one(tmp_path: Path) -> None:

@@ -266,3 +266,22 @@ def test_boxes_are_found_however_they_are_written(
         0,
         *([2, 2, 11, 8] if lay is not boxes_in_lists else [1, 2, 10, 7]),
     ]
+
+
+def test_a_panel_whose_test_rows_are_later_is_a_series_and_a_text_with_categories_a_text(
+    tmp_path: Path,
+) -> None:
+    days = pd.date_range("2026-01-01", periods=60).astype(str)
+    rows = [(day, shop, kind) for day in days for shop in (3, 8, 11) for kind in ("bread", "cake")]
+    table = pd.DataFrame(rows, columns=["date", "shop", "family"]).assign(sales=range(360))
+    table.insert(0, "id", range(360))
+    written(tmp_path, train=table.head(300), test=table.tail(60).drop(columns="sales"))
+    assert describe(tmp_path)["task"] == "time-series-regression"
+    words = [f"word{n} of a text that goes on {n * 7}" for n in range(40)]
+    table = pd.DataFrame(
+        {"id": range(40), "place": ["Rome", "Oslo"] * 20, "tag": [*"abcd"] * 10, "text": words}
+    )
+    table = table.assign(target=[0, 1] * 20)
+    (tmp_path / "texts").mkdir()
+    written(tmp_path / "texts", train=table.head(30), test=table.tail(10).drop(columns="target"))
+    assert describe(tmp_path / "texts")["task"] == "text-classification"
