@@ -51,7 +51,7 @@ def as_pictures(array: np.ndarray) -> np.ndarray | None:
     if array.dtype != np.uint8:
         low, high = float(np.nanmin(array)), float(np.nanmax(array))
         low, high = (0.0, 255.0) if low >= 0 and 1 < high <= 255 else (low, high)
-        array = np.uint8((np.nan_to_num(array) - low) / max(high - low, 1e-9) * 255)
+        array = ((np.nan_to_num(array) - low) / max(high - low, 1e-9) * 255).astype(np.uint8)
     return array[..., 0] if several and array.shape[3] == 1 else array[..., :3] if several else array
 
 
@@ -64,7 +64,7 @@ def drawn_names(pictures: np.ndarray, name: str) -> list[str]:
 def whole_bytes(numbers: np.ndarray) -> np.ndarray | None:
     """As uint8, where they are whole and as dark and light as those of pictures are."""
     light = len(numbers) and np.isfinite(numbers).all() and numbers.min() >= 0 and 100 < numbers.max() <= 255
-    return np.uint8(numbers) if light and (numbers % 1 == 0).all() else None
+    return numbers.astype(np.uint8) if light and (numbers % 1 == 0).all() else None
 
 
 def with_pixel_columns(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -266,10 +266,8 @@ def joined_sets(tables: list[Table]) -> list[Table]:
     gone = [one for each in sets for one in each.values()]
     made = []
     for each in sets:
-        parts, words = (
-            [part for one in each.values() for part in one.parts],
-            set.intersection(*(t.words for t in each.values())),
-        )
+        parts = [part for one in each.values() for part in one.parts]
+        words = set.intersection(*(one.words for one in each.values()))
         made.append(Table(parts, next(iter(each.values())).columns, words))
     return [*made, *(one for one in tables if one not in gone)]
 
@@ -368,9 +366,8 @@ class Cast:
             return total + 1.0
         if left:
             return total + 2.0 - 0.2 * min(len(left) - 1, 40)
-        both = self.withheld() or (
-            self.sample is None and self.twins()
-        )  # or answers of the test rows are there to score by
+        # or answers of the test rows are there to score by
+        both = self.withheld() or (self.sample is None and self.twins())
         return total + (1.0 if both else -5.0)
 
     def withheld(self) -> list[str]:

@@ -57,8 +57,13 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
     if rated := find_roles(folder).rated:
         told = f"users with items between spaces as sample_submission.csv, or pairs for {rated} as test.csv"
         print(f"NOTE: no rows to predict: put {told}", flush=True)
-        found = {"n_train": len(train), "n_test": 0, "target": [rated], "columns": {}}
-        return found | {"task": "recommendation"}
+        return {
+            "n_train": len(train),
+            "n_test": 0,
+            "task": "recommendation",
+            "target": [rated],
+            "columns": {},
+        }
     targets = target_columns(train, test, sample)
     asked = test if test is not None else sample
     validation = [
@@ -99,14 +104,16 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
             ids = train.iloc[:, 0].drop_duplicates()
             boxes["n_train"] = len(ids) + len(unnamed("train", ids))
             found |= boxes | ({} if asked is None else {"n_test": asked.iloc[:, 0].nunique()})
-        elif task == "image" and any(kinds[name] == "text" for name in {*kinds} - {*naming_columns(some)}):
-            found["task"] = "multimodal"
         elif task == "image" and are_points(some, targets):
             found["task"] = "image-keypoints"
         if task == "audio" and are_transcripts(some[transcript_column(some, targets)]):
             found |= {"task": "speech-recognition", "target": [transcript_column(some, targets)]}
         if task == "image" and "image_size" in found:  # no network takes smaller ones: they are enlarged
             found["image_size"] = max(32, found["image_size"])
+            if not found.get("task") and "text" in {
+                kinds[name] for name in {*kinds} - {*naming_columns(some)}
+            }:
+                task = "multimodal"
     else:
         found |= {"n_features": len(kinds)} if kinds else {}
         others = [name for name, kind in kinds.items() if kind != "text"]
@@ -123,12 +130,8 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
             told = f"no column to learn from: the rows to predict have none of {list(train.columns[:9])}"
             raise ValueError(f"{told}: name tables train.csv and test.csv, or sort files into train/, test/")
         found |= time_facts(some, asked, kinds)
-        if (
-            found.pop("is_series", False)
-            and task != "text"
-            and found["test_is_later"]
-            and answer["answer"] == "values"
-        ):
+        series = found.pop("is_series", False) and found["test_is_later"] and task != "text"
+        if series and answer["answer"] == "values":
             task = "time-series"
     if test is not None and (groups := new_groups(train, test, kinds)):
         found["group_by"] = groups[0]
@@ -138,7 +141,7 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         if name not in inputs
         and name not in targets
         and IDS.search(str(name))
-        and train[name].nunique() <= train[name].count() / 2
+        and 3 * found.get("n_classes", 2) <= train[name].nunique() <= train[name].count() / 2
     ]:
         found["group_by"] = several[0]
     kind = "regression" if answer["answer"] == "values" else "classification"
@@ -148,7 +151,7 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
     if found.get("task"):  # texts, points or boxes
         answer_of = boxes or {"answer": "texts" if task == "audio" else "values"}
         return {name: each for name, each in found.items() if name not in OF_CLASSES} | answer_of
-    found["task"] = {"masks": "image-segmentation"}.get(task, f"{task}-{kind}")
+    found["task"] = {"masks": "image-segmentation", "multimodal": task}.get(task, f"{task}-{kind}")
     return found
 
 

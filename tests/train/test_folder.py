@@ -361,7 +361,7 @@ def test_the_roles_of_files_are_found(
 
 
 def test_pictures_in_an_archive_of_arrays_have_files(tmp_path: Path) -> None:
-    rng, arrays = np.random.default_rng(0), {}
+    rng, arrays = np.random.default_rng(0), dict[str, Any]()
     for name, rows in (("train", 30), ("val", 6), ("test", 12)):
         arrays[f"{name}_images"] = rng.integers(0, 256, (rows, 12, 12, 3), np.uint8)
         arrays[f"{name}_labels"] = np.arange(rows, dtype=np.uint8)[:, None] % 3
