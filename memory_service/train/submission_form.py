@@ -134,8 +134,8 @@ def with_named_targets(train: pd.DataFrame, test, sample: pd.DataFrame) -> pd.Da
     best = max(alike, key=lambda name: alike[name])
     if alike[best] == 0:  # or the only one whose values are as those that are shown
         shown = pd.to_numeric(sample[asked[0]], errors="coerce").mean()
-        ranges = {name: train[name] for name in left if pd.api.types.is_numeric_dtype(train[name])}
-        near = [name for name, each in ranges.items() if each.min() <= shown <= each.max()]
+        ranges = {name: pd.to_numeric(train[name], errors="coerce") for name in left}
+        near = [name for name, each in ranges.items() if shown and each.min() <= shown <= each.max()]
         best, alike = (near[0], {near[0]: 1.0}) if len(near) == 1 else (best, alike)
     if list(alike.values()).count(alike[best]) > 1 or alike[best] == 0:
         return train
