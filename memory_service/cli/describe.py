@@ -39,7 +39,7 @@ def question_of(folder: Path, target: str = "") -> dict[str, str]:
 
     if facts.get("numbered"):  # the metric says whether they are classes or values
         facts["task"] = facts["task"].removesuffix("-classification")
-    return {name: str(facts[name]) for name in FIELDS if name in facts}
+    return {name: str(facts[name]) for name in FIELDS if facts.get(name)}
 
 
 def describe(

@@ -39,6 +39,7 @@ class Plan(SimpleNamespace):
     SAMPLE_ROWS = 0  # rows of train.csv that are learned from; 0: all
     AXES, SHARES, TRIPLES, SHOWN, ERASING = (), False, False, "", 0.0  # of keypoints: see `points`
     MASKS, CHARACTERS, LANGUAGE = 1, 0, "en"  # kinds of masks; most of a transcript; what is spoken
+    CORNERS = STEPS = False  # whether boxes are written as corners, and rows have steps of their own
     TARGET, TASK = "", ""  # the column to predict, where the sample does not say
     cells = None  # of a sample of another form: see `submission_form`
     MARK = " "  # between labels of one cell

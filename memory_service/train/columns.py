@@ -99,7 +99,10 @@ def new_groups(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
             several = several and bool((as_numbers(train[name]).dropna() % 1 == 0).all())
         elif kind == "date":
             continue
-        if several and pd.Series(known).isin(train[name].astype(object).unique()).mean() < 0.05:
+        if (
+            several
+            and test[name].dropna().astype(object).isin(train[name].astype(object).unique()).mean() < 0.05
+        ):
             found.append(name)
     return found
 

@@ -7,55 +7,17 @@ the best first; a score of 0 is no box.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
+from memory_service.train.box_tables import CLASSES, SCORES, a_row_a_box, box_columns, boxes_of, first_of
 from memory_service.train.budget import plan, state
 from memory_service.train.folder import find_roles
-from memory_service.train.reading import Data, find_files, table_data, unnamed, without_missing
+from memory_service.train.reading import Data, files_of, find_files, table_data, unnamed, without_missing
 from memory_service.train.table_files import columns_in
 from memory_service.train.writing import held_out_answers, write_table
-
-CORNERS = ("xmin ymin xmax ymax", "x0 y0 x1 y1", "x1 y1 x2 y2", "left top right bottom")
-SIZES = ("x y w h", "x y width height", "xmin ymin width height", "left top width height")
-CLASSES = ("classid", "categoryid", "labelid", "class", "classname", "category", "categoryname", "label")
-SCORES = ("score", "confidence", "conf", "probability")
-
-
-def plain_names(columns) -> dict[str, str]:
-    """Columns by their names in small letters alone: x_min is xmin."""
-    return {re.sub(r"[\W_]", "", str(name).lower()): name for name in columns}
-
-
-def first_of(names: tuple, columns) -> str | None:
-    """The first of these names that is a column."""
-    known = plain_names(columns)
-    return next((known[name] for name in names if name in known), None)
-
-
-def box_columns(columns) -> tuple[list[str], bool]:
-    """(the four columns of a box, whether they are corners); none where they are not there."""
-    known = plain_names(columns)
-    for names in CORNERS + SIZES:
-        if set(names.split()) <= known.keys():
-            return [known[name] for name in names.split()], names in CORNERS
-    return [], False
-
-
-def boxes_of(table: pd.DataFrame) -> np.ndarray:
-    """Corners of each row, (rows, 4); not all of them numbers where it has no box."""
-    (columns, corners), whole = box_columns(table.columns), first_of(("bbox", "box"), table.columns)
-    if columns:
-        boxes = table[columns].apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)
-    elif whole:
-        texts = table[whole].astype(str).str.findall(r"-?\d+\.?\d*(?:e[+-]?\d+)?")
-        boxes = np.array([list(map(float, text)) if len(text) == 4 else [np.nan] * 4 for text in texts])
-    else:
-        raise KeyError("train.csv has no columns of boxes that are known here: change read_data")
-    return boxes if corners else np.column_stack([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]])
 
 
 def table_of(data: Data, ids: list, predictions: np.ndarray) -> pd.DataFrame:
@@ -66,7 +28,7 @@ def table_of(data: Data, ids: list, predictions: np.ndarray) -> pd.DataFrame:
     found = predictions.reshape(len(ids), -1, 6)
     images, places = np.nonzero(found[..., 0] > 0)
     scores, kinds, boxes = np.split(found[images, places], [1, 2], axis=1)
-    if not (corners if columns else box_columns(known)[1]):
+    if not (corners if columns else plan.CORNERS):
         boxes[:, 2:] -= boxes[:, :2]
     names, scores = np.array(data.outputs, dtype=object)[kinds[:, 0].astype(int)], scores[:, 0]
     if columns:  # a row a box
@@ -89,6 +51,7 @@ def table_of(data: Data, ids: list, predictions: np.ndarray) -> pd.DataFrame:
 def read_boxes(train: pd.DataFrame, test, sample) -> Data:
     """The data of boxes: `targets` are of each image (boxes, 5), class and corners in pixels."""
     train = without_missing(train, train.iloc[:, 0].notna(), list(train.columns[:1]))
+    train = a_row_a_box(train)
     ids, boxes = train.iloc[:, 0], boxes_of(train)
     classes = train.get(first_of(CLASSES, train.columns), pd.Series("object", train.index))
     whole = (boxes[:, 2:] > boxes[:, :2]).all(axis=1) & classes.notna().to_numpy()  # not of NaN
@@ -109,20 +72,23 @@ def read_boxes(train: pd.DataFrame, test, sample) -> Data:
         print(f"NOTE: {most} boxes are on an image, but MAX_BOXES is {plan.MAX_BOXES}: raise it", flush=True)
     key = np.bincount(numbers, minlength=1).__getitem__  # how often a class is
     rarest = [min(each[:, 0].astype(int), key=key, default=-1) for each in targets]
-    test_ids = (sample if test is None else test).iloc[:, 0].drop_duplicates().tolist()
+    asked = sample if test is None else test
+    asked = asked.drop_duplicates(asked.columns[0])
+    test_ids, more_ids = asked.iloc[:, 0].tolist(), list[str]()
     if test is None and box_columns(sample.columns)[0]:  # not each image has a row there
-        test_ids += unnamed("test", test_ids)
+        more_ids = unnamed("test", test_ids)
+        test_ids += more_ids
     return table_data(
         images,
         test,
         sample,
         id_column=train.columns[0] if sample is None else sample.columns[0],
         target_columns=["boxes"],
-        inputs=find_files("train", images.iloc[:, 0]),
+        inputs=files_of("train", images),
         targets=targets,
         outputs=names.tolist(),
         test_ids=test_ids,
-        test_inputs=find_files("test", test_ids),
+        test_inputs=find_files("test", test_ids) if more_ids else files_of("test", asked),
         strata=np.array(rarest) + 1,
     )
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import product
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
@@ -29,7 +29,9 @@ from memory_service.train.table_files import (
     classes_of,
     columns_in,
     ending_of,
+    files_below,
     form_of,
+    has_no_names,
     is_no_text,
     parts_of,
     whole_table,
@@ -40,7 +42,8 @@ ROLES = {"train.csv": "train", "test.csv": "test", "sample_submission.csv": "sam
 
 TRAIN = {"train", "training", "trn", "learn", "learning", "labelled", "labeled", "lernen", "lerndaten",
     "trainingsdaten", "apprentissage", "entrainement", "entraînement", "entrenamiento", "treino",
-    "treinamento", "addestramento", "обучение", "обучающая", "训练", "训练集", "学習", "学習用"}  # fmt: skip
+    "treinamento", "addestramento", "обучение", "обучающая", "训练", "训练集", "学習", "学習用",
+    "fit"}  # fmt: skip
 TEST = {"test", "testing", "tst", "eval", "evaluation", "hidden", "holdout", "unseen", "scoring",
     "unlabelled", "unlabeled", "testdaten", "teste", "prueba", "тест", "тестовая", "测试", "测试集", "テスト",
     "評価用"}  # fmt: skip
@@ -60,6 +63,7 @@ SPLITS = {"split", "set", "subset", "part", "partition", "is_test", "istest", "i
 MOST_PARTS = 60  # tables of a folder: more are of a sample each
 MOST_TABLES = 12  # that may be rows to learn from, to predict, or a sample
 MOST_COMPARED_CELLS = 20_000  # of a column, that are compared
+MOST_MARKS = 20  # different ratings
 CLEAR = 7.0  # points of roles that are taken before folders of classes
 UNNAMED = re.compile(r"column_\d{1,6}")
 
@@ -72,6 +76,8 @@ class Roles:
     key     a column that labels have once and train in several rows, a row a step
     index   whether a column without a name is counted among the others
     ids     whether the first column names rows
+    rated   what users gave items, where nothing says what is to be predicted
+    answered  whether test rows may have all columns, that to be predicted, too
     """
 
     train: list[Source] = field(default_factory=list)
@@ -83,6 +89,8 @@ class Roles:
     key: str = ""
     index: bool = True
     ids: bool = True
+    answered: bool = False
+    rated: str = ""
 
 
 def name_words(name: str) -> list[str]:
@@ -237,7 +245,31 @@ def grouped_tables(folder: Path, sources: list[Source]) -> list[Table]:
         parts = re.search(r"/|-of-|part|(?:19|20)\d\d", name) and "fold" not in name.lower()
         key = (re.sub(r"\d+", "#", name) if parts else name, *columns)
         found.setdefault(key, Table([], columns, words)).parts.append(source)
-    return list(found.values())
+    return joined_sets(list(found.values()))
+
+
+def joined_sets(tables: list[Table]) -> list[Table]:
+    """Where each of several sets has a table of training and one of test rows, of the same columns, such as
+    fear-train, fear-test, joy-train and joy-test, those of a role are one."""
+    by_role: dict[str, dict[frozenset[str], Table]] = {}
+    for one in tables:
+        roles = [name for name, each in (("a", TRAIN), ("b", TEST), ("c", VALID)) if each & one.words]
+        rest = frozenset(one.words - TRAIN - TEST - VALID)
+        if len(roles) == 1 and not rest & (LABELS | SAMPLE | {"x"}):
+            by_role.setdefault(roles[0], {})[rest] = one
+    sets = [*by_role.values()]
+    alike = all(
+        {*each} == {*sets[0]} and len({tuple(t.columns) for t in each.values()}) == 1 for each in sets
+    )
+    if len(sets) < 2 or len(sets[0]) < 2 or not alike:
+        return tables
+    gone = [one for each in sets for one in each.values()]
+    made = []
+    for each in sets:
+        parts = [part for one in each.values() for part in one.parts]
+        words = set.intersection(*(one.words for one in each.values()))
+        made.append(Table(parts, next(iter(each.values())).columns, words))
+    return [*made, *(one for one in tables if one not in gone)]
 
 
 def find_roles(folder: Path) -> Roles:
@@ -256,7 +288,12 @@ def _found_roles(folder: Path, *_: Any) -> Roles:
     points, roles = _roles(grouped_tables(folder, above))
     if points < CLEAR and (deep := tables_in(folder, deep=True)):
         points, roles = max((points, roles), _roles(grouped_tables(folder, above + deep)), key=itemgetter(0))
-    return roles if points >= CLEAR else _find_files(folder) or roles
+    roles = roles if points >= CLEAR else _find_files(folder) or roles
+    if roles.train and not (roles.test or roles.sample):  # files of a folder are all that is asked
+        places = [path for depth in ("*", "*/*") for path in sorted(folder.glob(depth)) if path.is_dir()]
+        places = [path for path in places if TEST & {*name_words(path.name)} and not classes_in(path)]
+        roles.test = [Source(place, "names") for place in places if len(files_below(place)) > 1][:1]
+    return roles
 
 
 @dataclass(eq=False)
@@ -276,6 +313,10 @@ class Cast:
         self.known = self.train.keys
         if self.labels:  # those without names are further columns
             self.known = self.known | ({"label"} if self.labels.unnamed else self.labels.keys)
+        told = {name: self.train.plain[name] for name in self.asked & self.train.keys}
+        empty = {name for name in told if not self.train.different[told[name]]}
+        self.empty = {name for name in empty if self.train.cells(told[name]).isna().all()}
+        self.known = self.known - self.empty
 
     def points(self) -> float:
         """How well facts fit: columns and ids that tables share, what is known of training rows alone, what
@@ -283,7 +324,7 @@ class Cast:
         train, test, sample = self.train, self.test, self.sample
         total = train.says(TRAIN, TEST, SAMPLE) - bool(VALID & train.words) - 2.0 * train.silent
         if self.split:
-            total += 3.0 if plain_name(self.split) in SPLITS or sample else -2.0
+            total += 3.0 if tells_split(train, self.split) or sample else -2.0
         elif test is not None:
             shared = self.given & train.keys
             if train.unnamed and test.unnamed:
@@ -294,14 +335,21 @@ class Cast:
             total += 0.5 * (train.rows > test.rows) - 3.0 * (len(shared) == 1 < len(test.keys))
             if (first := train.plain.get(plain_name(test.columns[0]))) and train.has_ids_of(test) > 0.5:
                 total -= 6.0 * (train.cells(first).is_unique or len(test.keys) == 1)  # about the same rows
+            total += self.twins() - 14.0 * bool(own - train.keys and not TEST & test.words)
         else:
             total -= 2.0 if sample else 12.0
         return total + self._target() + self._sample() + self._labels()
 
+    def twins(self) -> bool:
+        """Whether names of both files differ in what says which rows they have: wages.data, wages.test."""
+        train, test = self.train.words, self.test.words if self.test else set[str]()
+        asked, known = test & (TEST | VALID), train & (TEST | VALID)
+        return bool(asked and not (known or LABELS & train) and train - PLAIN == test - asked - PLAIN)
+
     def _target(self) -> float:
         """By what is known of training rows alone."""
         left = self.known - (self.given or {plain_name(self.train.columns[0])})
-        total, told = 0.0, self.asked & left
+        total, told = -6.0 * bool(self.empty), self.asked & left
         if self.asked and self.asked <= self.given and not self.withheld():
             total -= 6.0  # it is known of rows to predict
         if plan.TARGET:
@@ -318,7 +366,9 @@ class Cast:
             return total + 1.0
         if left:
             return total + 2.0 - 0.2 * min(len(left) - 1, 40)
-        return total + (1.0 if self.withheld() else -5.0)
+        # or answers of the test rows are there to score by
+        both = self.withheld() or (self.sample is None and self.twins())
+        return total + (1.0 if both else -5.0)
 
     def withheld(self) -> list[str]:
         """Columns of training rows that say nothing of the rows to predict."""
@@ -363,10 +413,21 @@ def is_sample(table: Table) -> bool:
     return not TRAIN & words and bool(SUBMISSION & words or (SAMPLE & words and not TEST & words))
 
 
+def tells_split(table: Table, name: str) -> bool:
+    """By its name, or by its values: fit, holdout."""
+    if plain_name(name) in SPLITS or table.different[name] > 4 or len(table.parts) > 1:
+        return plain_name(name) in SPLITS
+    shown = {*table.head[name].astype(str).str.lower()}
+    if name == table.columns[0] or not shown <= TRAIN | TEST | VALID:
+        return False
+    values = {*table.cells(name).dropna().str.strip().str.lower()}
+    return bool(values & TEST and values - TEST) and values <= TRAIN | TEST | VALID
+
+
 def _split_of(table: Table, sample: Table | None) -> str:
     """The column that marks rows to predict or is empty there: of the rows of the sample the one that it asks
     for, else the target or the last one."""
-    if named := [name for name in table.columns if plain_name(name) in SPLITS]:
+    if named := [name for name in table.columns if tells_split(table, name)]:
         return named[0]
     if sample is None:
         asked, there = [plan.TARGET or table.columns[-1]], not TRAIN & table.words
@@ -389,7 +450,7 @@ def _roles(tables: list[Table]) -> tuple[float, Roles]:
             continue
         casts.append(Cast(train, None, sample))
         if split := _split_of(train, sample):
-            others = [None, *few] if split.lower() in SPLITS else [None]
+            others = [None, *few] if tells_split(train, split) else [None]
             casts += [
                 Cast(train, train, sample, each, split)
                 for each in others
@@ -410,10 +471,24 @@ def _roles(tables: list[Table]) -> tuple[float, Roles]:
         return -9.0, Roles(beside=_beside(tables))
     best = max(casts, key=Cast.points)
     alone = len(tables) == 1 and not TEST & best.train.words
-    if not (best.test or best.sample or TRAIN & best.train.words or alone):
+    told = TRAIN & best.train.words or alone
+    if not told and best.points() < 0 and (rated := [one for one in tables if rating_of(one)]):
+        best = Cast(rated[0], None, None)
+    elif not (best.test or best.sample or told):
         return -9.0, Roles(beside=_beside(tables))
     named = CLEAR * bool(TRAIN & best.train.words)
     return max(best.points(), named), _told(best, tables)
+
+
+def rating_of(table: Table) -> str:
+    """The third column where the first two name users and what each of them rated once, else ""."""
+    if len(table.columns) < 3 or table.different[table.columns[2]] > MOST_MARKS:
+        return ""
+    users, items, marks = (table.cells(name) for name in table.columns[:3])
+    again = users.duplicated().mean() > 0.5 and items.duplicated().mean() > 0.5
+    again = again and not pd.DataFrame({"user": users, "item": items}).duplicated().any()
+    few = marks.nunique() <= MOST_MARKS and table.is_number(table.columns[2])
+    return table.columns[2] if again and few else ""
 
 
 def _told(cast: Cast, tables: list[Table]) -> Roles:
@@ -422,14 +497,16 @@ def _told(cast: Cast, tables: list[Table]) -> Roles:
     more = [one for one in tables if one not in (train, test) and VALID & one.words]
 
     def parts(table: Table) -> list[Source]:
-        again = [
-            one for one in more if {*one.columns} == {*table.columns} != {*(test.columns if test else ())}
-        ]
+        again = [one for one in more if {*one.columns} == {*table.columns}]
         return [*table.parts, *(part for one in again for part in one.parts)]
 
-    roles = Roles(parts(train), test.parts if test else [], sample.parts if sample else [], split=cast.split)
+    known = labels or train  # where answers are: of a set without them nothing is learned
+    again = {*known.columns} != {*(test.columns if test else ())} or cast.twins()
+    again = again and (not labels or len(parts(labels)) > len(labels.parts))
+    of = parts if again else attrgetter("parts")
+    roles = Roles(of(train), test.parts if test else [], sample.parts if sample else [], split=cast.split)
     if labels:
-        roles.labels = parts(labels)
+        roles.labels = of(labels)
         shared = [name for name in labels.columns if name in train.columns and not labels.unnamed]
         if shared and labels.cells(shared[0]).is_unique:
             rows = train.head[shared[0]]
@@ -438,6 +515,8 @@ def _told(cast: Cast, tables: list[Table]) -> Roles:
     taken = {*roles.train, *roles.test, *roles.labels, *roles.sample}
     roles.beside = _beside([one for one in tables if not taken & {*one.parts} and not SAMPLE & one.words])
     _find_ids(roles, train, test, sample)
+    roles.rated = "" if test or sample else rating_of(train)
+    roles.answered = sample is None and (cast.twins() or bool(cast.split))
     return roles
 
 
@@ -462,14 +541,16 @@ def _find_ids(roles: Roles, train: Table, test: Table | None, sample: Table | No
     only = only and {*sample.columns} <= {*train.columns} - {*test.columns}  # type: ignore[union-attr]
     cells = whole_table(shown.parts[0])[first].dropna().astype(str).head(PEEK_ROWS)
     long = len(cells) > 0 and cells.str.count(" ").mean() > 5
-    roles.ids = not (first == "column_1" or only or long)
+    again = sample is None and test is not None and shown.cells(first).duplicated().mean() > 0.1
+    again = again and not first.startswith("Unnamed: 0")
+    roles.ids = not (first == "column_1" or only or long or again or has_no_names(shown.parts[0]))
 
 
 def in_split(table: pd.DataFrame, name: str) -> pd.Series:
     """Whether each row is to be predicted, by a column such as split or is_test."""
-    if name.lower().strip() not in SPLITS:  # what is withheld is empty
-        return table[name].isna()
     cells = table[name].astype(str).str.strip().str.lower()
+    if name.lower().strip() not in SPLITS and not {*cells} <= TRAIN | TEST | VALID:  # it is withheld
+        return table[name].isna()
     if "train" in name.lower() or "test" in name.lower():
         yes = cells.isin(["1", "1.0", "true", "yes", "y", "t"])
         return yes if "test" in name.lower() else ~yes

@@ -10,17 +10,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from memory_service.train.box_tables import box_facts
 from memory_service.train.budget import plan
-from memory_service.train.columns import column_kind, new_groups
-from memory_service.train.folder import not_understood, opened
+from memory_service.train.columns import IDS, column_kind, new_groups
+from memory_service.train.folder import VALID, find_roles, name_words, not_understood, opened
 from memory_service.train.points import axes_of, points_in_cells
 from memory_service.train.reading import (
     as_days,
     files_of,
     keep_first,
     labels_in_cells,
+    naming_columns,
+    read_parts,
     target_columns,
     three_tables,
+    unnamed,
 )
 from memory_service.train.side_tables import side_files
 from memory_service.train.table_files import IMAGE_FILES, SOUND_FILES
@@ -28,6 +32,8 @@ from memory_service.train.transcripts import are_transcripts, question_column, t
 
 MOST_ROWS = 50_000  # that are looked at
 MOST_FILES = 30
+MOST_KEYS = 4  # columns that name a series
+WITH_TEXT = 3  # further columns, none of numbers, beside which a text says the most
 FEW_CLASSES = 15  # distinct whole numbers of a target that may be classes
 
 
@@ -48,9 +54,25 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
     train, test, sample = three_tables(MOST_FILES)
     if train is None:
         raise FileNotFoundError(not_understood(folder))
+    if rated := find_roles(folder).rated:
+        told = f"users with items between spaces as sample_submission.csv, or pairs for {rated} as test.csv"
+        print(f"NOTE: no rows to predict: put {told}", flush=True)
+        return {
+            "n_train": len(train),
+            "n_test": 0,
+            "task": "recommendation",
+            "target": [rated],
+            "columns": {},
+        }
     targets = target_columns(train, test, sample)
     asked = test if test is not None else sample
-    found: dict[str, Any] = {"n_train": len(train), "target": targets[:20]}
+    validation = [
+        part for part in find_roles(folder).train if VALID & {*name_words(f"{part.path.name} {part.part}")}
+    ]
+    known = int(train[targets].notna().any(axis=1).sum()) if targets else len(train)
+    found: dict[str, Any] = {"n_train": known, "target": targets[:20]}
+    if validation and (rows := len(read_parts(validation))) < known:
+        found |= {"n_train": known - rows, "n_validation": rows}
     if others := [part.path.name for parts in side_files(folder).values() for part in parts]:
         found["further_tables"] = others
     if asked is not None:
@@ -72,22 +94,34 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
                          f"{', '.join(map(str, train.columns[:20]))}), in train.py as TARGET")  # fmt: skip
     answer = {"answer": "values"} if "qid" in kinds else target_facts(some, targets, sample)  # in order
     found |= answer
+    boxes = box_facts(train, targets) if what is not None and what["modality"] == "image" else {}
     if what is not None:
         found |= what
         if what["modality"] == "image" and len(targets) == 1 and are_run_lengths(some[targets[0]]):
             found["modality"] = "masks"
         task = found["modality"]
-        if task == "image" and are_points(some, targets):
+        if boxes:
+            ids = train.iloc[:, 0].drop_duplicates()
+            boxes["n_train"] = len(ids) + len(unnamed("train", ids))
+            found |= boxes | ({} if asked is None else {"n_test": asked.iloc[:, 0].nunique()})
+        elif task == "image" and are_points(some, targets):
             found["task"] = "image-keypoints"
-        if targets and (written := task_of_texts(task, some, asked, transcript_column(some, targets))):
+        elif targets and (written := task_of_texts(task, some, asked, transcript_column(some, targets))):
             found |= {"task": written, "target": [transcript_column(some, targets)]}
         if task == "image" and "image_size" in found:  # no network takes smaller ones: they are enlarged
             found["image_size"] = max(32, found["image_size"])
+            if not found.get("task") and "text" in {
+                kinds[name] for name in {*kinds} - {*naming_columns(some)}
+            }:
+                task = "multimodal"
     else:
         found |= {"n_features": len(kinds)} if kinds else {}
         others = [name for name, kind in kinds.items() if kind != "text"]
         texts = [name for name, kind in kinds.items() if kind == "text"]
-        task = "text" if texts and len(others) <= 1 else "tabular"
+        few = len(others) <= WITH_TEXT and all(kinds[name] == "category" for name in others)
+        task = "text" if texts and (few or len(others) <= 1) else "tabular"
+        if plan.STEPS and answer["answer"] == "classes":
+            task = "time-series"
         if texts:
             found["texts"] = texts
             words = some[texts[0]].dropna().astype(str).str.split().str.len()
@@ -96,18 +130,28 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
             told = f"no column to learn from: the rows to predict have none of {list(train.columns[:9])}"
             raise ValueError(f"{told}: name tables train.csv and test.csv, or sort files into train/, test/")
         found |= time_facts(some, asked, kinds)
-        if found.pop("is_series", False) and found["test_is_later"] and answer["answer"] == "values":
+        series = found.pop("is_series", False) and found["test_is_later"] and task != "text"
+        if series and answer["answer"] == "values":
             task = "time-series"
     if test is not None and (groups := new_groups(train, test, kinds)):
         found["group_by"] = groups[0]
+    elif several := [
+        name
+        for name in train.columns[1:]
+        if name not in inputs
+        and name not in targets
+        and IDS.search(str(name))
+        and 3 * found.get("n_classes", 2) <= train[name].nunique() <= train[name].count() / 2
+    ]:
+        found["group_by"] = several[0]
     kind = "regression" if answer["answer"] == "values" else "classification"
     if task == "masks":
-        found |= {"answer": "masks", "n_classes": 2}
+        found |= {"n_train": len(train), "answer": "masks", "n_classes": 2}  # of no object there is none
         found.pop("rarest_class", None)
-    if found.get("task"):  # texts or points
-        answer_of = {"answer": "values" if found["task"] == "image-keypoints" else "texts"}
+    if found.get("task"):  # texts, points or boxes
+        answer_of = boxes or {"answer": "values" if found["task"] == "image-keypoints" else "texts"}
         return {name: each for name, each in found.items() if name not in OF_CLASSES} | answer_of
-    found["task"] = {"masks": "image-segmentation"}.get(task, f"{task}-{kind}")
+    found["task"] = {"masks": "image-segmentation", "multimodal": task}.get(task, f"{task}-{kind}")
     return found
 
 
@@ -221,10 +265,16 @@ def time_facts(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
     later = bool(behind.min() > before.quantile(0.999))
     each = round(float(before.value_counts().mean()), 2)
     names = [name for name, kind in kinds.items() if kind in ("category", "code")]
-    alone = [
-        name for name in names if not pd.DataFrame({"day": before, "key": train[name]}).duplicated().any()
-    ]
-    series = each == 1 or any(train[name].nunique() < 3 * each for name in alone)
+    names = [name for name in names if train[name].nunique() < 3 * each]
+    keys: list[Any] = []  # as few columns as tell the rows of a moment apart
+    while names and len(keys) < MOST_KEYS:
+        again = {name: train[[*keys, name]].assign(day=before).duplicated().sum() for name in names}
+        names.remove(best := min(names, key=lambda name: again[name]))
+        keys.append(best)
+        if not again[best]:
+            break
+    apart = bool(keys) and not again[best] and len(train[keys].drop_duplicates()) < 3 * each
+    series = each == 1 or (apart and bool(test[keys[0]].isin(train[keys[0]]).mean() > 0.5))
     return {"time_column": dates[0], "test_is_later": later, "rows_per_moment": each, "is_series": series}
 
 

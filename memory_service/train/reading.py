@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
+from memory_service.train.drawn import drawn_file
 from memory_service.train.folder import (
     ROLES,
     SPLITS,
@@ -26,7 +27,7 @@ from memory_service.train.folder import (
     in_split,
     not_understood,
 )
-from memory_service.train.submission_form import as_asked
+from memory_service.train.submission_form import as_asked, is_fraction
 from memory_service.train.table_files import (
     IMAGE_FILES,
     MISSING,
@@ -42,6 +43,11 @@ from memory_service.train.table_files import (
     without_far_marks,
 )
 
+ANSWERS = re.compile(
+    r"(?:.{1,40}[_ ])?(?:labels?|targets?|class|y|sentence|transcript(?:ion)?)", re.IGNORECASE
+)
+MOST_ANSWERS = 100  # classes of a last column that may be the answers
+MOST_NUMBERS = 0.7  # of the columns of steps: more are a signal
 MOST_EMPTY = 0.2  # of a column that is no target: more in test rows than in others
 ROW_WEIGHTS = r"(?:sample|row|eval(?:uation)?)?[ _]?weights?|wts?"  # columns, of a weighted metric
 RUNS = re.compile(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*")  # of a mask
@@ -101,6 +107,7 @@ def read_tables(needed: str) -> list[pd.DataFrame | None]:
 def three_tables(files: int = 0) -> tuple[Any, Any, Any]:
     """train.csv, test.csv and sample_submission.csv, None for what is not there: ids come first, and the
     targets are in train.csv. Of files of a sample each only so many are read, 0: all."""
+    plan.STEPS = False
     sample = read_table("sample_submission.csv")
     ids = "" if sample is None else str(sample.columns[0])
     test = read_table("test.csv", ids)
@@ -112,6 +119,8 @@ def three_tables(files: int = 0) -> tuple[Any, Any, Any]:
     if train is not None:
         if test is None and sample is not None and sample.columns[0] in train and is_dates(sample.iloc[:, 0]):
             test = sample.iloc[:, :1]  # the days that are asked for are all that is known of them
+        if test is not None and {"names"} == {one.part for one in find_roles(plan.DATA_DIR).test}:
+            test = test.rename(columns={"id": train.columns[0]})
         test = without_withheld(train, test)
         train = with_sample_classes(train, sample)
         train, test = with_steps(train, test, sample, files)
@@ -120,7 +129,8 @@ def three_tables(files: int = 0) -> tuple[Any, Any, Any]:
 
 
 def without_withheld(train: pd.DataFrame, test):
-    """test.csv without the one column of train.csv that says nothing there: what is to be predicted."""
+    """test.csv without the one column of train.csv that says nothing there, what is to be predicted; else,
+    where test rows may have answers, without the one that is called so or the last one, of classes."""
     if test is None or not {*train.columns[1:]} <= {*test.columns} or not len(test):
         return test
     same = [name for name in train.columns[1:] if test[name].nunique() < 1 < train[name].nunique()]
@@ -128,6 +138,15 @@ def without_withheld(train: pd.DataFrame, test):
     if not same:  # of some rows it is known
         empty = test.isna().mean() - train.isna().mean()
         same = [name for name in train.columns[1:] if empty[name] > MOST_EMPTY]
+    if not same and not plan.TARGET and find_roles(plan.DATA_DIR).answered:
+        last = (
+            train.columns[-1:]
+            if train.iloc[:, -1].nunique() <= MOST_ANSWERS and not is_fraction(train.iloc[:, -1])
+            else []
+        )
+        same = [*filter(ANSWERS.fullmatch, map(str, train.columns[1:])), *last][:1]
+        for name in same:
+            print(f"NOTE: {name} of the test rows is known, too: it is no input", flush=True)
     return test.drop(columns=same) if len(same) == 1 else test
 
 
@@ -172,6 +191,7 @@ def with_steps(train: pd.DataFrame, test, sample, most: int = 0) -> tuple[pd.Dat
             return train, test
         steps = [steps_of(path, row) for row, path in list(files.items())[: most or None]]
         parts.append(pd.concat([table.reset_index(drop=True), pd.concat(steps)], axis=1))
+    plan.STEPS = True
     told = f"{parts[0].shape[1] - train.shape[1]} columns say what is usual in the file of each id"
     print(f"NOTE: {told}", flush=True)
     return parts[0], parts[1]
@@ -254,13 +274,15 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
     if not roles.index and str(table.columns[0]).startswith("Unnamed: 0") and len(table.columns) > 1:
         table = table.iloc[:, 1:].astype({table.columns[1]: str})
     if roles.split and (train or test):
-        asked = in_split(table, roles.split)
+        asked, marks = in_split(table, roles.split), table[roles.split].notna().all()
         table = table[asked == test].reset_index(drop=True)
-        if roles.split.lower().strip() in SPLITS:
+        if marks or roles.split.lower().strip() in SPLITS:
             table = table.drop(columns=roles.split)
         if test:  # what is withheld is empty
             table = table.dropna(axis=1, how="all")
     if roles.key and (train or test):
+        numbers = table.select_dtypes("number").shape[1]
+        plan.STEPS = numbers > MOST_NUMBERS * (table.shape[1] - 2)
         print(f"NOTE: rows of one {roles.key} are steps: what is usual in them is learned from", flush=True)
         steps = step_columns(table.drop(columns=roles.key), table[roles.key].astype(str))
         table = steps.rename_axis(roles.key).reset_index()
@@ -278,14 +300,15 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
             table = table.astype({shared[0]: str}).merge(labels, on=shared[0], how="inner")
         elif len(labels) == len(table):
             asked = columns_in(roles.sample[0])[1:] if roles.sample else []
-            names = ["target", *(f"target_{n}" for n in range(1, labels.shape[1]))]
+            names = [roles.labels[0].part or "target", *(f"target_{n}" for n in range(1, labels.shape[1]))]
             names = asked if len(asked) == len(names) else names
             table[names] = labels.replace(class_names(roles)).apply(as_numbers_or_texts)
         else:
             raise ValueError(f"{roles.labels[0].path.name} has {len(labels)} rows, train has {len(table)}")
     if train and str(table.columns[-1]).startswith("column_") and roles.test:
         table = with_target_last(table, whole_table(roles.test[0]))
-    if not roles.ids:
+    named = name not in ("train.csv", "test.csv") and table.shape[1] > 1 and table.iloc[:, 0].is_unique
+    if not (roles.ids or (named and not is_fraction(as_numbers_or_texts(table.iloc[:, 0])))):
         table[table.columns[0]] = as_numbers_or_texts(table.iloc[:, 0])
         table = table.rename(columns={"id": "id "})
         table.insert(0, "id", [str(row) for row in range(len(table))])
@@ -301,7 +324,10 @@ def with_target_last(table: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:
         [{*part[name].dropna().astype(str)} for name in part] for part in (table.head(PEEK_ROWS), test)
     )
     first, last = (
-        sum(len(one & other) / max(1, len(other)) for one, other in zip(columns, asked, strict=True))
+        sum(
+            len(one & other) / max(1, len(other)) + likeness_of_cells(one, other)
+            for one, other in zip(columns, asked, strict=True)
+        )
         for columns in (known[1:], known[:-1])
     )
     names = [str(name) for name in test.columns]
@@ -310,6 +336,12 @@ def with_target_last(table: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:
     if table["target"].astype(str).str.fullmatch(r"[^\W\d]\S{0,60}\.").all():  # negative.
         table["target"] = table["target"].str.rstrip(".")
     return table
+
+
+def likeness_of_cells(one: set[str], other: set[str]) -> float:
+    """1 where the same share of them are numbers."""
+    shares = [as_numbers(pd.Series([*cells], dtype=object)).notna().mean() for cells in (one, other)]
+    return float(1 - abs(shares[0] - shares[1])) if one and other else 0.0
 
 
 def class_names(roles: Roles) -> dict[str, str]:
@@ -439,6 +471,8 @@ def look_up(folder: str, ids) -> tuple[Path, list[Path | None]]:
         known[path.name] = known[path.stem] = path
         known.setdefault(path.stem.removesuffix("_mask"), path)
     found = [known.get(name) or known.get(Path(str(name)).stem) for name in ids]
+    if not any(found):
+        found = [drawn_file(str(name)) for name in ids]
     if not any(found) and folder in ("train", "test"):
         known = media_files(plan.DATA_DIR, folder)
         ends = [endings(str(name)) for name in ids]
@@ -550,6 +584,9 @@ def target_columns(train: pd.DataFrame, test: pd.DataFrame | None, sample: pd.Da
         return only
     given = {train.columns[0], group_column(train), *([] if test is None else test.columns)}
     left = [name for name in train.columns if name not in given]
+    if len(left) > 1:  # of what was known later the moment is not asked for
+        some = {name: as_numbers(train[name].head(1000)) for name in left}
+        left = [name for name in left if not some[name].between(5e8, 5e9).all()] or left
     named = [name for name in left if len(asked) > 1 and asked.isin(train[name].astype(str)).all()]
     return named or shared or left
 

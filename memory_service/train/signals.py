@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -35,10 +36,11 @@ def find_signals(
     steps) or the file that has it. Files train/<id>.csv with a row a step; or a row a step in train.csv or
     in tables beside it, by the same id; or columns that are numbered. None where there are none."""
     ids = pd.concat([train.iloc[:, 0], test.iloc[:, 0]], ignore_index=True)
-    if any((plan.DATA_DIR / name).is_dir() for name in ("train", "test")):
+    with suppress(FileNotFoundError):
         paths = [*files_of("train", train), *files_of("test", test)]
         known = next((path for path in paths if path.exists()), paths[0])
-        return (train, test, paths) if known.suffix.lower() in SIGNAL_FILES else None
+        if known.exists() or any((plan.DATA_DIR / name).is_dir() for name in ("train", "test")):
+            return (train, test, paths) if known.suffix.lower() in SIGNAL_FILES else None
     if plan.TASK != "time-series-classification":
         return None
     first = train.columns[0]

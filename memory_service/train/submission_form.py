@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
+from memory_service.train.drawn import as_pictures, drawn_names, whole_bytes, with_pixel_columns
 
 SEEN = 200  # rows of a sample that are looked at before all are
 MOST_TRIED = 20_000  # rows of the test set, one of which may have made an id
@@ -31,7 +32,7 @@ DURATION = re.compile(r"time|days|weeks|months|years|duration|tenure|surviv", re
 SEPARATORS = re.compile(r"(?=([^0-9A-Za-z][A-Za-z][^0-9A-Za-z]|[^0-9A-Za-z]{1,4}))")
 FORM_CELLS = re.compile(r"[-0-9. ]+")
 FEW_SPANS = 50  # different targets, which may be classes that texts name
-MOST_OF_CELLS = 4_096  # numbers of a cell that are columns
+MOST_OF_CELLS = 65_536  # numbers of a cell that are columns
 
 
 def as_asked(train, test, sample, further: Callable[[], dict[str, Any]]) -> tuple[Any, Any, Any]:
@@ -52,6 +53,7 @@ def as_asked(train, test, sample, further: Callable[[], dict[str, Any]]) -> tupl
             train, test, sample = with_words(train, test, sample)
     if test is not None:
         train, test = with_numbers_of_cells(with_ids(train, test), test)
+        train, test = with_pixel_columns(train, test)
     return train, test, sample
 
 
@@ -92,6 +94,13 @@ def with_numbers_of_cells(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.D
                 np.array([cell.split()[::step] for cell in table[name]], float) for table in (train, test)
             ]
             columns = [f"{name} {number}" for number in range(found[0].shape[1])]
+            bytes_found = [whole_bytes(cells) for cells in found]
+            pictures = [None if each is None else as_pictures(each) for each in bytes_found]
+            if step == 1 and pictures[0] is not None and pictures[1] is not None:
+                print(f"NOTE: {name} is read as pictures of {pictures[0].shape[1:3]} pixels", flush=True)
+                train = train.assign(**{name: drawn_names(pictures[0], f"train_{name}")})
+                test = test.assign(**{name: drawn_names(pictures[1], f"test_{name}")})
+                continue
             train, test = (
                 pd.concat([table.drop(columns=name), pd.DataFrame(cells, table.index, columns)], axis=1)
                 for table, cells in zip((train, test), found, strict=True)
@@ -123,6 +132,11 @@ def with_named_targets(train: pd.DataFrame, test, sample: pd.DataFrame) -> pd.Da
         return train.assign(**{asked[0]: risk}).drop(columns=left)
     alike = {name: likeness(str(name), asked[0]) for name in left}
     best = max(alike, key=lambda name: alike[name])
+    if alike[best] == 0:  # or the only one whose values are as those that are shown
+        shown = pd.to_numeric(sample[asked[0]], errors="coerce").mean()
+        ranges = {name: pd.to_numeric(train[name], errors="coerce") for name in left}
+        near = [name for name, each in ranges.items() if shown and each.min() <= shown <= each.max()]
+        best, alike = (near[0], {near[0]: 1.0}) if len(near) == 1 else (best, alike)
     if list(alike.values()).count(alike[best]) > 1 or alike[best] == 0:
         return train
     print(f"NOTE: {asked[0]} of the sample is {best} of train.csv", flush=True)

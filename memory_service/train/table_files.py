@@ -20,6 +20,8 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 import numpy as np
 import pandas as pd
 
+from memory_service.train.drawn import as_pictures, drawn_names
+
 TEXT_TABLES = (".csv", ".tsv", ".txt", ".data", ".dat", ".test", ".train", ".solution", ".labels",
                ".arff", ".svm", ".libsvm")  # fmt: skip
 DATABASES = (".db", ".sqlite", ".sqlite3")
@@ -36,6 +38,9 @@ NUMBER = re.compile(r"[-+]?(?:\d{1,20}(?:[.,]\d{0,20})?|[.,]\d{1,20})(?:[eE][-+]
 SPARSE = re.compile(r"-?\d{1,9}(?:\.\d{1,9})?(?: qid:\d{1,18})?(?: \d{1,9}:\S{1,40}){1,9}(?: |$)")
 MISSING = ["", "#N/A", "<NA>", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan",
            "?", " ?", "k.A.", "k. A.", "n.a."]  # not None  # fmt: skip
+OF_NAMES = re.compile(r"column|field|feature|attribute|header|variable", re.IGNORECASE)  # a file
+NAME_LINES = [re.compile(each) for each in (
+    r"([\w.\- ()/]{1,60}):.{0,2000}", r"\d{1,4}[.,:)\s]\s{0,3}(\S.{0,60})", r"([^\s|#].{0,60})")]  # fmt: skip
 BEFORE_NUMBER = re.compile(r"([^\W\d_]{2,40})[._-]?\d{1,12}")
 LEAST_FILES = 5  # of a class, in the mean
 AMOUNT = re.compile(
@@ -147,6 +152,9 @@ def form_of(path: Path) -> dict[str, Any]:
     lines = lines[: len(lines) - (len(raw) == PEEK_BYTES and len(lines) > 1)][:PEEK_ROWS]
     if not lines:
         return form
+    if above := heading_of(lines):
+        form["skiprows"] = text.splitlines().index(lines[above])
+        lines = lines[above:]
     head, mark = lines[0], ","
     rows = {each: list(islice(csv.reader(lines, delimiter=each), PEEK_ROWS)) for each in ",;\t|"}
     even = [each for each in rows if len({len(row) for row in rows[each]}) == 1 < len(rows[each][0])]
@@ -173,8 +181,38 @@ def form_of(path: Path) -> dict[str, Any]:
         elif all(line.count(", ") == line.count(",") for line in lines):
             form["skipinitialspace"] = True
     if not has_names(table):
-        form |= {"header": None, "names": [f"column_{n + 1}" for n in range(len(table[0]))]}
+        form |= {"header": None, "names": names_beside(path, len(table[0]))}
     return form
+
+
+def heading_of(lines: list[str]) -> int:
+    """How many lines of fewer cells stand above those of a table, all of as many."""
+    tables = [list(islice(csv.reader(lines, delimiter=mark), PEEK_ROWS)) for mark in ",;\t|"]
+    if any(len({len(row) for row in rows}) == 1 < len(rows[0]) for rows in tables):
+        return 0
+    for rows in tables:
+        widths = [len(row) for row in rows]
+        first = max((n + 1 for n, width in enumerate(widths) if width != widths[-1]), default=0)
+        if 0 < first < len(rows) - 2 and widths[-1] > max(2, *widths[:first]):
+            return first
+    return 0
+
+
+def names_beside(path: Path, width: int) -> list[str]:
+    """Of a table without names those that a file beside it lists, with or without the target's, which is the
+    last: a line each, numbered or not, or "age: continuous."."""
+    for other in sorted(path.parent.iterdir()):
+        told = other.suffix == ".names" or (
+            OF_NAMES.search(other.stem) and other.suffix in (".txt", ".csv", ".names")
+        )
+        if not told or other == path or not other.is_file():
+            continue
+        lines = read_bytes(other, PEEK_BYTES).decode("utf-8", "replace").splitlines()
+        for form in NAME_LINES:
+            found = [name[1].strip() for line in lines if (name := form.fullmatch(line.strip()))]
+            if len({*found}) == len(found) and len(found) in (width, width - 1):
+                return [*found, "target"][:width]
+    return [f"column_{n + 1}" for n in range(width)]
 
 
 def form_of_arff(text: str) -> dict[str, Any]:
@@ -210,12 +248,20 @@ def sparse_rows(lines: list[str]) -> pd.DataFrame:
 def flat(data: Any) -> pd.DataFrame:
     """Objects as rows: those in them as columns with dots; arrays of numbers as columns, or of other lengths
     as what is usual in them; other arrays as texts."""
+    if isinstance(data, dict) and isinstance(data.get("images"), list):
+        return of_coco(data)
     if isinstance(data, dict):
         lists = [
             each for each in data.values() if isinstance(each, list) and each and isinstance(each[0], dict)
         ]
         data = max(lists, key=len) if lists else pd.DataFrame(data).to_dict("records")
     table = pd.json_normalize(data)
+    order = (
+        {name: place for one in data[:PEEK_ROWS] for place, name in enumerate(one)}
+        if isinstance(data, list)
+        else {}
+    )
+    table = table[sorted(table, key=lambda name: order.get(str(name).split(".")[0], len(order)))]
     parts: list[pd.Series | pd.DataFrame] = []
     for name in table.columns:
         cells = table[name]
@@ -224,7 +270,10 @@ def flat(data: Any) -> pd.DataFrame:
             parts.append(cells)
             continue
         if not all(isinstance(each, int | float) for cell in arrays for each in cell):
-            parts.append(pd.Series([", ".join(map(str, cell)) for cell in arrays], name=name))
+            words = [str(each).lower() for cell in arrays for each in cell]
+            files = all(word.endswith(IMAGE_FILES + SOUND_FILES) for word in words)
+            cut = slice(1 if files else None)  # of several files the first
+            parts.append(pd.Series([", ".join(map(str, cell[cut])) for cell in arrays], name=name))
             continue
         lengths = {len(cell) for cell in arrays}
         if len(lengths) == 1 and max(lengths) <= MOST_SPREAD:
@@ -234,6 +283,22 @@ def flat(data: Any) -> pd.DataFrame:
         steps = pd.DataFrame({name: np.concatenate([np.asarray(cell, float) for cell in arrays])})
         parts.append(step_columns(steps, key).reindex(range(len(arrays))))
     return pd.concat(parts, axis=1)
+
+
+def of_coco(data: dict[str, Any]) -> pd.DataFrame:
+    """A row for each annotation of the images, and for each image without one."""
+    images = pd.json_normalize(data["images"]).rename(columns={"id": "image_id"})
+    images = images[[name for name in ("file_name", "image_id") if name in images]]
+    found = pd.DataFrame(data.get("annotations") or [], dtype=object)
+    if "image_id" not in found or "image_id" not in images:
+        return images
+    kept = [name for name in ("image_id", "bbox", "caption", "category_id") if name in found]
+    names = {one.get("id"): one.get("name") for one in data.get("categories", [])}
+    found = found[kept].astype({"image_id": images["image_id"].dtype})
+    table = images.merge(found, on="image_id", how="left")
+    if names and "category_id" in table:
+        table["category"] = table.pop("category_id").map(names)
+    return table.assign(bbox=table["bbox"].astype(str)) if "bbox" in table else table
 
 
 UNREAD: dict[str, str] = {}  # table that cannot be read -> why
@@ -251,6 +316,8 @@ def _whole(path: Path, part: str, _: int) -> pd.DataFrame:
     if ending in (".npy", ".npz"):
         array = np.load(path, allow_pickle=False)
         array = array[part] if ending == ".npz" else array
+        if (pictures := as_pictures(array)) is not None:
+            return pd.DataFrame({"image": drawn_names(pictures, f"{path.stem} {part}")})
         steps = array if array.ndim == 3 and array.shape[1] > array.shape[2] else None  # of rows, steps, axes
         array = array.reshape(len(array), -1)
         table = pd.DataFrame(array, columns=[f"column_{n + 1}" for n in range(array.shape[1])])
@@ -265,7 +332,12 @@ def _whole(path: Path, part: str, _: int) -> pd.DataFrame:
             return pd.read_sql_query(f'SELECT * FROM "{named}"', base)  # noqa: S608
     if ending in (".xlsx", ".xls"):
         try:
-            return pd.read_excel(path, sheet_name=part or 0)
+            table = pd.read_excel(path, sheet_name=part or 0)
+            full = table.head(PEEK_ROWS).notna().sum(axis=1)
+            above = table.columns.astype(str).str.startswith("Unnamed").sum() >= len(table.columns) - 1 > 1
+            if above and full.max() > 1:  # a heading
+                table = pd.read_excel(path, sheet_name=part or 0, header=int(full.argmax()) + 1)
+            return table
         except ImportError as error:
             raise ValueError("it is a workbook: pip install openpyxl, or save it as .csv") from error
     raw = read_bytes(path)
@@ -287,6 +359,16 @@ def whole_table(source: Source) -> pd.DataFrame:
 
 def is_no_text(source: Source) -> bool:
     return source.path.is_dir() or ending_of(source.path) not in TEXT_TABLES or is_sparse(source.path)
+
+
+def has_no_names(source: Source) -> bool:
+    """Whether its rows have no ids as its columns have no names of their own."""
+    if source.path.is_dir() or is_sparse(source.path):
+        return False
+    ending = ending_of(source.path)
+    return ending in (".npy", ".npz") or (
+        ending in TEXT_TABLES and ending != ".arff" and "header" in form_of(source.path)
+    )
 
 
 def columns_in(source: Source) -> list[str]:

@@ -18,7 +18,8 @@ from PIL import Image
 from memory_service.train.budget import plan
 from memory_service.train.folder import find_roles
 from memory_service.train.look import describe
-from memory_service.train.reading import read_table, three_tables
+from memory_service.train.reading import files_of, read_table, three_tables
+from memory_service.train.signals import find_signals
 from memory_service.train.table_files import LONGEST_LINE, encoding_of, written_amounts
 
 ROWS = 40
@@ -64,6 +65,50 @@ def shards(folder: Path) -> None:
 def one_file(folder: Path) -> None:
     both = pd.concat([TRAIN.assign(split="train"), TEST.assign(split="test")])
     both.to_csv(folder / "trees.csv.gz")
+
+
+def names_beside(folder: Path) -> None:
+    """As UCI has them: the answers of the test rows are there."""
+    plain = TRAIN.drop(columns="id")
+    plain.to_csv(folder / "trees.data", header=False, index=False)
+    lines = plain.head(12).to_csv(header=False, index=False)
+    (folder / "trees.test").write_text(f"|1x3 Cross validator\n{lines}")
+    (folder / "trees.names").write_text(
+        "| Trees\n\nx, y.\n\nheight: continuous.\nwood: oak, elm, ash, fir.\n"
+    )
+
+
+def answers_of_all(folder: Path) -> None:
+    """Splits of which each has the answers; one of validation is learned from, too."""
+    (folder / "data").mkdir()
+    parts = {"train": TRAIN.head(35), "validation": TRAIN.tail(5), "test": TRAIN.head(12)}
+    for name, part in parts.items():
+        part.assign(label=part["kind"])[["label", "height", "wood"]].to_parquet(
+            folder / "data" / f"{name}-00000-of-00001.parquet"
+        )
+
+
+def a_file_a_kind(folder: Path) -> None:
+    for kind, (train, test) in {"oak": (24, 8), "elm": (16, 4)}.items():
+        TRAIN.head(train).assign(wood=kind).to_csv(folder / f"T-{kind}-train.txt", sep="\t", index=False)
+        asked = TRAIN.head(test).assign(id=[f"{kind}{n}" for n in range(test)], wood=kind, kind="NONE")
+        asked.to_csv(folder / f"T-{kind}-test.txt", sep="\t", index=False)
+
+
+def a_heading(folder: Path) -> None:
+    both = pd.concat([TRAIN, TEST])
+    both.to_excel(folder / "trees.xlsx", startrow=2, index=False, sheet_name="Trees")
+    import openpyxl
+
+    book = openpyxl.load_workbook(folder / "trees.xlsx")
+    book["Trees"]["A1"] = "Trees of the park, to be told where empty"
+    book.save(folder / "trees.xlsx")
+
+
+def a_heading_of_lines(folder: Path) -> None:
+    for name, table in (("train", TRAIN), ("test", TEST)):
+        lines = table.to_csv(index=False)
+        (folder / f"{name}.csv").write_text(f"Trees of the park\n\nExport of 1 May, all rows\n{lines}")
 
 
 def withheld(folder: Path) -> None:
@@ -267,6 +312,11 @@ def named(*names: str) -> Callable[[Path], None]:
         (named("trees_training.csv", "trees_prognose.csv"), 2),
         (named("Data_Train.csv", "Data_Test.csv"), 2),
         (apart, 2),
+        (names_beside, 2),
+        (answers_of_all, 2),
+        (a_file_a_kind, 2),
+        (a_heading, 2),
+        (a_heading_of_lines, 2),
         (years, 2),
         (shards, 2),
         (one_file, 2),
@@ -305,8 +355,46 @@ def test_the_roles_of_files_are_found(
 ) -> None:
     lay(tmp_path)
     found = describe(tmp_path)
-    assert (found["n_train"], found["n_test"], found["n_classes"]) == (ROWS, 12, 2)
+    rows = found["n_train"] + found.get("n_validation", 0)
+    assert (rows, found["n_test"], found["n_classes"]) == (ROWS, 12, 2)
     assert found.get("n_features") == features
+
+
+def test_pictures_in_an_archive_of_arrays_have_files(tmp_path: Path) -> None:
+    rng, arrays = np.random.default_rng(0), dict[str, Any]()
+    for name, rows in (("train", 30), ("val", 6), ("test", 12)):
+        arrays[f"{name}_images"] = rng.integers(0, 256, (rows, 12, 12, 3), np.uint8)
+        arrays[f"{name}_labels"] = np.arange(rows, dtype=np.uint8)[:, None] % 3
+    np.savez(tmp_path / "petals.npz", **arrays)
+    found = describe(tmp_path)
+    assert (found["task"], found["target"]) == ("image-classification", ["train_labels"])
+    assert (found["n_train"], found["n_validation"], found["n_test"]) == (30, 6, 12)
+    train, _, _ = three_tables()
+    with Image.open(files_of("train", train)[31]) as image:  # the second to validate
+        assert np.array_equal(np.asarray(image), arrays["val_images"][1])
+
+
+@pytest.mark.parametrize("columns", [True, False])
+def test_pixels_in_a_cell_or_in_columns_are_pictures_with_points(tmp_path: Path, columns: bool) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (50, 100))
+    if columns:
+        table = pd.DataFrame(pixels).add_prefix("pixel")
+    else:
+        table = pd.DataFrame({"Image": [" ".join(map(str, row)) for row in pixels]})
+    points = pd.DataFrame({"nose_x": np.arange(38) / 4, "nose_y": np.arange(38) / 5})
+    for name, rows in (
+        ("training", pd.concat([points, table.head(38)], axis=1)),
+        ("test", table.tail(12).assign(ImageId=range(1, 13)).iloc[:, ::-1]),
+    ):
+        with ZipFile(tmp_path / f"{name}.zip", "w") as packed:
+            packed.writestr(f"{name}.csv", rows.to_csv(index=False))
+    asked = pd.DataFrame([(n, name) for n in range(1, 13) for name in points], columns=["ImageId", "Feature"])
+    asked.insert(0, "RowId", range(1, 25))
+    asked.assign(Location="").to_csv(tmp_path / "IdLookupTable.csv", index=False)
+    asked[["RowId"]].assign(Location=0).to_csv(tmp_path / "SampleSubmission.csv", index=False)
+    found = describe(tmp_path)
+    assert (found["task"], found["target"]) == ("image-keypoints", ["nose_x", "nose_y"])
+    assert (found["n_train"], found["n_test"], found["sizes"]) == (38, 12, [(10, 10)])
 
 
 def test_lines_of_svmlight_are_rows_and_labels_of_one_value_are_withheld(tmp_path: Path) -> None:
@@ -373,6 +461,71 @@ def test_rows_of_what_users_took_are_a_recommendation(tmp_path: Path) -> None:
     asked = pd.DataFrame({"reader": sorted({*users}), "books": "001 002 003"})
     asked.to_csv(tmp_path / "sample_submission.csv", index=False)
     assert describe(tmp_path)["task"] == "recommendation"
+
+
+def ratings(folder: Path, **settings: Any) -> pd.DataFrame:
+    pairs = [(user, item) for user in range(1, 21) for item in range(1, 31) if (user * item) % 3]
+    table = pd.DataFrame(pairs, columns=["userId", "gameId"])
+    table = table.assign(rating=table.sum(axis=1) % 5 + 1, timestamp=978300000 + 7 * table.index)
+    lines = table.to_csv(index=False, **settings)
+    (folder / "ratings.dat").write_text(lines if "header" not in settings else lines.replace(",", "::"))
+    return table
+
+
+def test_ratings_without_rows_to_predict_are_a_recommendation_and_it_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = ratings(tmp_path)
+    tags = table.head(60)[["userId", "gameId", "timestamp"]].assign(tag=["luck", "long", "fun"] * 20)
+    tags.to_csv(tmp_path / "tags.csv", index=False)
+    found = describe(tmp_path)
+    assert (found["task"], found["target"], found["n_test"]) == ("recommendation", ["rating"], 0)
+    assert "no rows to predict" in capsys.readouterr().out
+
+
+def test_of_ratings_without_names_the_moment_is_no_second_target(tmp_path: Path) -> None:
+    table = ratings(tmp_path, header=False)
+    asked = table.iloc[::9, :2].astype(str).to_numpy()
+    (tmp_path / "to_predict.dat").write_text("\n".join("::".join(row) for row in asked))
+    sample = pd.DataFrame({"UserGame": ["_".join(row) for row in asked], "Rating": 3.5})
+    sample.to_csv(tmp_path / "submission_example.csv", index=False)
+    found = describe(tmp_path)
+    assert (found["task"], found["target"]) == ("tabular-regression", ["Rating"])
+    assert (found["n_train"], found["n_test"]) == (len(table), len(asked))
+    assert three_tables()[1].iloc[:, 0].tolist() == sample["UserGame"].tolist()
+
+
+def test_recordings_beside_a_table_with_a_split_are_signals(tmp_path: Path) -> None:
+    (tmp_path / "recordings").mkdir()
+    rng = np.random.default_rng(0)
+    for n in range(ROWS):
+        steps = pd.DataFrame(rng.normal(size=(20, 2)), columns=["bar", "heat"])
+        steps.to_csv(tmp_path / "recordings" / f"run_{n}.csv", index=False)
+    log = pd.DataFrame({"run": range(ROWS), "file": [f"run_{n}.csv" for n in range(ROWS)]})
+    log = log.assign(usage=["fit"] * 30 + ["holdout"] * 10, verdict=["good", "short"] * 20)
+    log.to_csv(tmp_path / "log.csv", index=False)
+    found = describe(tmp_path)
+    assert (found["task"], found["target"]) == ("time-series-classification", ["verdict"])
+    assert (found["n_train"], found["n_test"]) == (30, 10)
+    train, test, _ = three_tables()
+    _, _, signals = find_signals(train, test) or (None, None, [])
+    assert [path.name for path in signals[29:31]] == ["run_29.csv", "run_30.csv"]
+
+
+def test_documents_with_photos_keep_their_order_and_the_last_is_the_target(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    rows = []
+    for n in range(ROWS):
+        Image.new("RGB", (9, 9), (n, 0, 0)).save(tmp_path / "photos" / f"{n}_0.jpg")
+        seller = {"city": "Lille", "pro": None if n % 3 else True}
+        price = None if n > 29 else n * 1.5
+        rows.append(
+            {"_id": f"d{n}", "photos": [f"{n}_0.jpg", f"{n}_1.jpg"], "seller": seller, "price": price}
+        )
+    (tmp_path / "listings.json").write_text(json.dumps(rows))
+    found = describe(tmp_path)
+    assert (found["task"], found["target"]) == ("image-regression", ["price"])
+    assert (found["n_train"], found["n_test"]) == (30, 10)
 
 
 def test_further_tables_of_training_and_of_test_rows_are_one(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ from memory_service.train.budget import plan
 from memory_service.train.inputs import read_masks
 from memory_service.train.look import describe
 from memory_service.train.media_files import read_mask
-from memory_service.train.reading import read_table
+from memory_service.train.reading import read_table, three_tables
 from memory_service.train.writing import mask_table
 
 
@@ -216,3 +218,70 @@ def test_one_series_has_nothing_but_its_moments(form: str, tmp_path: Path) -> No
     assert (found["target"], found["n_train"], found["n_test"]) == (["load"], 350, 50)
     expected = "tabular-regression" if form == "numbers" else "time-series-regression"
     assert (found["task"], found.get("n_features", 1)) == (expected, 1)
+
+
+def boxes_in_rows(place: Path) -> None:
+    rows = [(f"a{n // 2}", f"[{n}.0, 2.0, 9.0, {n + 4}.0]") for n in range(20)]
+    pd.DataFrame(rows, columns=["image_id", "bbox"]).to_csv(place / "train.csv", index=False)
+    sample = pd.DataFrame({"image_id": [f"b{n}" for n in range(4)], "PredictionString": "1.0 0 0 9 9"})
+    sample.to_csv(place / "sample_submission.csv", index=False)
+
+
+def boxes_in_lists(place: Path) -> None:
+    boxes = [[{"x": n, "y": 2, "width": 9, "height": n + 4}, {"x": 1, "y": 1, "width": 9, "height": 5}]
+             for n in range(10)]  # fmt: skip
+    table = pd.DataFrame({"image_id": [f"a{n}" for n in range(10)], "annotations": boxes})
+    table.to_csv(place / "train.csv", index=False)
+
+
+def boxes_of_coco(place: Path) -> None:
+    images = [{"id": n, "file_name": f"a{n}.png", "width": 30, "height": 30} for n in range(10)]
+    boxes = [{"id": n, "image_id": n // 2, "category_id": 7, "bbox": [n, 2, 9, n + 4]} for n in range(18)]
+    data = {"images": images, "annotations": boxes, "categories": [{"id": 7, "name": "cell"}]}
+    (place / "annotations").mkdir()
+    (place / "annotations" / "instances_train.json").write_text(json.dumps(data))
+
+
+@pytest.mark.parametrize("lay", [boxes_in_rows, boxes_in_lists, boxes_of_coco])
+def test_boxes_are_found_however_they_are_written(
+    lay: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("fuse", "write_held_out", "MAX_BOXES"):  # which the module sets for a script
+        monkeypatch.setattr(plan, name, 50, raising=False)
+    from memory_service.train.detection import read_boxes
+
+    pictures = {"train": [f"a{n}" for n in range(10)], "test": [f"b{n}" for n in range(4)]}
+    for folder, names in pictures.items():
+        (tmp_path / folder).mkdir()
+        for name in names:
+            Image.new("RGB", (30, 30)).save(tmp_path / folder / f"{name}.png")
+    lay(tmp_path)
+    found = describe(tmp_path)
+    assert (found["task"], found["n_classes"]) == ("object-detection", 1)
+    assert (found["n_train"], found["n_test"]) == (10, 4)
+    data = read_boxes(*three_tables())
+    assert (len(data.inputs), len(data.test_inputs)) == (10, 4)
+    assert all(path.is_file() for path in [*data.inputs, *data.test_inputs])
+    assert data.targets[1][0].tolist() == [
+        0,
+        *([2, 2, 11, 8] if lay is not boxes_in_lists else [1, 2, 10, 7]),
+    ]
+
+
+def test_a_panel_whose_test_rows_are_later_is_a_series_and_a_text_with_categories_a_text(
+    tmp_path: Path,
+) -> None:
+    days = pd.date_range("2026-01-01", periods=60).astype(str)
+    rows = [(day, shop, kind) for day in days for shop in (3, 8, 11) for kind in ("bread", "cake")]
+    table = pd.DataFrame(rows, columns=["date", "shop", "family"]).assign(sales=range(360))
+    table.insert(0, "id", range(360))
+    written(tmp_path, train=table.head(300), test=table.tail(60).drop(columns="sales"))
+    assert describe(tmp_path)["task"] == "time-series-regression"
+    words = [f"word{n} of a text that goes on {n * 7}" for n in range(40)]
+    table = pd.DataFrame(
+        {"id": range(40), "place": ["Rome", "Oslo"] * 20, "tag": [*"abcd"] * 10, "text": words}
+    )
+    table = table.assign(target=[0, 1] * 20)
+    (tmp_path / "texts").mkdir()
+    written(tmp_path / "texts", train=table.head(30), test=table.tail(10).drop(columns="target"))
+    assert describe(tmp_path / "texts")["task"] == "text-classification"

@@ -217,7 +217,7 @@ _ITEMS = _FRAMES | {
 KINDS |= {("recommendation", each): Kind((), _ITEMS) for each in (*TREES, "implicit", "numpy")}
 
 SIGNALS = "time-series-classification"
-KINDS |= {(SIGNALS, each): Kind((), {**_SIGNALS, "labels": True}) for each in (*TREES, "sktime")}
+KINDS |= {(SIGNALS, each): Kind((), {**_SIGNALS, "labels": True}) for each in (*TREES, "sktime", "torch")}
 KINDS["video-classification", "timm"] = Kind((), {**_VIDEOS, "labels": True})
 VALUES_OF_MEDIA = Kind((), _MULTIMODAL)
 KINDS |= {("multimodal", each): Kind((), {**_MULTIMODAL, "labels": True}) for each in ("timm", *TREES)}

@@ -1,0 +1,85 @@
+"""Pictures that are written as numbers: in an array, in one cell or a column for each pixel. Each becomes a
+name, and its file is written when it is asked for."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from functools import lru_cache
+from math import isqrt
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+PIXELS = re.compile(r"(?:pixels?|pix|px|p)?[_ .-]?\d{1,6}(?:x\d{1,6})?", re.IGNORECASE)  # a column
+LEAST_SIDE = 8
+DRAWN: dict[str, np.ndarray] = {}  # name -> height, width and perhaps colours
+
+
+@lru_cache(maxsize=1)
+def drawn_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="memory-pictures-")  # it goes with the process
+
+
+def drawn_file(name: str) -> Path | None:
+    """Of one of `drawn_names`."""
+    if (pixels := DRAWN.get(name)) is None:
+        return None
+    path = Path(drawn_folder().name) / name
+    if not path.exists():
+        from PIL import Image
+
+        Image.fromarray(pixels).save(path, compress_level=1)
+    return path
+
+
+def as_pictures(array: np.ndarray) -> np.ndarray | None:
+    """uint8 (pictures, height, width) or (pictures, height, width, 3) of an array of them, or of rows of as
+    many pixels as a square has; None where it is something else."""
+    if array.ndim == 2 and array.dtype == np.uint8:
+        side, colours = isqrt(array.shape[1]), isqrt(array.shape[1] // 3)
+        if side**2 == array.shape[1]:
+            array = array.reshape(-1, side, side)
+        elif 3 * colours**2 == array.shape[1]:
+            array = array.reshape(-1, colours, colours, 3)
+    if array.ndim == 4 and array.shape[1] in (1, 3) and array.shape[3] > 4:
+        array = np.moveaxis(array, 1, 3)
+    several = array.ndim == 4 and array.shape[3] in (1, 3, 4)
+    if not (several or (array.ndim == 3 and array.dtype == np.uint8)) or min(array.shape[1:3]) < LEAST_SIDE:
+        return None
+    if array.dtype != np.uint8:
+        low, high = float(np.nanmin(array)), float(np.nanmax(array))
+        low, high = (0.0, 255.0) if low >= 0 and 1 < high <= 255 else (low, high)
+        array = ((np.nan_to_num(array) - low) / max(high - low, 1e-9) * 255).astype(np.uint8)
+    return array[..., 0] if several and array.shape[3] == 1 else array[..., :3] if several else array
+
+
+def drawn_names(pictures: np.ndarray, name: str) -> list[str]:
+    names = [f"{re.sub(r'[^0-9A-Za-z]', '_', name)}_{row}.png" for row in range(len(pictures))]
+    DRAWN.update(zip(names, pictures, strict=True))
+    return names
+
+
+def whole_bytes(numbers: np.ndarray) -> np.ndarray | None:
+    """As uint8, where they are whole and as dark and light as those of pictures are."""
+    light = len(numbers) and np.isfinite(numbers).all() and numbers.min() >= 0 and 100 < numbers.max() <= 255
+    return numbers.astype(np.uint8) if light and (numbers % 1 == 0).all() else None
+
+
+def with_pixel_columns(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Columns such as pixel0, pixel1 ... or 1x1, 1x2 ... that make a square, as one of pictures."""
+    names = [name for name in train.columns if name in test.columns and PIXELS.fullmatch(str(name))]
+    if len(names) < LEAST_SIDE**2:
+        return train, test
+    found = [whole_bytes(table[names].to_numpy(float, na_value=np.nan)) for table in (train, test)]
+    pictures = [None if each is None else as_pictures(each) for each in found]
+    if pictures[0] is None or pictures[1] is None:
+        return train, test
+    print(f"NOTE: {len(names)} columns are read as pixels of a picture", flush=True)
+    made = [
+        table.drop(columns=names).assign(image=drawn_names(each, f"{role}_image"))
+        for role, table, each in zip(("train", "test"), (train, test), pictures, strict=True)
+        if each is not None
+    ]
+    return made[0], made[1]
