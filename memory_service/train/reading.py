@@ -302,7 +302,10 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
             asked = columns_in(roles.sample[0])[1:] if roles.sample else []
             names = [roles.labels[0].part or "target", *(f"target_{n}" for n in range(1, labels.shape[1]))]
             names = asked if len(asked) == len(names) else names
-            table[names] = labels.replace(class_names(roles)).apply(as_numbers_or_texts)
+            labels = labels.replace(class_names(roles)).apply(as_numbers_or_texts)
+            table = pd.concat(
+                [table.drop(columns=names, errors="ignore"), labels.set_axis(names, axis=1)], axis=1
+            )
         else:
             raise ValueError(f"{roles.labels[0].path.name} has {len(labels)} rows, train has {len(table)}")
     if train and str(table.columns[-1]).startswith("column_") and roles.test:

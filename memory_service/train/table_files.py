@@ -168,8 +168,14 @@ def form_of(path: Path) -> dict[str, Any]:
         alike = len({len(row) for row in cells}) == 1 < len(cells[0])
         shown = cells[-1 if ending_of(path) != ".csv" else 0]
         legend = len(shown) == 2 and len({row[0] for row in cells if is_number(row[0])}) == len(cells)
+        blanks = [line.split(" ") for line in lines]  # between two of them a cell is empty
+        known = sum(is_number(cell) for row in blanks[1:] for cell in row)
         if alike and (legend or all(is_number(cell) or cell in MISSING for cell in shown)):
             form["sep"], table = r"\s+", cells
+        elif {len(row) for row in blanks[1:]} == {len(blanks[0])} and 2 * known > len(blanks) * len(
+            blanks[0]
+        ) > 20:
+            form["sep"], table = " ", blanks
         else:
             table = [[line] for line in lines]
     else:

@@ -242,6 +242,13 @@ def gaps_between_blanks(folder: Path) -> None:
     (folder / "wood_train.solution").write_text("".join(f"{n % 2}\n" for n in range(ROWS)))
 
 
+def nothing_between_blanks(folder: Path) -> None:
+    for name, rows in (("wood_train_2020.csv", ROWS), ("wood_test_2020.csv", 12)):
+        told = ["id age width wood" if rows == ROWS else "id age width"]
+        told += [f"{n} {'' if n % 5 else 7} {n}.5" + f" {n % 2}" * (rows == ROWS) for n in range(rows)]
+        (folder / name).write_text("\n".join(told))
+
+
 def parts_behind_ids(folder: Path) -> None:
     for name, ids in (("train", TRAIN.id[:20]), ("test", TEST.id[:6])):
         long = pd.DataFrame({"tree": np.repeat(ids, 9), "speed": np.arange(9.0 * len(ids))})
@@ -342,6 +349,7 @@ def named(*names: str) -> Callable[[Path], None]:
         (database, None),
         (arff, 2),
         (gaps_between_blanks, 3),
+        (nothing_between_blanks, 2),
         (parts_behind_ids, 16),
         (files_in_other_folders, 27),
         (no_endings, 1),
