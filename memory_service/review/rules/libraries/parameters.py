@@ -278,8 +278,9 @@ def _gone() -> dict[str, list[Removed]]:
             continue
         library, called, argument, instead = (part.strip() for part in line.split("|", 3))
         argument, _, value = argument.partition("=")
-        names = [f"name {argument}"] if called == "name" else groups.get(called, called).split()
-        argument = "" if called == "name" else argument
+        names = groups.get(called, called).split()
+        if called == "name":
+            names, argument = [f"name {one}" for one in argument.split()], ""
         each = [(argument, one) for one in value.split()] or [(one, "") for one in argument.split() or ("",)]
         for name in names:
             out.setdefault(name, []).extend(Removed(library, *one, instead) for one in each)
