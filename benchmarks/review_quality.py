@@ -4,7 +4,7 @@
         [--public FOLDER]
 
 `--save` writes every finding of every script as JSON lines; `--against` shows what differs from such a file.
-`--public` reads the public texts of data/review_public.json from FOLDER instead, by their `text`. They are
+`--public` reads the public texts of data/review_public.json that are in FOLDER instead. They are
 not kept here; its labels name repository, path and commit. A label is found by a finding of one of its rules
 at a line that holds one of its `at`; `wrong` are findings that were judged wrong by hand.
 """
@@ -76,13 +76,15 @@ def _public(database: Database, folder: Path, details: bool) -> int:
     labels: Counter[tuple[str, bool]] = Counter()
     facts: Counter[bool] = Counter()
     for text in json.loads(_PUBLIC.read_text("utf-8")):
+        if not (folder / text["text"]).exists():
+            continue
         script = (folder / text["text"]).read_text("utf-8")
         answer = review_script(database, {"script": script})
-        lines = ["", *script.splitlines()]
+        cells = json.loads(script)["cells"] if text["text"].endswith(".ipynb") else [{"source": script}]
+        of_cells = [["", *"".join(cell["source"]).splitlines()] for cell in cells]
         for one in answer["findings"]:
-            wrong = any(
-                one["rule"] == rule and at in lines[one["line"]] for rule, at in text.get("wrong", [])
-            )
+            line = of_cells[(one.get("cell") or 1) - 1][one["line"]]
+            wrong = any(one["rule"] == rule and at in line for rule, at in text.get("wrong", []))
             shown[one["severity"], not wrong] += 1
             if details and wrong:
                 print(f"{text['text']} wrong: {one['line']} {one['rule']}")
@@ -92,7 +94,7 @@ def _public(database: Database, folder: Path, details: bool) -> int:
                 and any(
                     at in text_line
                     for at in label["at"]
-                    for text_line in lines[one["line"] : one["end_line"] + 1]
+                    for text_line in of_cells[(one.get("cell") or 1) - 1][one["line"] : one["end_line"] + 1]
                 )
                 for one in answer["findings"]
             )

@@ -462,7 +462,7 @@ class Training:
         if _OF_OURS.search(self.script.text):
             return True
         if uses("torch", "torchvision", "timm", "accelerate", *LIGHTNING):
-            by_itself = uses("transformers", "accelerate", "fastai", *LIGHTNING)
+            by_itself = uses("accelerate", "fastai", *LIGHTNING) or "transformers" in self.kinds
             return by_itself or bool(_RE.to_card.search(self.script.text))
         return uses(*KERAS, "fastai", "transformers", "ultralytics")
 

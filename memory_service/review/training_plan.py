@@ -245,9 +245,9 @@ def _precision(facts: Facts) -> str | None:
     for keyword in facts.script.all(ast.keyword):
         if keyword.arg in ("fp16", "bf16") and one(keyword.value) is not False:
             return keyword.arg
-        stated = str(one(keyword.value)) if keyword.arg == "precision" else "None"
-        if stated not in ("32", "32-true", "None"):
-            return "bf16" if "bf16" in stated else "fp16"
+        stated = one(keyword.value) if keyword.arg == "precision" else ""
+        if "16" in str(stated) or (stated is None and "lightning" in facts.training.kinds):
+            return None if stated is None else "bf16" if "bf16" in str(stated) else "fp16"
     if "ultralytics" in facts.training.kinds:
         off = any(one(node) is False for node in facts.script.given_as("amp"))
         return "fp32" if off else "fp16"

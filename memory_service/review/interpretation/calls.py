@@ -216,6 +216,13 @@ def of_the_past(walk: Walk, use: Use) -> Value | None:
     return out
 
 
+@library("merge", "merge_asof")
+def merge_tables(_walk: Walk, use: Use) -> Value | None:
+    """`pd.merge(left, right)` has the rows of the first."""
+    given = [*use.args, *(use.named[side] for side in ("left", "right") if side in use.named)]
+    return keep_rows(given[0], given[1:]) if given and not flat(use.base).rows else None
+
+
 @method(*_SET.keeps_rows)
 def keep_method(walk: Walk, use: Use) -> Value:
     out = keep_rows(use.base, use.given)

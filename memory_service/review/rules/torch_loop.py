@@ -32,8 +32,9 @@ _LETS_GO = frozenset(("item", "detach", "float", "tolist", "numpy", "cpu_item"))
 
 def loop_rules(facts: Facts) -> Iterator[Finding]:
     """gradients-not-zeroed, accumulation-voided, accumulation-unscaled, model-across-folds, not-on-gpu,
-    train-not-shuffled and loss-keeps-graph."""
+    train-not-shuffled, result-thrown-away and loss-keeps-graph."""
     yield from _across_folds(facts)
+    yield from _overwritten(facts)
     loops = [loop for loop in facts.training.loops if isinstance(loop.batch, ast.For)]
     loops = [loop for loop in loops if isinstance(loop.backward, ast.Call)]
     steps: dict[int, list[ast.Call]] = defaultdict(list)
@@ -44,6 +45,8 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
         yield from _not_zeroed(facts, loop, steps[id(facts.script.function(loop.backward))])
         yield from _keeps_graph(facts, loop)
         yield from _accumulated(facts, loop)
+        if isinstance(loop.batch, ast.For) and isinstance(loop.batch.body[-1], ast.Break):
+            yield finding("result-thrown-away", loop.batch.body[-1], "one-batch")
         for call in calls_in(loop.batch) if loop.batch is not None else ():
             of_torch = re.match(r"torch\.optim\.[A-Z]\w+$", facts.script.qualified(call.func))
             if of_torch and facts.script.loops(call)[:1] == [loop.batch]:
@@ -54,9 +57,28 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
         yield from _not_shuffled(facts, loader, loops)
 
 
+def _overwritten(facts: Facts) -> Iterator[Finding]:
+    """`loss = f(x).item()` in a loop, after `loss = 0`, and `loss / n` behind it: the last batch counts."""
+    script = facts.script
+    for loop in script.all(ast.For):
+        inside = [node for statement in loop.body for node in ast.walk(statement)]
+        read = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        for node in inside:
+            set_to = isinstance(node, ast.Assign) and is_call(node.value, "item") and node.targets[0]
+            name = set_to.id if isinstance(set_to, ast.Name) else ""
+            home, order = script.function(loop), script.order
+            before = (n.value for n in script.set_in.get((home, name), ()) if order[n] < order[loop])
+            behind = (n for n in script.all(ast.BinOp) if _is(n.left, name) and order[n] > order[loop])
+            behind = (n for n in behind if script.function(n) is home and n not in inside)
+            begun = any(isinstance(value, ast.Constant) and value.value == 0 for value in before)
+            if begun and name not in read and any(isinstance(n.op, ast.Div) for n in behind):
+                yield finding("result-thrown-away", node, "overwritten", name=name)
+
+
 def _off_card(facts: Facts, loops: Sequence[Loop]) -> Iterator[Finding]:
     """Nothing goes to a GPU, and nothing says that the CPU is meant; tables may stay there."""
-    if facts.modality in ("tabular", "time-series") or facts.script.called("TensorDataset"):
+    rows = facts.script.called("TensorDataset") and not facts.script.called("from_pretrained")
+    if facts.modality in ("tabular", "time-series") or rows:
         return
     own = [loop.batch for loop in loops if loop.batch is not None and facts.script.runs(loop.batch)]
     if (
@@ -197,9 +219,17 @@ def _of_rows(batch: ast.For) -> set[str]:
     parts: list[ast.AST] = getattr(batch.target, "elts", [batch.target])
     made = names_in(*(parts[-1:] if is_call(batch.iter, "enumerate") else parts))
     for node in (n for statement in batch.body for n in ast.walk(statement) if isinstance(n, ast.Assign)):
-        if names_in(node.value) & made and not is_call(node.value, "len", "size", *_LETS_GO):
+        if _tensors(node.value) & made:
             made |= names_in(*node.targets)
     return made
+
+
+def _tensors(value: ast.AST) -> set[str]:
+    """Names that a value is made of, but for numbers of them: `len(x) / n`, `y.mean().item()`."""
+    if is_call(value, "len", "size", *_LETS_GO) or getattr(value, "attr", "") == "shape":
+        return set()
+    parts = (_tensors(part) for part in ast.iter_child_nodes(value))
+    return {value.id} if isinstance(value, ast.Name) else set().union(*parts)
 
 
 def _kept(facts: Facts, loop: Loop, batch: ast.For, name: str) -> Iterator[Finding]:

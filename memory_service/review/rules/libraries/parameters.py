@@ -51,11 +51,14 @@ def parameter_rules(facts: Facts) -> Iterator[Finding]:
     yield from _imports(facts)
     yield from _never_judged(facts)
     yield from _names(facts)
+    yield from _shared(facts)
     for call in facts.script.calls:
         yield from _contradictions(facts, call)
         yield from _rates(facts, call)
         yield from _unknown_arguments(facts, call)
         yield from _removed(facts, call)
+        if is_call(call, "GridSearchCV", "RandomizedSearchCV"):
+            yield from _removed_in_grid(facts, call)
         yield from _deprecated(facts, call)
 
 
@@ -74,6 +77,31 @@ def _thrown_away(facts: Facts) -> Iterator[Finding]:
             continue
         what = ast.unparse(call.func)
         yield finding("result-thrown-away", node, what=what, name=what.split(".")[0])
+    read = {node.id for node in script.all(ast.Name) if isinstance(node.ctx, ast.Load)}
+    for made in script.all(ast.Assign) if facts.training.trains else ():
+        to = made.targets[0] if is_call(made.value, "EarlyStopping", "ModelCheckpoint") else None
+        if isinstance(to, ast.Name) and to.id not in read:
+            yield finding("result-thrown-away", made, "unused", name=to.id)
+    copies = [t for made in script.all(ast.Assign) for t in made.targets if _is_copy(facts, t)]
+    inplace = [c for c in script.calls if facts.value(c, "inplace") is True and _is_copy(facts, receiver(c))]
+    for place in [*copies, *inplace]:
+        what = ast.unparse(place.func if isinstance(place, ast.Call) else place)
+        yield finding("result-thrown-away", place, "copy", what=what, name=what.split("[")[0])
+
+
+def _is_copy(facts: Facts, part: ast.AST | None) -> bool:
+    """`df[df.a > 0]["b"]`, or a column that is to be changed in place: from pandas 3 on both are copies."""
+    if not isinstance(part, ast.Subscript) or not facts.script.uses("pandas"):
+        return False
+    inner, base, keys = part.value, part.value, [part.slice]
+    if isinstance(inner, ast.Subscript):
+        base, keys = inner.value, [inner.slice, part.slice]
+    elif not isinstance(facts.script.parents[part], ast.Attribute):
+        return False
+    masks = sum(isinstance(key, ast.Compare | ast.BinOp) for key in keys)
+    named = sum(isinstance(facts.values.one(key), str) for key in keys)
+    makers = facts.values.makers(base) if named == 1 and masks == len(keys) - 1 else []
+    return any(_RE.table.match(last_name(maker.func)) for maker in makers)
 
 
 def _changes(facts: Facts, call: ast.Call, name: str) -> bool:
@@ -99,6 +127,19 @@ def _deterministic(facts: Facts) -> Iterator[Finding]:
         yield wrong(found["benchmark"], "benchmark")
 
 
+def _shared(facts: Facts) -> Iterator[Finding]:
+    """`valid.dataset.transform = plain` of a part that random_split made: training loses its own, too."""
+    for node in facts.script.all(ast.Assign):
+        to = node.targets[0]
+        held = to.value if isinstance(to, ast.Attribute) else None
+        if not isinstance(held, ast.Attribute) or held.attr != "dataset":
+            continue
+        made = facts.script.set_in.get((facts.script.function(node), last_name(held.value)), ())
+        anew = any(ast.unparse(t) == ast.unparse(held) for one in made for t in one.targets)
+        if not anew and any(is_call(one.value, "random_split") for one in made):
+            yield wrong(node, "shared", what=ast.unparse(to))
+
+
 def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     match name := last_name(call.func):
         case "KFold" | "StratifiedKFold" if facts.script.is_of(call.func, "sklearn"):
@@ -115,6 +156,13 @@ def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             makers = facts.values.makers(receiver(call) or call)
             if makers and not any(facts.argument(one, "validation_split") for one in makers):
                 yield wrong(call, "no-subset")
+            changed = (k for maker in makers for k in maker.keywords if _RE.at_random.search(k.arg or ""))
+            if facts.text(call, "subset") == "validation" and any(facts.values.one(k.value) for k in changed):
+                yield wrong(call, "random-validation")
+        case "SFTTrainer" if given := facts.argument(call, "peft_config"):
+            model = facts.argument(call, "model", 0)
+            if model is not None and any(is_call(m, "get_peft_model") for m in facts.values.makers(model)):
+                yield wrong(given, "adapted-twice")
         case "EarlyStopping" if facts.script.uses(*KERAS):
             patience, epochs = facts.number(call, "patience", 2), facts.training.framework_epochs("keras")
             if patience and epochs and patience >= epochs:
@@ -122,6 +170,19 @@ def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         case "map" if facts.script.uses("transformers") and call.args and isinstance(call.args[0], ast.Name):
             for function in facts.script.functions.get(call.args[0].id, ()):
                 yield from _not_cut(facts, function)
+
+
+def _removed_in_grid(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """Values of a search that its estimator does not take any more."""
+    estimator = facts.values.made_by(facts.argument(call, "estimator", 0))
+    grid = facts.argument(call, "param_grid") or facts.argument(call, "param_distributions", 1)
+    for name, values in facts.values.entries(grid).known.items() if estimator else ():
+        for removed in removed_of(estimator):
+            given = getattr(values, "elts", [])
+            gone = (one for one in given if removed.value and facts.values.text(one) == removed.value)
+            if removed.argument == name.rpartition("__")[2] and (one := next(gone, None)) is not None:
+                message = f"{estimator} takes no {removed.argument}={removed.value!r}."
+                yield told("wrong-parameter", one, message, removed.instead)
 
 
 def _minimised(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -163,7 +224,8 @@ def _rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             facts.values.number(given),
             FINE_TUNING_RATE if called("from_pretrained") else LARGEST_RATE,
         )
-        if rate is not None and rate > most:
+        own = getattr(call.args[0], "elts", []) if call.args else []  # tensors, as pixels are
+        if rate is not None and rate > most and not (own and all(isinstance(one, ast.Name) for one in own)):
             yield wrong(given, "rate", rate=rate, name=name)
         return
     whole = [is_call(one, "parameters") for one in call.args] == [True] and called("from_pretrained")
@@ -216,10 +278,12 @@ def _gone() -> dict[str, list[Removed]]:
             continue
         library, called, argument, instead = (part.strip() for part in line.split("|", 3))
         argument, _, value = argument.partition("=")
-        names = [f"name {argument}"] if called == "name" else groups.get(called, called).split()
-        argument = "" if called == "name" else argument
+        names = groups.get(called, called).split()
+        if called == "name":
+            names, argument = [f"name {one}" for one in argument.split()], ""
+        each = [(argument, one) for one in value.split()] or [(one, "") for one in argument.split() or ("",)]
         for name in names:
-            out.setdefault(name, []).append(Removed(library, argument, value, instead))
+            out.setdefault(name, []).extend(Removed(library, *one, instead) for one in each)
     return out
 
 
@@ -244,7 +308,8 @@ def _names(facts: Facts) -> Iterator[Finding]:
     """`np.int`, which is gone without a call; `series.append(more)`, whose result somebody uses."""
     script = facts.script
     for node in script.all(ast.Attribute):
-        for removed in removed_of(f"name {script.qualified(node)}"):
+        named = [*removed_of(f"name {script.qualified(node)}"), *removed_of(f"name .{node.attr}")]
+        for removed in (one for one in named if script.uses(one.library)):
             name = ast.unparse(node)
             yield told("wrong-parameter", node, f"{name} is gone from {removed.library}.", removed.instead)
     for call in script.called("append") if script.uses("pandas") else ():
