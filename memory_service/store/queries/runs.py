@@ -109,7 +109,7 @@ def of_plan(session: ReadSession, plan_id: str, reporter: str) -> Sequence[Run]:
     that it alone told of, that several did, and that no key did."""
     tellers = [Run.told_by == teller for teller in sorted({reporter, SEVERAL, ""})]
     tellers += [] if reporter else [Run.told_by.startswith(HOST)]
-    found = []
+    found: list[Run] = []
     for told in tellers:
         query = select(Run).where(Run.plan_id == plan_id, told).order_by(Run.created_at.desc())
         found += session.scalars(query.limit(MOST_OF_PLAN))
