@@ -28,7 +28,7 @@ from memory_service.services.devices import benchmark as benchmarks
 from memory_service.services.devices import calibrations
 from memory_service.services.devices import registration as registering
 from memory_service.services.devices.local_calibration import Wanted, begin
-from memory_service.services.knowledge.asker import ASKER, CORRECTS
+from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.prediction.predict import predict
 from memory_service.services.tables.audit import SERVICE
 from memory_service.settings import load_settings
@@ -454,14 +454,6 @@ def rates_told(
     return calibrations.accept(database, body, who=who)[0]
 
 
-@pytest.fixture
-def tells_only() -> Iterator[None]:
-    token = CORRECTS.set(False)
-    yield
-    CORRECTS.reset(token)
-
-
-@pytest.mark.usefixtures("tells_only")
 def test_another_key_takes_no_device_its_calibration_or_its_turn(client: TestClient) -> None:
     database = client.app.state.service.database  # type: ignore[attr-defined]
     mine, _ = calibrations.accept(database, posted("taken"), who="ada")
@@ -483,7 +475,6 @@ def test_another_key_takes_no_device_its_calibration_or_its_turn(client: TestCli
     assert client.get(f"/calibrations/{stolen['id']}").json()["status"] == "failed"
 
 
-@pytest.mark.usefixtures("tells_only")
 def test_another_key_neither_goes_on_with_a_calibration_nor_ends_it(client: TestClient) -> None:
     database = client.app.state.service.database  # type: ignore[attr-defined]
     going = posted("going-on", status="running", missing={})
@@ -495,11 +486,10 @@ def test_another_key_neither_goes_on_with_a_calibration_nor_ends_it(client: Test
     with pytest.raises(Forbidden):
         calibrations.accept(database, going | {"status": "done"}, who="eve")
     assert (ended["status"], list(ended["sections"])) == ("done", ["launch.us"])
-    CORRECTS.set(True)
-    assert calibrations.accept(database, going | {"status": "done"}, who="eve")[0]["status"] == "done"
+    again, _ = calibrations.accept(database, going | {"status": "done"}, who="editor", corrects=True)
+    assert again["status"] == "done"
 
 
-@pytest.mark.usefixtures("tells_only")
 @pytest.mark.parametrize("teller", ["ada", None, SERVICE])
 def test_a_key_changes_nothing_of_a_device_that_another_told(client: TestClient, teller: str | None) -> None:
     database = client.app.state.service.database  # type: ignore[attr-defined]
@@ -515,8 +505,8 @@ def test_a_key_changes_nothing_of_a_device_that_another_told(client: TestClient,
     calibrations.accept(database, told, who="eve")
     assert device_row(database, name) == before
     calibrations.accept(database, told | {"status": "done"}, who="eve")
-    CORRECTS.set(True)
-    calibrations.accept(database, told | {"id": uuid.uuid4().hex, "status": "done"}, who="editor")
+    newer = told | {"id": uuid.uuid4().hex, "status": "done"}
+    calibrations.accept(database, newer, who="editor", corrects=True)
     assert device_row(database, name)["fingerprint"]["driver"] == "999.1"
 
 
@@ -526,7 +516,6 @@ def device_row(database: Database, name: str) -> dict[str, Any]:
         return {column.name: getattr(row, column.name) for column in Device.__table__.columns}
 
 
-@pytest.mark.usefixtures("tells_only")
 def test_what_another_says_to_run_blocks_no_owner_of_a_device(client: TestClient) -> None:
     database = client.app.state.service.database  # type: ignore[attr-defined]
     mine = posted("owned")

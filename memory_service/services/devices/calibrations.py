@@ -163,13 +163,13 @@ def events_after(database: Database, key: str, sections: int, missing: int) -> t
 
 
 def accept(
-    database: Database, given: Posted | Mapping[str, Any], *, who: str | None = None
+    database: Database, given: Posted | Mapping[str, Any], *, who: str | None = None, corrects: bool = False
 ) -> tuple[dict[str, Any], bool]:
     """Take in a calibration made elsewhere, whole each time; (as it stands now, whether it is new).
 
     The same id again extends it while it runs. InvalidInput names each wrong field; Forbidden when another
     began it; Conflict when the fingerprint is not its device's, another one of the device runs, or it ended
-    with another result.
+    with another result. corrects: whether the caller may change what another told.
     """
     now = dt.datetime.now(dt.UTC)
     posted, sent = posted_calibration(given, now)
@@ -184,8 +184,8 @@ def accept(
         row = store.calibration(writing.session, sent.id, to_change=True)
         new = row is None
         if row is None:
-            row = _begun(writing, posted, sent, who)
-        elif devices.protected(writing, "calibrations", row.id, who):
+            row = _begun(writing, posted, sent, who, corrects=corrects)
+        elif not corrects and devices.told_by_another(writing, "calibrations", row.id, who):
             raise Forbidden("Another began this calibration: go on with the same key, or one of scope edit")
         else:
             _check_same(row, sent, posted.device)
@@ -216,13 +216,14 @@ def refuse_second(transaction: ReadTransaction, name: str, uuid: str, who: str |
 
 
 def _begun(
-    transaction: WriteTransaction, posted: Posted, sent: Calibration, who: str | None
+    transaction: WriteTransaction, posted: Posted, sent: Calibration, who: str | None, *, corrects: bool
 ) -> tables.Calibration:
     name = sent.device or _name_for(transaction, posted, sent)
     began = min(dt.datetime.fromisoformat(sent.started_at), transaction.now)
     device, _ = devices.keep_device(
-        transaction, name, sent.fingerprint, word=posted.word, host=posted.host, seen_at=began, who=who
-    )
+        transaction, name, sent.fingerprint, word=posted.word, host=posted.host, seen_at=began, who=who,
+        corrects=corrects,
+    )  # fmt: skip
     if not devices.told_by_another(transaction, "devices", name, who):
         end_those_of_others(transaction, name, who)
     if sent.status == "running":

@@ -24,7 +24,6 @@ from memory_service.domain.prediction.trust import (
 )
 from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServiceError, wrong_value
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
-from memory_service.services.knowledge.asker import CORRECTS
 from memory_service.services.tables.audit import ANONYMOUS, SERVICE, note
 from memory_service.services.tables.usable_rows import usable_sheets
 from memory_service.store.engine import is_readable
@@ -228,14 +227,16 @@ def keep_device(
     seen_at: dt.datetime | None = None,
     who: str | None = None,
     looked_at: bool = False,
+    corrects: bool = False,
 ) -> tuple[tables.Device, bool]:
     """The device under this name, registered now if it was not (then True), with what it is at the moment.
 
     `fingerprint` None: a device elsewhere, of which nothing is known yet. `seen_at`: when it was like this,
     None = now; an old result says nothing of what the device is today. `who`: for the audit. `looked_at`: it
     was seen on this host, not told from elsewhere. What another tells of a device than who told first changes
-    nothing of it, without scope `edit`: who measured it would lose what was measured. Conflict when the name
-    belongs to another piece of hardware; InvalidInput when it means a GPU model, or the model is not known.
+    nothing of it, unless it `corrects`: who measured it would lose what was measured. Conflict when the name
+    belongs to another piece of hardware, or to another GPU model by who told first; InvalidInput when it
+    means a GPU model, or the model is not known.
     """
     row = store.device(transaction.session, name, to_change=True)
     new = row is None
@@ -247,7 +248,7 @@ def keep_device(
         if row.uuid is not None and row.uuid != fingerprint.uuid:
             raise _another_device(name, row, fingerprint)
         sheet, known = gpu_model_of(transaction, fingerprint), row.seen_at is not None
-        if known and not looked_at and protected(transaction, "devices", name, who):
+        if known and not (looked_at or corrects) and told_by_another(transaction, "devices", name, who):
             if sheet.slug != row.gpu:
                 raise _another_device(name, row, fingerprint)
             return row, new
@@ -269,11 +270,6 @@ def told_by_another(transaction: ReadTransaction, table: str, row: str, who: str
     """Whether somebody else, were it the service or a person without a key, added a device or calibration."""
     mine = who or ANONYMOUS
     return history.creators(transaction.session, table, [row]).get(row, mine) != mine
-
-
-def protected(transaction: ReadTransaction, table: str, row: str, who: str | None) -> bool:
-    """Whether it is another's, and the asker may not correct what others told."""
-    return not CORRECTS.get() and told_by_another(transaction, table, row, who)
 
 
 def look_again(database: Database, identify: Callable[[str], Fingerprint], words: list[str]) -> list[str]:

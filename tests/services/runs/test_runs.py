@@ -415,7 +415,13 @@ class TestSilence:
         monkeypatch.setattr(retention, "RUNS_AT_ONCE", 3)
         begun = [begin_run(shared, case(), who="eve")[0]["run_id"] for _ in range(7)]
         take_events(shared, begun[3], {"events": epochs(0.05)})
+        read, at_once = run_queries.last_event_bodies, list[int]()
+        monkeypatch.setattr(
+            run_queries, "last_event_bodies", lambda at, ids: at_once.append(len(ids)) or read(at, ids)
+        )
         assert close_silent(shared, now=dt.datetime.now(dt.UTC) + dt.timedelta(hours=2)) == 7
+        monkeypatch.undo()
+        assert max(at_once) == 3
         assert {run_page(shared, run)["status"] for run in begun} == {"crashed"}
         assert run_page(shared, begun[3])["observations"]
         assert run_page(shared, begun[0])["evidence"]
