@@ -22,6 +22,7 @@ from memory_service.error_document import problem
 
 _LOOKS_EVERY_SECONDS = 1.0
 _PIECE_BYTES = 64 * 1024
+_ANSWERED = "memory_service.answered"
 _KEY = re.compile("msk_[0-9A-Za-z_]+")
 MOST_FIELDS, MOST_PIPELINED = 200, 4
 """Header fields of a request; requests that are read before the first one is answered."""
@@ -44,12 +45,46 @@ def server_of(
         limits = kept
 
     config = uvicorn.Config(
-        app, http=Limited, ws="none", timeout_keep_alive=kept.keep_seconds, server_header=False, **options
+        in_pieces(app),
+        http=Limited,
+        ws="none",
+        timeout_keep_alive=kept.keep_seconds,
+        server_header=False,
+        **options,
     )
     logging.getLogger("uvicorn.access").addFilter(_without_keys)
     for logger in ("uvicorn.error", "asyncio"):
         logging.getLogger(logger).addFilter(OneOfMany())
     return Server(config, stopping)
+
+
+def in_pieces(app: Any) -> Any:
+    """The application, whose long bodies are written as fast as they are read: of an answer that nobody reads
+    the connection holds two pieces. It counts as answered before its last body is read."""
+
+    async def answered(scope: Any, receive: Any, send: Any) -> None:
+        last: list[Any] = []
+
+        async def pieces(message: Any) -> None:
+            body = message["body"]
+            for end in range(_PIECE_BYTES, len(body) + _PIECE_BYTES, _PIECE_BYTES):
+                more = end < len(body) or message.get("more_body", False)
+                await send({**message, "body": body[end - _PIECE_BYTES : end], "more_body": more})
+
+        async def sent(message: Any) -> None:
+            if len(message.get("body", b"")) <= _PIECE_BYTES:
+                await send(message)
+            elif message.get("more_body"):
+                await pieces(message)
+            else:
+                last.append(message)
+
+        await app(scope, receive, sent)
+        scope[_ANSWERED] = True
+        for message in last:
+            await pieces(message)
+
+    return answered
 
 
 class Server(uvicorn.Server):
@@ -143,9 +178,9 @@ class Connection(HttpToolsProtocol):
 
     @property
     def _waits(self) -> bool:
-        """No head is complete, and no answer is being given."""
+        """No head is complete, and no answer is being given, but what is left to be read of one."""
         cycle: Any = self.cycle
-        return self._head and (cycle is None or cycle.response_complete)
+        return self._head and (cycle is None or cycle.response_complete or _ANSWERED in cycle.scope)
 
     @property
     def _lacks_body(self) -> bool:
@@ -228,6 +263,9 @@ class Connection(HttpToolsProtocol):
     def resume_writing(self) -> None:
         self._read_at = None
         super().resume_writing()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Anybody can ask for a WebSocket, as often as they like: no line of the log says so."""
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, "malformed-request", msg)

@@ -21,15 +21,19 @@ from memory_service.api.routes import calibrations as routes
 from memory_service.app import create_app
 from memory_service.domain.calibration.calibration import Fingerprint
 from memory_service.domain.calibration.probes import PRECISIONS, probes
-from memory_service.errors import Conflict
+from memory_service.errors import Conflict, Forbidden
 from memory_service.services.access.keys import create_key
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices import benchmark as benchmarks
 from memory_service.services.devices import calibrations
 from memory_service.services.devices import registration as registering
+from memory_service.services.devices.local_calibration import Wanted, begin
 from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.prediction.predict import predict
+from memory_service.services.tables.audit import SERVICE
 from memory_service.settings import load_settings
+from memory_service.store.queries import calibrations as store
+from memory_service.store.tables.devices import Device
 from tests.api.described.test_openapi import listen
 from tests.conftest import Servers
 from tests.services.devices.test_local_calibration import CARD, CPU, DONE, LAUNCH, SAY
@@ -469,6 +473,63 @@ def test_another_key_takes_no_device_its_calibration_or_its_turn(client: TestCli
     with pytest.raises(Conflict):
         calibrations.accept(database, posted("taken", status="running"), who="eve")
     assert client.get(f"/calibrations/{stolen['id']}").json()["status"] == "failed"
+
+
+def test_another_key_neither_goes_on_with_a_calibration_nor_ends_it(client: TestClient) -> None:
+    database = client.app.state.service.database  # type: ignore[attr-defined]
+    going = posted("going-on", status="running", missing={})
+    calibrations.accept(database, going, who="ada")
+    for status in ("running", "done", "failed"):
+        with pytest.raises(Forbidden):
+            calibrations.accept(database, going | {"status": status, "sections": {}}, who="eve")
+    ended, _ = calibrations.accept(database, going | {"status": "done"}, who="ada")
+    with pytest.raises(Forbidden):
+        calibrations.accept(database, going | {"status": "done"}, who="eve")
+    assert (ended["status"], list(ended["sections"])) == ("done", ["launch.us"])
+    again, _ = calibrations.accept(database, going | {"status": "done"}, who="editor", corrects=True)
+    assert again["status"] == "done"
+
+
+@pytest.mark.parametrize("teller", ["ada", None, SERVICE])
+def test_a_key_changes_nothing_of_a_device_that_another_told(client: TestClient, teller: str | None) -> None:
+    database = client.app.state.service.database  # type: ignore[attr-defined]
+    name = f"told-by-{teller}"
+    calibrations.accept(database, posted(name, host="its-host", word="cuda:0"), who=teller)
+    before = device_row(database, name)
+    told = posted(name, status="running", host="another", word="cuda:7", sections={})
+    told["fingerprint"] |= {"driver": "999.1"}
+    as_model = told | {"id": uuid.uuid4().hex}
+    as_model["fingerprint"] = told["fingerprint"] | {"name": H100.name}
+    with pytest.raises(Conflict, match="is registered as"):
+        calibrations.accept(database, as_model, who="eve")
+    calibrations.accept(database, told, who="eve")
+    assert device_row(database, name) == before
+    calibrations.accept(database, told | {"status": "done"}, who="eve")
+    newer = told | {"id": uuid.uuid4().hex, "status": "done"}
+    calibrations.accept(database, newer, who="editor", corrects=True)
+    assert device_row(database, name)["fingerprint"]["driver"] == "999.1"
+
+
+def device_row(database: Database, name: str) -> dict[str, Any]:
+    with database.read() as reading:
+        row = store.device(reading.session, name)
+        return {column.name: getattr(row, column.name) for column in Device.__table__.columns}
+
+
+def test_what_another_says_to_run_blocks_no_owner_of_a_device(client: TestClient) -> None:
+    database = client.app.state.service.database  # type: ignore[attr-defined]
+    mine = posted("owned")
+    calibrations.accept(database, mine, who="ada")
+    other = posted("other-name", fingerprint=mine["fingerprint"], status="running")
+    calibrations.accept(database, other, who="eve")
+    assert calibrations.accept(database, posted("owned", status="running"), who="ada")[1]
+    with pytest.raises(Conflict, match="wait until it ends"):
+        calibrations.accept(database, other | {"id": uuid.uuid4().hex}, who="eve")
+    calibrations.accept(database, posted("local", status="running"), who="eve")
+    card = replace(CARD, uuid="GPU-of-local")
+    assert begin(database, Wanted("local", card, "cuda:0", 60.0), "ada").status == "running"
+    calibrations.accept(database, posted("deleted", status="running"), who="eve")
+    assert registering.remove_device(database, "deleted", who="editor")
 
 
 def test_others_write_while_a_calibration_is_checked(client: TestClient, monkeypatch: pytest.MonkeyPatch):

@@ -22,6 +22,7 @@ from memory_service.schemas.answers.devices import Calibration, CalibrationRow
 from memory_service.schemas.calibrations import Posted
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices import calibrations
+from memory_service.services.knowledge.asker import CORRECTS
 
 router = APIRouter(prefix="/calibrations", tags=["calibrations"], route_class=StrictRoute)
 
@@ -76,7 +77,8 @@ def list_calibrations(
 @router.post("", status_code=201, responses=_TAKEN | refusals(409))
 def post_calibration(request: Request, body: Posted) -> Response:
     """Take in a calibration made elsewhere; the same id again extends it while it runs."""
-    shown, new = calibrations.accept(database_of(request), body, who=who_of(request))
+    who, corrects = who_of(request), CORRECTS.get()
+    shown, new = calibrations.accept(database_of(request), body, who=who, corrects=corrects)
     return json_answer(shown, 201 if new else 200, {"Location": f"/calibrations/{shown['id']}"})
 
 

@@ -231,7 +231,7 @@ def _rates_apart(one: Calibration, other: Calibration) -> float | None:
     return exp(median(apart)) if len(apart) >= LEAST_COMMON else None
 
 
-KEY = "key "
+KEY, HOST = "key ", "host "
 SEVERAL = KEY
 """The reporter of a run of which several keys told: nobody's report, which nobody's confirms."""
 
@@ -246,7 +246,7 @@ def reporter_of(key_name: str | None, host: Any) -> str:
     if key_name is not None:
         return f"{KEY}{key_name}"
     name = host.get("hostname") if isinstance(host, dict) else None
-    return f"host {name[:200]}" if isinstance(name, str) and name else ""
+    return f"{HOST}{name[:200]}" if isinstance(name, str) and name else ""
 
 
 def _least_seconds(o: Observation, profile: Profile, card: Gpu) -> float:

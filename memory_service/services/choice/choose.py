@@ -176,10 +176,10 @@ def _start_ups(database: Database, revision: int) -> Mapping[str, list[float]]:
     """Device, GPU model or "" (all) -> minutes that boxes took to start, as the latest runs told of which
     reports count for whoever asks."""
 
-    def read() -> Sequence[Any]:
+    def read() -> list[runs.StartUp]:
         with database.read() as transaction:
             told = runs.start_ups(transaction.session, MOST_START_UPS)
-        return [row for row in told if 0.0 <= row.minutes < 1440.0]
+        return [row for row in told if row.minutes < 1440.0]
 
     told = heard_rows(
         database.caches.latest(_start_ups, revision, read), ASKER.get(),

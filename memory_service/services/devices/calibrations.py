@@ -22,7 +22,7 @@ from memory_service.domain.calibration.calibration import Calibration, Fingerpri
 from memory_service.domain.calibration.corrected_rates import self_check
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.errors import Conflict, FieldError, NotFound, Unavailable
+from memory_service.errors import Conflict, FieldError, Forbidden, NotFound, Unavailable
 from memory_service.linear_algebra import on_one_thread
 from memory_service.resources import path
 from memory_service.schemas.calibrations import Posted, posted_calibration
@@ -163,12 +163,13 @@ def events_after(database: Database, key: str, sections: int, missing: int) -> t
 
 
 def accept(
-    database: Database, given: Posted | Mapping[str, Any], *, who: str | None = None
+    database: Database, given: Posted | Mapping[str, Any], *, who: str | None = None, corrects: bool = False
 ) -> tuple[dict[str, Any], bool]:
     """Take in a calibration made elsewhere, whole each time; (as it stands now, whether it is new).
 
-    The same id again extends it while it runs. InvalidInput names each wrong field; Conflict when the
-    fingerprint is not its device's, another one of the device runs, or it ended with another result.
+    The same id again extends it while it runs. InvalidInput names each wrong field; Forbidden when another
+    began it; Conflict when the fingerprint is not its device's, another one of the device runs, or it ended
+    with another result. corrects: whether the caller may change what another told.
     """
     now = dt.datetime.now(dt.UTC)
     posted, sent = posted_calibration(given, now)
@@ -183,7 +184,9 @@ def accept(
         row = store.calibration(writing.session, sent.id, to_change=True)
         new = row is None
         if row is None:
-            row = _begun(writing, posted, sent, who)
+            row = _begun(writing, posted, sent, who, corrects=corrects)
+        elif not corrects and devices.told_by_another(writing, "calibrations", row.id, who):
+            raise Forbidden("Another began this calibration: go on with the same key, or one of scope edit")
         else:
             _check_same(row, sent, posted.device)
         if may_go_on(row):
@@ -202,26 +205,29 @@ def _ended(row: tables.Calibration, posted: Posted, now: dt.datetime) -> dt.date
     return row.started_at + dt.timedelta(seconds=posted.seconds)
 
 
-def refuse_second(transaction: ReadTransaction, name: str, uuid: str) -> None:
-    """Conflict when a calibration of this device (by name or by what it is) has not ended."""
+def refuse_second(transaction: ReadTransaction, name: str, uuid: str, who: str | None) -> None:
+    """Conflict when a calibration of this device has not ended: by name, or by what it is where no other key
+    says so."""
     for row in store.active(transaction.session):
-        if row.device == name or row.fingerprint.get("uuid") == uuid:
+        alike = row.fingerprint.get("uuid") == uuid
+        if row.device == name or (alike and not _posted_by_another(transaction, row, who)):
             message = f"calibration {row.id} of {row.device!r} is {row.status}; wait until it ends"
             raise Conflict(message, [FieldError("device", message, name, (row.id,))])
 
 
 def _begun(
-    transaction: WriteTransaction, posted: Posted, sent: Calibration, who: str | None
+    transaction: WriteTransaction, posted: Posted, sent: Calibration, who: str | None, *, corrects: bool
 ) -> tables.Calibration:
     name = sent.device or _name_for(transaction, posted, sent)
     began = min(dt.datetime.fromisoformat(sent.started_at), transaction.now)
     device, _ = devices.keep_device(
-        transaction, name, sent.fingerprint, word=posted.word, host=posted.host, seen_at=began, who=who
-    )
+        transaction, name, sent.fingerprint, word=posted.word, host=posted.host, seen_at=began, who=who,
+        corrects=corrects,
+    )  # fmt: skip
     if not devices.told_by_another(transaction, "devices", name, who):
-        _end_those_of_others(transaction, name, who)
+        end_those_of_others(transaction, name, who)
     if sent.status == "running":
-        refuse_second(transaction, name, sent.fingerprint.uuid)
+        refuse_second(transaction, name, sent.fingerprint.uuid, who)
     row = add_row(
         transaction, sent.id, device, sent.fingerprint, status="running", contended=sent.contended,
         budget_seconds=sent.budget_seconds, origin="posted", version=sent.version,
@@ -231,12 +237,16 @@ def _begun(
     return row
 
 
-def _end_those_of_others(transaction: WriteTransaction, name: str, who: str | None) -> None:
-    """What another key says to run on a device stops nobody who told of the device first."""
+def end_those_of_others(transaction: WriteTransaction, name: str, who: str | None) -> None:
+    """What another key says to run on a device stops nobody who told of the device first, or has it here."""
     for row in store.active(transaction.session):
-        if row.device == name and devices.told_by_another(transaction, "calibrations", row.id, who):
-            why = "the key that told of the device first measures it"
+        if row.device == name and _posted_by_another(transaction, row, who):
+            why = "who told of the device first, or has it here, measures it"
             finish(transaction, row, "failed", why, row.heartbeat_at, None, who=SERVICE)
+
+
+def _posted_by_another(transaction: ReadTransaction, row: tables.Calibration, who: str | None) -> bool:
+    return row.origin == "posted" and devices.told_by_another(transaction, "calibrations", row.id, who)
 
 
 def add_row(

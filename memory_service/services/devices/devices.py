@@ -227,14 +227,16 @@ def keep_device(
     seen_at: dt.datetime | None = None,
     who: str | None = None,
     looked_at: bool = False,
+    corrects: bool = False,
 ) -> tuple[tables.Device, bool]:
     """The device under this name, registered now if it was not (then True), with what it is at the moment.
 
     `fingerprint` None: a device elsewhere, of which nothing is known yet. `seen_at`: when it was like this,
     None = now; an old result says nothing of what the device is today. `who`: for the audit. `looked_at`: it
-    was seen on this host, not told from elsewhere. What another key tells of a device than the one that told
-    first changes nothing of it: who measured it would lose what was measured. Conflict when the name belongs
-    to another piece of hardware; InvalidInput when it means a GPU model, or the model is not known.
+    was seen on this host, not told from elsewhere. What another tells of a device than who told first changes
+    nothing of it, unless it `corrects`: who measured it would lose what was measured. Conflict when the name
+    belongs to another piece of hardware, or to another GPU model by who told first; InvalidInput when it
+    means a GPU model, or the model is not known.
     """
     row = store.device(transaction.session, name, to_change=True)
     new = row is None
@@ -245,11 +247,13 @@ def keep_device(
     if fingerprint is not None:
         if row.uuid is not None and row.uuid != fingerprint.uuid:
             raise _another_device(name, row, fingerprint)
-        sheet = gpu_model_of(transaction, fingerprint)
-        row.gpu, row.kind, row.uuid = sheet.slug, fingerprint.kind, fingerprint.uuid
-        seen_at, known = seen_at or transaction.now, row.seen_at is not None
-        if known and not looked_at and told_by_another(transaction, "devices", name, who):
+        sheet, known = gpu_model_of(transaction, fingerprint), row.seen_at is not None
+        if known and not (looked_at or corrects) and told_by_another(transaction, "devices", name, who):
+            if sheet.slug != row.gpu:
+                raise _another_device(name, row, fingerprint)
             return row, new
+        row.gpu, row.kind, row.uuid = sheet.slug, fingerprint.kind, fingerprint.uuid
+        seen_at = seen_at or transaction.now
         if row.seen_at is None or seen_at > row.seen_at - CLOCKS_APART:
             row.fingerprint, row.environment = fingerprint.as_dict(), environment_of(fingerprint)
             row.seen_at = max(seen_at, row.seen_at or seen_at)
@@ -263,9 +267,9 @@ def keep_device(
 
 
 def told_by_another(transaction: ReadTransaction, table: str, row: str, who: str | None) -> bool:
-    """Whether another key than this one added a device or calibration. Without a key all is one's own."""
-    first = history.creators(transaction.session, table, [row]).get(row)
-    return who is not None and first not in (None, who, ANONYMOUS, SERVICE)
+    """Whether somebody else, were it the service or a person without a key, added a device or calibration."""
+    mine = who or ANONYMOUS
+    return history.creators(transaction.session, table, [row]).get(row, mine) != mine
 
 
 def look_again(database: Database, identify: Callable[[str], Fingerprint], words: list[str]) -> list[str]:

@@ -68,7 +68,7 @@ def begin(database: Database, wanted: Wanted, who: str | None = None) -> Begun:
     except Conflict as refusal:
         if not refusal.errors:  # of two who began at once, the database refused the second: report the first
             with database.read() as reading:
-                calibrations.refuse_second(reading, wanted.name, wanted.fingerprint.uuid)
+                calibrations.refuse_second(reading, wanted.name, wanted.fingerprint.uuid, who)
         raise
     return Begun(key, wanted, status, new)
 
@@ -80,7 +80,8 @@ def _add_row(
     device, new = keep_device(
         transaction, name, fingerprint, word=wanted.word, host=host_name(), who=who, looked_at=True
     )
-    calibrations.refuse_second(transaction, name, fingerprint.uuid)
+    calibrations.end_those_of_others(transaction, name, who)
+    calibrations.refuse_second(transaction, name, fingerprint.uuid, who)
     status: CalibrationStatus = "running"
     if any(map(_runs_here, store.active(transaction.session))):
         status = "queued"

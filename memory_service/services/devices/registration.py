@@ -125,7 +125,8 @@ def remove_device(database: Database, name: str, *, who: str | None = None) -> b
         row = store.device(transaction.session, name, to_change=True)
         if row is None:
             return False
-        calibrations.refuse_second(transaction, name, row.uuid or "")
+        calibrations.end_those_of_others(transaction, name, who)
+        calibrations.refuse_second(transaction, name, row.uuid or "", who)
         store.remove_device(transaction.session, row)
         note(transaction, "devices", name, "delete", "forgotten, with its calibrations", who=who)
     return True

@@ -8,8 +8,10 @@ began and has reported nothing for as long. Transactions are small, so that repo
 import datetime as dt
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from threading import Event, Thread
+from typing import Any
 
 import orjson
 
@@ -18,7 +20,7 @@ from memory_service.domain.runs.thinning import Thinned, thinned
 from memory_service.errors import MemoryServiceError
 from memory_service.services.database.transactions import Database
 from memory_service.services.runs.observations import conclude, count_waste
-from memory_service.services.runs.outcome_evidence import remember_missing
+from memory_service.services.runs.outcome_evidence import remember_missing, remember_several
 from memory_service.services.runs.summaries import write_summary
 from memory_service.services.runs.verdicts import or_nothing
 from memory_service.services.tables.audit import note
@@ -153,33 +155,47 @@ def close_silent(
     They end as crashed, at their last event. That is assumed: what the run itself reports later goes before.
     """
     now = now or dt.datetime.now(dt.UTC)
-    with database.read() as transaction:
-        going = runs.running_since(transaction.session, now - dt.timedelta(seconds=SILENT_SECONDS))
-        latest = runs.last_event_bodies(transaction.session, [run.id for run in going])
-    closed = 0
-    for run in going:
-        if stop is not None and stop.is_set():
+    closed, after = 0, ""
+    while stop is None or not stop.is_set():
+        with database.read() as transaction:
+            began = now - dt.timedelta(seconds=SILENT_SECONDS)
+            going = runs.running_since(transaction.session, began, after, RUNS_AT_ONCE)
+            latest = runs.last_event_bodies(transaction.session, [run.id for run in going])
+        if not going:
             break
-        body = read_object(latest.get(run.id))
-        last = run.started_at
-        if body:
-            last = max(last, dt.datetime.fromisoformat(body["at"]))
-        budget = dt.timedelta(minutes=run.minutes or 0.0)
-        offset = run.created_at - run.started_at  # its own clock against the service's
-        if now - (last + offset) < dt.timedelta(seconds=SILENT_SECONDS) or now < run.created_at + budget:
-            continue
-        closed += _close(database, run.id, last)
+        ends = {run.id: end for run in going if (end := _end(run, read_object(latest.get(run.id)), now))}
+        ended = _close(database, ends)
+        for run_id in ended:
+            if run_id in latest:
+                or_nothing(run_id, partial(conclude, database, run_id))
+        # Of those that told nothing there is nothing to conclude: the revision rises once for all of them.
+        remember_several(database, sorted(ended - latest.keys()))
+        closed, after = closed + len(ended), going[-1].id
     return closed
 
 
-def _close(database: Database, run_id: str, at: dt.datetime) -> bool:
+def _end(run: runs.Going, body: Mapping[str, Any], now: dt.datetime) -> dt.datetime | None:
+    """When a silent run ended; None while it may go on. body: its last event, if any"""
+    last = run.started_at
+    if body:
+        last = max(last, dt.datetime.fromisoformat(body["at"]))
+    budget = dt.timedelta(minutes=run.minutes or 0.0)
+    offset = run.created_at - run.started_at  # its own clock against the service's
+    silent = now - (last + offset) >= dt.timedelta(seconds=SILENT_SECONDS)
+    return last if silent and now >= run.created_at + budget else None
+
+
+def _close(database: Database, ends: Mapping[str, dt.datetime]) -> set[str]:
+    """Those that had not ended meanwhile."""
+    closed = set()
     with database.write_untracked() as transaction:
-        run = runs.find(transaction.session, run_id, to_change=True)
-        if run is None or run.finish:
-            return False
-        finish = {"status": "crashed", "at": at.isoformat(), "assumed": True}
-        values = {"status": "crashed", "finish": finish, "finished_at": at, "updated_at": transaction.now}
-        runs.change(transaction.session, run_id, values)
-        note(transaction, "runs", run_id, "update", "ended: no sign of it any more", who=None)
-    or_nothing(run_id, lambda: conclude(database, run_id))
-    return True
+        for run_id, at in sorted(ends.items()):
+            run = runs.find(transaction.session, run_id, to_change=True)
+            if run is None or run.finish:
+                continue
+            finish = {"status": "crashed", "at": at.isoformat(), "assumed": True}
+            values = {"status": "crashed", "finish": finish, "finished_at": at, "updated_at": transaction.now}
+            runs.change(transaction.session, run_id, values)
+            note(transaction, "runs", run_id, "update", "ended: no sign of it any more", who=None)
+            closed.add(run_id)
+    return closed

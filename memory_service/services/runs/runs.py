@@ -119,26 +119,33 @@ def _joined(database: Database, key: str, case: RunCase, who: str | None, *, sin
         return None
     started = said.get("started_at") or dt.datetime.now(dt.UTC).isoformat()
     started_at = dt.datetime.fromisoformat(started).timestamp()
-    with database.write_untracked() as transaction:
-        of_plan = runs.of_plan(transaction.session, said["plan_id"], key, ended=since)
-        if again := [run for run in of_plan if _host(run).get("run_id") == key]:
+    reporter = reporter_of(who, None)
+    with database.read() as transaction:
+        latest = runs.of_plan(transaction.session, said["plan_id"], reporter)
+        own = [run for run in latest if (run.watch or {}).get("reporter") == reporter]
+        if again := [run for run in own if _host(run).get("run_id") == key]:
             return again[0]
         meant = [
             run
-            for run in of_plan
-            if ("pid" in _host(run)) != ("pid" in host)
+            for run in own
+            if (since or run.finished_at is None)
+            and ("pid" in _host(run)) != ("pid" in host)
             and earliest_moment(run.started_at.timestamp()) <= started_at
-            and (run.watch or {}).get("reporter") == reporter_of(who, None)
             and run.gpu == case.gpu.slug
             and all(getattr(run, name) == said.get(name) for name in ("batch_size", "folds"))
             and all(getattr(run, name) == getattr(case, name) for name in ("model", "input_size", "mode"))
             and ("pid" not in host or not _is_sampled(transaction, run))
         ]
-        if len(meant) == 1 and "pid" in host:
-            given = {**meant[0].given, "host": {**_host(meant[0]), **host, "run_id": key}}
-            runs.change(transaction.session, meant[0].id, {"given": given, "updated_at": transaction.now})
-            note(transaction, "runs", meant[0].id, "update", f"joined by process {host['pid']}", who=who)
-    return meant[0] if len(meant) == 1 else None
+    if len(meant) != 1 or "pid" not in host:
+        return meant[0] if len(meant) == 1 else None
+    with database.write_untracked() as writing:
+        run = runs.find(writing.session, meant[0].id, to_change=True)
+        if run is None or "pid" in _host(run):  # a process joined it meanwhile
+            return run if run is not None and _host(run).get("run_id") == key else None
+        given = {**run.given, "host": {**_host(run), **host, "run_id": key}}
+        runs.change(writing.session, run.id, {"given": given, "updated_at": writing.now})
+        note(writing, "runs", run.id, "update", f"joined by process {host['pid']}", who=who)
+    return run
 
 
 def _is_sampled(transaction: ReadTransaction, run: Run) -> bool:

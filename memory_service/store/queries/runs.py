@@ -10,21 +10,21 @@ from sqlalchemy import (
     delete,
     func,
     insert,
-    or_,
     select,
     text,
-    true,
     update,
 )
 from sqlalchemy.orm import InstrumentedAttribute
 
+from memory_service.domain.monitoring.event import number_of
+from memory_service.domain.prediction.trust import HOST, SEVERAL
 from memory_service.store.dialects import ReadableJson
 from memory_service.store.session import ReadSession, Statements, WriteSession, bulk, locked_if
 from memory_service.store.tables.knowledge import Competition
 from memory_service.store.tables.runs import NOT_RAW, Observation, Run, RunEvent
 
 EVENT_COLUMNS = ("run_id", "seq", "kind", "body")
-MOST_AFTER = 20
+MOST_AFTER, MOST_OF_PLAN = 20, 64
 
 Event = tuple[str, int, str, str]
 
@@ -86,27 +86,53 @@ def fairly(query: Select[Any], latest: InstrumentedAttribute[Any], limit: int) -
     return query.where(Run.id.in_(chosen.limit(limit))).order_by(*order)
 
 
-def start_ups(session: ReadSession, limit: int) -> Sequence[Any]:
-    """The latest runs that told how long their box took to start: rows (device, gpu, minutes, told_by).
-    Excluded ones say nothing."""
-    minutes = ReadableJson(Run.given)[("host", "start_up_minutes")].as_float().label("minutes")
+class StartUp(NamedTuple):
+    """Minutes that a run's box took to start, as the run told."""
+
+    device: str
+    gpu: str
+    minutes: float
+    told_by: str
+
+
+def start_ups(session: ReadSession, limit: int) -> list[StartUp]:
+    """Those of the latest runs that told of it. Excluded ones say nothing, nor does what is no number: `host`
+    holds whatever a client sent, and a database would refuse to cast it."""
+    minutes = ReadableJson(Run.given)[("host", "start_up_minutes")].as_string().label("minutes")
     query = select(Run.device, Run.gpu, minutes, Run.told_by)
     query = query.where(minutes.is_not(None), Run.exclusion.is_(None))
-    return session.execute(fairly(query, Run.started_at, limit)).all()
+    told = session.execute(fairly(query, Run.started_at, limit))
+    return [
+        StartUp(d, gpu, known, who) for d, gpu, said, who in told if (known := number_of(said)) is not None
+    ]
 
 
-def of_plan(session: ReadSession, plan_id: str, joined: str, *, ended: bool) -> Sequence[Run]:
-    """Runs of a plan, `ended` or not, and the one that a process joined under this id; locked."""
-    of_process = ReadableJson(Run.given)[("host", "run_id")].as_string() == joined
-    query = select(Run).where(
-        Run.plan_id == plan_id, or_(true() if ended else Run.finished_at.is_(None), of_process)
-    )
-    return session.scalars(locked_if(query, True)).all()
+def of_plan(session: ReadSession, plan_id: str, reporter: str) -> Sequence[Run]:
+    """The latest runs of a plan that a key, or somebody without one (""), may have begun: so many of those
+    that it alone told of, that several did, and that no key did."""
+    tellers = [Run.told_by == teller for teller in sorted({reporter, SEVERAL, ""})]
+    tellers += [] if reporter else [Run.told_by.startswith(HOST)]
+    found: list[Run] = []
+    for told in tellers:
+        query = select(Run).where(Run.plan_id == plan_id, told).order_by(Run.created_at.desc())
+        found += session.scalars(query.limit(MOST_OF_PLAN))
+    return found
 
 
-def running_since(session: ReadSession, before: dt.datetime) -> Sequence[Run]:
-    """Runs that began before a moment and have not ended."""
-    return session.scalars(select(Run).where(Run.finished_at.is_(None), Run.created_at < before)).all()
+class Going(NamedTuple):
+    """A run that has not ended."""
+
+    id: str
+    started_at: dt.datetime
+    created_at: dt.datetime
+    minutes: float | None
+
+
+def running_since(session: ReadSession, before: dt.datetime, after: str, limit: int) -> list[Going]:
+    """Those that began before a moment, by id behind `after`."""
+    query = select(*(getattr(Run, name) for name in Going._fields))
+    query = query.where(Run.finished_at.is_(None), Run.created_at < before, Run.id > after)
+    return [Going(*row) for row in session.execute(query.order_by(Run.id).limit(limit))]
 
 
 def without_waste(session: ReadSession, after: str, limit: int) -> Sequence[Run]:

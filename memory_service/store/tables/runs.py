@@ -59,6 +59,7 @@ class Run(Base):
         *(Index(None, name, "id") for name in SORTED),
         *(Index(None, name, "started_at") for name in NARROWED),
         Index(None, "status", "wasted_minutes", "id"),
+        Index(None, "plan_id", "told_by", "created_at"),
         # Last week's worst: the day is read in the index, not in rows that are then passed over.
         Index(None, "wasted_minutes", "id", "started_at"),
     )

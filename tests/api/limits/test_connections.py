@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
 import threading
 import time
@@ -20,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memory_service.api.connection import server_of
+from memory_service.api.connection import Connection, server_of
 from memory_service.api.error_handlers import install
 from memory_service.api.fair_share import FairShare
 from memory_service.api.metrics import Metrics
@@ -102,6 +103,10 @@ def listening_with(limits: Limits, longest_body: int = 4 * 2**20) -> Iterator[Li
             all_came.set()
         await all_came.wait()
         return Response(LONG)
+
+    @app.get("/blocks")
+    def blocks() -> Response:
+        return StreamingResponse(LONG[: 2**21] for _ in range(4))
 
     @app.get("/healthz")
     def healthz() -> Response:
@@ -501,6 +506,33 @@ def test_of_answers_that_begin_at_once_no_more_are_kept():
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**20)
         whole = [rest_of(sock) >= len(LONG) - 1 for sock in opened]
     assert sum(whole) == 6
+
+
+@pytest.mark.parametrize("path", ["/long", "/blocks"])
+def test_of_an_answer_that_nobody_reads_a_connection_holds_little_and_a_reader_gets_all(
+    path: str, monkeypatch: pytest.MonkeyPatch
+):
+    left: list[int] = []
+    pause = Connection.pause_writing
+    monkeypatch.setattr(Connection, "pause_writing", lambda connection: (
+        pause(connection), left.append(connection.transport.get_write_buffer_size())))  # fmt: skip
+    with listening_with(replace(SHORT, reader_seconds=600.0)) as listening, listening.socket() as sock:
+        sock.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        wait_for(lambda: bool(left))
+        assert answer(sock)[2] == LONG
+    assert max(left) < 200_000
+
+
+@pytest.mark.parametrize("upgrade", ["websocket", "h2c"])
+def test_who_asks_for_another_protocol_gets_the_answer_and_no_line_of_the_log(
+    listening: Listening, upgrade: str, monkeypatch: pytest.MonkeyPatch
+):
+    said: list[str] = []
+    monkeypatch.setattr(logging.getLogger("uvicorn.error"), "warning", said.append)
+    asked = f"GET /quick HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: {upgrade}\r\n\r\n"
+    with listening.socket(asked.encode()) as sock:
+        assert answer(sock)[2] == b"here"
+    assert said == []
 
 
 def test_one_caller_leaves_requests_to_others_and_health_is_always_answered():

@@ -16,11 +16,13 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.learned_corrections import MOST_OF_A_CASE, observed
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.prediction.predict import predict
+from memory_service.services.runs import retention
 from memory_service.services.runs import verdicts as so_far
 from memory_service.services.runs.retention import close_silent
 from memory_service.services.runs.run_log import take_log
 from memory_service.services.runs.runs import begin_run, finish_run, run_page
 from memory_service.services.tables.table_rows import list_rows
+from memory_service.store.queries import runs as run_queries
 from tests.registered import calibrate, register
 from tests.telling import CASE, START, STEPS, at, case, epochs, take_events, told
 
@@ -406,6 +408,24 @@ class TestSilence:
         close_silent(shared, now=now + dt.timedelta(days=1))
         assert run_page(shared, begun[2])["status"] == "crashed"
 
+    def test_many_are_closed_in_slices_each_with_its_conclusion(
+        self, shared: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        close_silent(shared, now=dt.datetime.now(dt.UTC) + dt.timedelta(days=1))
+        monkeypatch.setattr(retention, "RUNS_AT_ONCE", 3)
+        begun = [begin_run(shared, case(), who="eve")[0]["run_id"] for _ in range(7)]
+        take_events(shared, begun[3], {"events": epochs(0.05)})
+        read, at_once = run_queries.last_event_bodies, list[int]()
+        monkeypatch.setattr(
+            run_queries, "last_event_bodies", lambda at, ids: at_once.append(len(ids)) or read(at, ids)
+        )
+        assert close_silent(shared, now=dt.datetime.now(dt.UTC) + dt.timedelta(hours=2)) == 7
+        monkeypatch.undo()
+        assert max(at_once) == 3
+        assert {run_page(shared, run)["status"] for run in begun} == {"crashed"}
+        assert run_page(shared, begun[3])["observations"]
+        assert run_page(shared, begun[0])["evidence"]
+
 
 def process(run_id: str | None = None, *, pid: int = 1, **said: Any) -> dict[str, Any]:
     """What a script's client sends that was not told the run's id."""
@@ -468,6 +488,33 @@ def test_an_agent_that_tells_of_a_run_after_its_script_began_it_means_that_run(s
     assert begin_run(shared, plan, who="agent")[1], "what begins now is another training"
     two = [begin_run(shared, process(pid=n, **plan), who="others")[0]["run_id"] for n in (1, 2)]
     assert begin_run(shared, plan, who="others")[0]["run_id"] not in two, "nobody knows which"
+
+
+def test_a_process_is_not_told_a_run_of_another_that_names_it(shared: Database):
+    plan = {"plan_id": recommend(shared, {"task": "image", "gpu": "t4", "minutes": "34"})["plan_id"]}
+    agents = begin_run(shared, plan, who="agent")[0]
+    script = process(**plan)
+    assert begin_run(shared, script, who="agent") == (agents, False)
+    for first in "0f":
+        named = {"hostname": "box", "pid": 9, "run_id": script["run_id"]}
+        other = process(f"{first * 8}{str(uuid.uuid4())[8:]}", **plan) | {"host": named, "join": False}
+        assert begin_run(shared, other, who="eve")[1]
+        assert begin_run(shared, script, who="agent") == (agents, False)
+
+
+def test_however_many_runs_others_told_of_a_plan_a_process_joins_its_own(
+    shared: Database, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(run_queries, "MOST_OF_PLAN", 2)
+    plan = {"plan_id": recommend(shared, {"task": "image", "gpu": "t4", "minutes": "35"})["plan_id"]}
+    agents = begin_run(shared, plan, who="agent")[0]
+    for _ in range(3):
+        begin_run(shared, plan | {"run_id": str(uuid.uuid4())}, who="eve")
+    with shared.read() as reading:
+        latest = run_queries.of_plan(reading.session, plan["plan_id"], "key agent")
+        assert [run.id for run in latest] == [agents["run_id"]]
+        assert len(run_queries.of_plan(reading.session, plan["plan_id"], "key eve")) == 2
+    assert begin_run(shared, process(**plan), who="agent") == (agents, False)
 
 
 LOSSES = [round(0.7 / (n + 1) + 0.00123, 5) for n in range(4)]

@@ -445,3 +445,13 @@ def test_start_ups_that_one_key_alone_tells_close_no_box_for_others(shared: Data
     assert not box(None)["fits"]
     started("second", 500)
     assert not box("victim")["fits"], "two keys agree"
+
+
+@pytest.mark.parametrize("said", ["2 min", "abc", "1e999", True, [1], {"of": "them"}])
+def test_a_start_up_that_is_no_number_keeps_nobody_from_choosing(shared: Database, said: Any) -> None:
+    asked = {"task": "image", "n_train": 20_000, "deadline_minutes": 120}
+    asked["offers"] = [{"name": "box", "gpu": "v100", "price_per_hour": 1.0}]
+    begun, _ = begin_run(shared, case(gpu="v100", host={"start_up_minutes": said}), who="other")
+    finish_run(shared, begun["run_id"], {"status": "completed"}, who="other")
+    with asking("victim"):
+        assert choose_offer(shared, checked(ChooseRequest, asked))["offers"]
