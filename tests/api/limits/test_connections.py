@@ -63,6 +63,28 @@ def listening() -> Iterator[Listening]:
         yield made
 
 
+def long_answers(app: FastAPI) -> None:
+    """At once, when ten have asked, or in blocks."""
+
+    @app.get("/long")
+    def long() -> Response:
+        return Response(LONG)
+
+    came, all_came = list[int](), asyncio.Event()
+
+    @app.get("/together")
+    async def together() -> Response:
+        came.append(1)
+        if len(came) == 10:
+            all_came.set()
+        await all_came.wait()
+        return Response(LONG)
+
+    @app.get("/blocks")
+    def blocks() -> Response:
+        return StreamingResponse(LONG[: 2**21] for _ in range(4))
+
+
 @contextmanager
 def listening_with(limits: Limits, longest_body: int = 4 * 2**20) -> Iterator[Listening]:
     app, metrics, gate = FastAPI(openapi_url=None), Metrics(), threading.Event()
@@ -90,23 +112,7 @@ def listening_with(limits: Limits, longest_body: int = 4 * 2**20) -> Iterator[Li
     def streams() -> Response:
         return StreamingResponse(b"x" * 65_536 for _ in range(200))
 
-    @app.get("/long")
-    def long() -> Response:
-        return Response(LONG)
-
-    came, all_came = list[int](), asyncio.Event()
-
-    @app.get("/together")
-    async def together() -> Response:
-        came.append(1)
-        if len(came) == 10:
-            all_came.set()
-        await all_came.wait()
-        return Response(LONG)
-
-    @app.get("/blocks")
-    def blocks() -> Response:
-        return StreamingResponse(LONG[: 2**21] for _ in range(4))
+    long_answers(app)
 
     @app.get("/healthz")
     def healthz() -> Response:
