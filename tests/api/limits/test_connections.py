@@ -520,8 +520,12 @@ def test_of_an_answer_that_nobody_reads_a_connection_holds_little_and_a_reader_g
 ):
     left: list[int] = []
     pause = Connection.pause_writing
-    monkeypatch.setattr(Connection, "pause_writing", lambda connection: (
-        pause(connection), left.append(connection.transport.get_write_buffer_size())))  # fmt: skip
+
+    def paused(connection: Connection) -> None:
+        pause(connection)
+        left.append(connection.transport.get_write_buffer_size())
+
+    monkeypatch.setattr(Connection, "pause_writing", paused)
     with listening_with(replace(SHORT, reader_seconds=600.0)) as listening, listening.socket() as sock:
         sock.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         wait_for(lambda: bool(left))

@@ -416,9 +416,12 @@ class TestSilence:
         begun = [begin_run(shared, case(), who="eve")[0]["run_id"] for _ in range(7)]
         take_events(shared, begun[3], {"events": epochs(0.05)})
         read, at_once = run_queries.last_event_bodies, list[int]()
-        monkeypatch.setattr(
-            run_queries, "last_event_bodies", lambda at, ids: at_once.append(len(ids)) or read(at, ids)
-        )
+
+        def counted(at: Any, ids: Any) -> Any:
+            at_once.append(len(ids))
+            return read(at, ids)
+
+        monkeypatch.setattr(run_queries, "last_event_bodies", counted)
         assert close_silent(shared, now=dt.datetime.now(dt.UTC) + dt.timedelta(hours=2)) == 7
         monkeypatch.undo()
         assert max(at_once) == 3
