@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ def url(seeded_sqlite: Database) -> str:
 def server(seeded_sqlite: Database) -> Iterator[str]:
     service = Service(f"sqlite:///{seeded_sqlite.file}")
     service.start()
+    while httpx2.get(f"{service.url}/readyz", timeout=120).status_code != 200:
+        time.sleep(0.1)
     yield service.url
     service.stop()
 

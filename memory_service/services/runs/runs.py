@@ -96,12 +96,16 @@ def begin_run(
     advice = advised(knowledge, case, plan)
     try:
         with database.write_untracked() as transaction:
-            values = _values(transaction, key, digest, case, prediction)
-            told_by = (prediction["case"] or watch)["reporter"] or ""
-            runs.add(transaction.session, values | {"watch": watch, "told_by": told_by})
-            begin_summary(transaction, key)
-            begin_outcome(transaction, key, case, advice)
-            note(transaction, "runs", key, "create", "begun", who=who)
+            meanwhile = _meant(transaction, key, case, who, since=since) if joins else None
+            if meanwhile is None:
+                values = _values(transaction, key, digest, case, prediction)
+                told_by = (prediction["case"] or watch)["reporter"] or ""
+                runs.add(transaction.session, values | {"watch": watch, "told_by": told_by})
+                begin_summary(transaction, key)
+                begin_outcome(transaction, key, case, advice)
+                note(transaction, "runs", key, "create", "begun", who=who)
+        if meanwhile is not None and (joined := _joined(database, key, case, who, since=since)) is not None:
+            return _begun(joined), False
     except Conflict:
         with database.read() as transaction:  # somebody sent the same at the same time
             return _same(_existing(transaction, key), digest), False
@@ -110,6 +114,25 @@ def begin_run(
 
 
 def _joined(database: Database, key: str, case: RunCase, who: str | None, *, since: bool) -> Run | None:
+    """The run that the caller means (`_meant`), to which its process belongs from now on."""
+    host = case.reported.get("host") or {}
+    with database.read() as transaction:
+        meant = _meant(transaction, key, case, who, since=since)
+    if meant is None or "pid" not in host or _host(meant).get("run_id") == key:
+        return meant
+    with database.write_untracked() as writing:
+        run = runs.find(writing.session, meant.id, to_change=True)
+        if run is None or "pid" in _host(run):  # a process joined it meanwhile
+            return run if run is not None and _host(run).get("run_id") == key else None
+        given = {**run.given, "host": {**_host(run), **host, "run_id": key}}
+        runs.change(writing.session, run.id, {"given": given, "updated_at": writing.now})
+        note(writing, "runs", run.id, "update", f"joined by process {host['pid']}", who=who)
+    return run
+
+
+def _meant(
+    transaction: ReadTransaction, key: str, case: RunCase, who: str | None, *, since: bool
+) -> Run | None:
     """The run of this plan that the caller means, where exactly one has these settings (a plan may have
     several runs): to a process of the training, which calls it `key`, the one that its caller began and no
     process reports to; to the caller, the one that a process reports to. A run has one such process at most:
@@ -120,32 +143,22 @@ def _joined(database: Database, key: str, case: RunCase, who: str | None, *, sin
     started = said.get("started_at") or dt.datetime.now(dt.UTC).isoformat()
     started_at = dt.datetime.fromisoformat(started).timestamp()
     reporter = reporter_of(who, None)
-    with database.read() as transaction:
-        latest = runs.of_plan(transaction.session, said["plan_id"], reporter)
-        own = [run for run in latest if (run.watch or {}).get("reporter") == reporter]
-        if again := [run for run in own if _host(run).get("run_id") == key]:
-            return again[0]
-        meant = [
-            run
-            for run in own
-            if (since or run.finished_at is None)
-            and ("pid" in _host(run)) != ("pid" in host)
-            and earliest_moment(run.started_at.timestamp()) <= started_at
-            and run.gpu == case.gpu.slug
-            and all(getattr(run, name) == said.get(name) for name in ("batch_size", "folds"))
-            and all(getattr(run, name) == getattr(case, name) for name in ("model", "input_size", "mode"))
-            and ("pid" not in host or not _is_sampled(transaction, run))
-        ]
-    if len(meant) != 1 or "pid" not in host:
-        return meant[0] if len(meant) == 1 else None
-    with database.write_untracked() as writing:
-        run = runs.find(writing.session, meant[0].id, to_change=True)
-        if run is None or "pid" in _host(run):  # a process joined it meanwhile
-            return run if run is not None and _host(run).get("run_id") == key else None
-        given = {**run.given, "host": {**_host(run), **host, "run_id": key}}
-        runs.change(writing.session, run.id, {"given": given, "updated_at": writing.now})
-        note(writing, "runs", run.id, "update", f"joined by process {host['pid']}", who=who)
-    return run
+    latest = runs.of_plan(transaction.session, said["plan_id"], reporter)
+    own = [run for run in latest if (run.watch or {}).get("reporter") == reporter]
+    if again := [run for run in own if _host(run).get("run_id") == key]:
+        return again[0]
+    meant = [
+        run
+        for run in own
+        if (since or run.finished_at is None)
+        and ("pid" in _host(run)) != ("pid" in host)
+        and earliest_moment(run.started_at.timestamp()) <= started_at
+        and run.gpu == case.gpu.slug
+        and all(getattr(run, name) == said.get(name) for name in ("batch_size", "folds"))
+        and all(getattr(run, name) == getattr(case, name) for name in ("model", "input_size", "mode"))
+        and ("pid" not in host or not _is_sampled(transaction, run))
+    ]
+    return meant[0] if len(meant) == 1 else None
 
 
 def _is_sampled(transaction: ReadTransaction, run: Run) -> bool:
