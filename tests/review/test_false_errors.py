@@ -309,3 +309,85 @@ print(Ridge().fit(a, ya).score(b, yb))
 """
     assert "target-in-features" not in errors(script.format(chosen))
     assert "target-in-features" in errors(script.format('X = df[["area", "price"]]'))
+
+
+PARTS = """from torch.utils.data import random_split
+from rows import rows, plain
+train, valid, test = random_split(rows, [800, 100, 100])
+train.dataset.transform = plain
+"""
+MEMORY = """import torch
+class Watch:
+    def __init__(self):
+        self.total_mem = {}
+    def free(self):
+        return self.total_mem
+"""
+TUNER = """import lightning as L
+from study import make, net, rows
+def tune(trial):
+    return L.Trainer(max_epochs=3).fit(net, rows)
+tune(None)
+study = {}
+study.tune(net)
+"""
+ADAPTED = """from peft import LoraConfig, get_peft_model
+from trl import SFTTrainer
+from rows import rows, model
+model = get_peft_model(model, LoraConfig())
+more = None if rows else LoraConfig()
+SFTTrainer(model=model, train_dataset=rows, peft_config={}).train()
+"""
+SEARCHED = """from rows import rates, net
+found = 0
+for rate, share in zip(*rates):
+    {}
+print(found / 2)
+"""
+STEPS = """import torch
+from rows import Rows, build
+net = build().cuda(); opt = torch.optim.AdamW(net.parameters(), lr=1e-3)
+loader = torch.utils.data.DataLoader(Rows(), 256, shuffle=True, num_workers=8)
+steps = 0
+for x, y in loader:
+    opt.zero_grad(); net(x.cuda()).mean().backward(); opt.step()
+    steps += 1
+    {}
+    break
+"""
+COPIED = """import numpy as np, pandas as pd
+from rows import read_rows, rows
+whole = pd.read_csv("train.csv")
+kept = {}
+kept["a"][kept["b"] > 2] = 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "right", "wrong", "rule"),
+    [
+        (MEMORY, "torch.cuda.mem_get_info()[1]", "torch.cuda.get_device_properties(0).total_mem", ""),
+        (TUNER, "make()", "L.Trainer(max_epochs=3)", ""),
+        (ADAPTED, "None", "LoraConfig()", ""),
+        (ADAPTED, "more", "LoraConfig()", ""),
+        (PARTS + "{}", "test.dataset.transform = valid.dataset.transform = plain", "", ""),
+        (
+            SEARCHED,
+            "if rate > 9: found = share.item(); break",
+            "found = share.item()",
+            "result-thrown-away",
+        ),
+        (SEARCHED, "if rate > 0.9: found = share.item()", "found = share.item()", "result-thrown-away"),
+        (STEPS, "if steps < 1000: continue", "steps += 1", "result-thrown-away"),
+        (COPIED, "rows.copy()", "whole.copy()", "result-thrown-away"),
+        (COPIED, "np.concat(rows)", "pd.concat(rows)", "result-thrown-away"),
+        (COPIED, "read_rows()", "whole[whole.c > 0].copy()", "result-thrown-away"),
+    ],
+)
+def test_right_code_beside_its_wrong_form(script: str, right: str, wrong: str, rule: str) -> None:
+    def said(form: str) -> set[str]:
+        return {each["rule"] for each in review_script(None, {"script": script.format(form)})["findings"]}
+
+    rule = rule or "wrong-parameter"
+    assert rule not in said(right)
+    assert rule in said(wrong)

@@ -45,9 +45,11 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
         yield from _not_zeroed(facts, loop, steps[id(facts.script.function(loop.backward))])
         yield from _keeps_graph(facts, loop)
         yield from _accumulated(facts, loop)
-        if isinstance(loop.batch, ast.For) and isinstance(loop.batch.body[-1], ast.Break):
-            yield finding("result-thrown-away", loop.batch.body[-1], "one-batch")
-        for call in calls_in(loop.batch) if loop.batch is not None else ():
+        batch = loop.batch or loop.backward
+        last = getattr(batch, "body", [None])[-1]
+        if isinstance(last, ast.Break) and not any(isinstance(n, ast.Continue) for n in ast.walk(batch)):
+            yield finding("result-thrown-away", last, "one-batch")
+        for call in calls_in(batch):
             of_torch = re.match(r"torch\.optim\.[A-Z]\w+$", facts.script.qualified(call.func))
             if of_torch and facts.script.loops(call)[:1] == [loop.batch]:
                 yield wrong(call, "optimizer-anew", name=last_name(call.func))
@@ -62,8 +64,9 @@ def _overwritten(facts: Facts) -> Iterator[Finding]:
     script = facts.script
     for loop in script.all(ast.For):
         inside = [node for statement in loop.body for node in ast.walk(statement)]
+        searches = any(isinstance(node, ast.Break | ast.Continue) for node in inside)
         read = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-        for node in inside:
+        for node in () if searches or is_call(loop.iter, "range") else loop.body:
             set_to = isinstance(node, ast.Assign) and is_call(node.value, "item") and node.targets[0]
             name = set_to.id if isinstance(set_to, ast.Name) else ""
             home, order = script.function(loop), script.order

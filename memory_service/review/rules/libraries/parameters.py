@@ -32,6 +32,7 @@ _MAP = name_maps("parameters")
 _RE = patterns("parameters")
 _SET = name_sets("parameters")
 GROWS = patterns("schedules").grows
+MOST_COPIES = 3  # of copies of a table
 LARGEST_RATE = 0.05  # of Adam; no recipe has more
 FINE_TUNING_RATE = 5e-3  # no pretrained transformer is trained at more
 ENCODER_RATE = 5e-4
@@ -100,8 +101,17 @@ def _is_copy(facts: Facts, part: ast.AST | None) -> bool:
         return False
     masks = sum(isinstance(key, ast.Compare | ast.BinOp) for key in keys)
     named = sum(isinstance(facts.values.one(key), str) for key in keys)
-    makers = facts.values.makers(base) if named == 1 and masks == len(keys) - 1 else []
-    return any(_RE.table.match(last_name(maker.func)) for maker in makers)
+    return named == 1 and masks == len(keys) - 1 and _is_table(facts, base)
+
+
+def _is_table(facts: Facts, base: ast.AST | None, deep: int = 0) -> bool:
+    """Whether pandas makes it, or a part of it; a dict has a `copy`, too, and a file its own `read_rows`."""
+    for maker in facts.values.makers(base.value if isinstance(base, ast.Subscript) else base):
+        name, of = last_name(maker.func), facts.script.qualified(maker.func)
+        copied = name == "copy" and deep < MOST_COPIES and _is_table(facts, receiver(maker), deep + 1)
+        if copied or name == "merge" or _RE.table.match(of):
+            return True
+    return False
 
 
 def _changes(facts: Facts, call: ast.Call, name: str) -> bool:
@@ -112,7 +122,7 @@ def _changes(facts: Facts, call: ast.Call, name: str) -> bool:
     made = [last_name(maker.func) for maker in facts.values.makers(base)]
     if name in ("convert", "resize"):
         return not any(one == "open" and script.uses("PIL") for one in made)
-    return not (script.uses("pandas") and any(_RE.table.match(one) for one in made))
+    return not (script.uses("pandas") and _is_table(facts, base))
 
 
 def _deterministic(facts: Facts) -> Iterator[Finding]:
@@ -129,14 +139,17 @@ def _deterministic(facts: Facts) -> Iterator[Finding]:
 
 def _shared(facts: Facts) -> Iterator[Finding]:
     """`valid.dataset.transform = plain` of a part that random_split made: training loses its own, too."""
-    for node in facts.script.all(ast.Assign):
-        to = node.targets[0]
-        held = to.value if isinstance(to, ast.Attribute) else None
-        if not isinstance(held, ast.Attribute) or held.attr != "dataset":
-            continue
-        made = facts.script.set_in.get((facts.script.function(node), last_name(held.value)), ())
-        anew = any(ast.unparse(t) == ast.unparse(held) for one in made for t in one.targets)
-        if not anew and any(is_call(one.value, "random_split") for one in made):
+    script, every = facts.script, facts.script.all(ast.Assign)
+    held = [(node, to, getattr(to, "value", to)) for node in every for to in node.targets]
+    held = [each for each in held if isinstance(each[2], ast.Attribute) and each[2].attr == "dataset"]
+    values = {ast.unparse(to): ast.unparse(node.value) for node, to, _ in held}
+    for node, to, rows in held:
+        made = script.set_in.get((script.function(node), last_name(getattr(rows, "value", rows))), ())
+        targets = [m.targets[0] for m in made if is_call(m.value, "random_split")]
+        parts = [ast.unparse(part) for target in targets for part in getattr(target, "elts", [])]
+        alike = len({values.get(f"{part}.dataset.{last_name(to)}") for part in parts}) < 2
+        anew = any(ast.unparse(t) == ast.unparse(rows) for one in made for t in one.targets)
+        if not alike and not anew and not script.loops(node):  # there each may set its own before its turn
             yield wrong(node, "shared", what=ast.unparse(to))
 
 
@@ -161,7 +174,8 @@ def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
                 yield wrong(call, "random-validation")
         case "SFTTrainer" if given := facts.argument(call, "peft_config"):
             model = facts.argument(call, "model", 0)
-            if model is not None and any(is_call(m, "get_peft_model") for m in facts.values.makers(model)):
+            adds = all(isinstance(one, ast.Call) for one in facts.values.sources(given) or [given])
+            if adds and any(is_call(m, "get_peft_model") for m in facts.values.makers(model)):
                 yield wrong(given, "adapted-twice")
         case "EarlyStopping" if facts.script.uses(*KERAS):
             patience, epochs = facts.number(call, "patience", 2), facts.training.framework_epochs("keras")
@@ -308,17 +322,16 @@ def _names(facts: Facts) -> Iterator[Finding]:
     """`np.int`, which is gone without a call; `series.append(more)`, whose result somebody uses."""
     script = facts.script
     for node in script.all(ast.Attribute):
-        named = [*removed_of(f"name {script.qualified(node)}"), *removed_of(f"name .{node.attr}")]
-        for removed in (one for one in named if script.uses(one.library)):
+        made = facts.values.makers(node.value) if node.attr in ("total_mem", "tune") else []
+        of = {f"{script.qualified(maker.func)}.{node.attr}" for maker in made} or {script.qualified(node)}
+        for removed in removed_of(f"name {of.pop()}") if len(of) == 1 else ():
             name = ast.unparse(node)
             yield told("wrong-parameter", node, f"{name} is gone from {removed.library}.", removed.instead)
     for call in script.called("append") if script.uses("pandas") else ():
         base: ast.AST | None = receiver(call)
         base = next(iter(facts.values.sources(base)), base) if base is not None else None
-        base = base.value if isinstance(base, ast.Subscript) else base  # a column
         used = not isinstance(script.parents.get(call), ast.Expr) and len(call.args) == 1
-        makers = facts.values.makers(base) if used and base is not None else []
-        if any(_RE.table.match(last_name(maker.func)) for maker in makers):
+        if used and _is_table(facts, base):
             gone = "append is gone from pandas' tables and columns."
             yield told("wrong-parameter", call, gone, "pd.concat([one, other])")
 
