@@ -54,7 +54,7 @@ _GROUP_SPLIT = (
     ),
     (
         rf"\b(?:split|group(?:ed|s)?|divided|partitioned|separated|folds?) (?:by|per|along|on) (?:the )?"
-        rf"(?P<d>{_WHO_ID})\b"
+        rf"(?P<d>{_WHO_ID})\b(?! into (?:\w+ )?(?:folders|files)\b)"
     ),
     (
         rf"\b(?:of|from) (?:the same|one|an?|each|any) (?P<g>{_WHO_ID})\b[^.;]{{0,40}}?\b"
@@ -75,6 +75,13 @@ _GROUP_SPLIT = (
         rf"|(?:test|hidden) (?P<m>{_WHO}))"
         r"\b(?:\.csv)?[^.;]{0,15} (?:are|is|were|will be) (?:all |entirely |completely |always )?"
         r"(?:new|unseen|unknown|others|different ones)\b"
+    ),
+    (
+        r"\b(?:(?:test|hidden|validation)(?: sets?| data| part)? (?:has|have|holds?|contains?)"
+        r"|(?:test|hidden) [^.;]{0,40}\bbelongs? to) (?:only )?(?:other|different|new|distinct) "
+        rf"(?P<a>{_WHO})\b(?! (?:types|variables))|\b(?:other|different|new|unseen) (?P<b>{_WHO}) "
+        rf"(?:are (?:in|for)|form|make up) (?:the )?test\b|\b(?P<e>{_WHO}) (?:that are |which are )?"
+        r"(?:absent|missing|excluded) from (?:the )?train(?:ing)?\b[^.;]{0,40}\btest\b"
     ),
     rf"^[ \t*-]*(?-i:By) (?!(?:{_ROWS}|time|dates?|{_PERIOD})\b)(?P<k>[a-z_]{{3,20}}):",
 )
@@ -172,7 +179,7 @@ def _parts() -> Mapping[str, str]:
 
 _PARTS = _parts()
 _KEEP_APART = [
-    tuple(_patterns(rule.get(key, rule["holds"]), _PARTS) for key in ("holds", "names"))
+    (_patterns(holds := rule["holds"], _PARTS), _patterns(rule.get("names", holds.splitlines()[-1]), _PARTS))
     for rule in _SEPARATION["rules"]
 ]
 UNLESS = re.compile(_SEPARATION["unless"], re.IGNORECASE)
@@ -260,7 +267,12 @@ _ID = re.compile(
     r"|session|speaker|specimen|study|subject|trip|well|writer)_?id\b",
     re.IGNORECASE | re.MULTILINE,
 )
-_OF_ONE = r"\b(?:same|per|multiple|(?:with)?in an?|of one|images of an?) {0}\b|\b{0}-level"
+_MANY = "|".join(f"{noun}s" for noun, kind in KIND_OF.items() if kind in ("sample", "token")) + "|lines"
+_OF_ONE = (
+    rf"\b(?:{_MANY})\b(?: (?:of|from|within|by) (?:an?|one|each)| in (?:one|each)|[^.;\n]{{0,30}} same) "
+    r"{0}\b(?! (?:of|published)\b)|\beach (?:row|line)\b[^.;\n]{0,30} (?:with)?in an? {0}\b"
+    rf"|\b(?:several|multiple|many|more than one|[1-9]\d+) (?:[\w-]+ ){{0,2}}(?:{_MANY}) per {{0}}\b"
+)
 
 
 def repeated_in(text: str) -> Stated:
