@@ -223,17 +223,21 @@ def test_an_id_that_is_missing_costs_its_own_row_only(opened: Open) -> None:
     assert paths[1].exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "gone"), [("image-classification", "test.csv"), ("text-regression", "test.csv")]
-)
-def test_tables_that_are_not_there_are_named(opened: Open, name: str, gone: str) -> None:
-    def spoil(folder: Path) -> None:
-        (folder / gone).unlink()
-        (folder / "sample_submission.csv").unlink()
+def without_test(folder: Path) -> None:
+    (folder / "test.csv").unlink()
+    (folder / "sample_submission.csv").unlink()
 
-    script = opened(name, spoil)
-    with pytest.raises(FileNotFoundError, match=f"train.csv and {gone}"):
+
+def test_tables_that_are_not_there_are_named(opened: Open) -> None:
+    script = opened("text-regression", without_test)
+    with pytest.raises(FileNotFoundError, match=r"train\.csv and test\.csv"):
         script.read_data()
+
+
+def test_files_alone_are_rows_to_predict(opened: Open) -> None:
+    data = opened("image-classification", without_test).read_data()
+    assert {Path(path).stem for path in data.test_inputs} == {Path(name).stem for name in data.test_ids}
+    assert len(data.test_ids) == len([*(Path(data.test_inputs[0]).parent).iterdir()])
 
 
 def test_the_text_is_the_column_that_has_one(opened: Open) -> None:
