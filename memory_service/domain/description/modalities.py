@@ -38,29 +38,32 @@ _GIVEN_TO = {
 _BANDS = re.compile(
     r"\b(\d{1,3})\s+(?:spectral\s+|colou?r\s+|multispectral\s+)?(?:bands|channels)\b", re.IGNORECASE
 )
-_SHAPE = re.compile(r"\b(\d{2,5})\s?(?:x|×|by)\s?(\d{2,5})\b(?:\s?px|\s?pixels?)?", re.IGNORECASE)
+_SHAPE = re.compile(r"\b(\d{2,5})\s?(?:x|×|by)\s?(\d{2,5})\b(?!\s?(?:[cmk]?m|met[er]{2}s?)\b)", re.IGNORECASE)
 _VOLUME = re.compile(r"\b(?:CT|MRI?|3-?D|NIfTI|tomogra\w+)\s+(?:\w+\s+)?(?:volumes?|scans?)\b|\bvoxels?\b")
 _MOLECULES = re.compile(r"\b(?:SMILES|SELFIES|InChI)\b")
 _NARROW, _HUGE, _COLOURS = 8.0, 3_000, 3
 
-
-TILE = 1024
+TILE, _MOST_TILES, _SIDES_OF_TILES = 1024, 64, range(100, 2_000)
+_CUT = re.compile(r"\b(?:tile[sd]?|patch(?:es)?|cropped|crops (?:of|from))\b", re.IGNORECASE)
 _SMALL = re.compile(
-    r"\b(?:small|tiny|dense(?:ly)?|crowded|aerial|satellite|drone|whole[ -]slide|cells?|nuclei"
-    r"|[1-9][\d,]{2,6} (?:\w+ ){1,4}(?:in|per|on) (?:each|every|an?|one))\b",
+    r"\b(?:(?:small|tiny)(?! (?:\w+ )?(?:data|dataset|set|number|amount|sample|budget|model|gpu|team)s?\b)"
+    r"|dense(?:ly)?|crowded|aerial|satellite|drone|whole[ -]slide|cells?(?![ -]phone)|nuclei"
+    r"|[1-9][\d,]{2,6} (?:(?!(?:image|photo|picture|file|sample)s?\b)\w+ ){1,4}(?:per|(?:in|on) "
+    r"(?:each|every|an?|one)) (?:\w+ ){0,2}(?:photo(?:graph)?|picture|image|scan|slide|frame)s?)\b",
     re.IGNORECASE,
 )
 
 
 def tiles_of(text: str, task: str) -> int:
     """Tiles of `TILE` pixels a side that a picture is cut into where small things are looked for in large
-    pictures; 1 where a picture is read as a whole."""
+    pictures; 1 where a picture is read as a whole, or cut already."""
     text = readable(text)
     sides = [sorted((int(match[1]), int(match[2]))) for match in _SHAPE.finditer(text)]
     huge = [each for each in sides if each[1] >= _HUGE and each[1] < _NARROW * each[0]]
-    if task not in ("object-detection", "image-segmentation") or not huge or not _SMALL.search(text):
+    cut = _CUT.search(text) or any(each[1] in _SIDES_OF_TILES for each in sides)
+    if task not in ("object-detection", "image-segmentation") or not huge or cut or not _SMALL.search(text):
         return 1
-    return -(-huge[0][0] // TILE) * -(-huge[0][1] // TILE)
+    return min(_MOST_TILES, -(-huge[0][0] // TILE) * -(-huge[0][1] // TILE))
 
 
 def uses_and_ignores(text: str, task: str) -> tuple[list[str], list[str]]:

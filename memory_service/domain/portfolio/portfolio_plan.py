@@ -94,7 +94,7 @@ def plan_portfolio(
             *problem.warnings,
             *problem.inferred,
             *warnings(candidate, settings, expected, others > 0),
-            *_of_runs(portfolio, run),
+            *_of_runs(sets, portfolio, run),
         ),
         evidence=(*problem.evidence, *reasons.evidence(candidate, expected, costs)),
         facts=problem.facts,
@@ -158,9 +158,9 @@ def _alternatives(sets: RunSets, run: Run, minutes: float) -> tuple[dict[str, An
     return tuple(out)
 
 
-def _of_runs(portfolio: Portfolio, answered: Run) -> Iterator[Sentence]:
+def _of_runs(sets: RunSets, portfolio: Portfolio, answered: Run) -> Iterator[Sentence]:
     """Whether all of them are hardly worth it; what the others take of the host, where it is much."""
-    if portfolio.done and max(run.gain for run in portfolio.runs) < LEAST_GAIN:
+    if portfolio.done and portfolio.quality - sets.quality_of([]) < LEAST_GAIN:
         yield sentence("stop-here")
     for run in portfolio.runs:
         large = large_on_host(run.candidate)

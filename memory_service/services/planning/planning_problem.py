@@ -126,17 +126,17 @@ def _resolved(reading: _Reading) -> dict[str, Fact]:
 def _tiled(
     question: Question, facts: dict[str, Fact], text: RequestText
 ) -> tuple[dict[str, Fact], RequestText]:
-    """The facts and the text of the tiles that large pictures of small things are cut into; those of one
-    picture stay together."""
+    """The facts and the text of the tiles that large pictures of small things are cut into, unless it is
+    asked of how many, or of what size; those of one picture stay together."""
     tiles = tiles_of(question.description or "", facts["task"].value)
-    if tiles == 1 or text.said is None:
+    if tiles == 1 or text.said is None or question.n_train or question.image_size:
         return facts, text
     pictures, n_test = facts["n_train"], facts["n_test"]
     n_train = pictures.value * tiles
     warning = sentence("tiles", pictures=pictures.value, tiles=tiles, n_train=n_train, side=TILE)
     counted = {
         "n_train": replace(pictures, value=n_train, warnings=(warning, *pictures.warnings)),
-        "n_test": replace(n_test, value=n_test.value * tiles),
+        "n_test": replace(n_test, value=n_test.value * (1 if question.n_test else tiles)),
     }
     said = replace(text.said, image_size=TILE)
     if not said.split and not said.group_by:

@@ -124,9 +124,8 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
         unplanned_body = orjson.dumps({**open_answer, "knowledge_revision": knowledge.revision})
         cache.store(knowledge.revision, key, unplanned_body, None)
         return None, unplanned_body
-    case = case_of(knowledge, question, memory)
-    if question.after is not None:
-        case = left_of(knowledge, case, memory)
+    asked = knowledge, question, memory
+    case = case_of(*asked) if question.after is None else left_of(*asked)
     case, candidate_sets, chosen_from, plan = _planned(knowledge, question, memory, case)
     answer = (with_parallel_sets(plan, chosen_from) if "parallel" in parts else plan).as_dict()
     if "curves" in parts and isinstance(plan, Plan):
@@ -355,33 +354,34 @@ def _of_run(plan_id: str, run: int) -> str:
     return f"{plan_id}.{run}"
 
 
-def left_of(knowledge: Knowledge, case: PlanningProblem, text: RequestText) -> PlanningProblem:
-    """The problem of the minutes that are left after `done`. Conflict where `after` is not what this question
-    is answered with now; InvalidInput for runs that its portfolio has not, and where no minute is left."""
-    question = case.question
-    before = replace(case, question=replace(question, after=None, done=(), run=None))
-    _, _, chosen_from, plan = _planned(knowledge, before.question, text, before)
+def left_of(knowledge: Knowledge, question: Question, text: RequestText) -> PlanningProblem:
+    """The problem of the minutes that are left after `done`, of the data that were planned with. Conflict
+    where `after` is not what this question is answered with now; InvalidInput for runs that its portfolio has
+    not, and where no minute is left."""
+    before = replace(question, after=None, done=(), run=None)
+    case, _, chosen_from, plan = _planned(knowledge, before, text, case_of(knowledge, before, text))
     if plan.plan_id != question.after:
         message = f"is not the plan of this question: that is {plan.plan_id}"
         detail = f"after {question.after} {message}; repeat all its fields, or plan anew if knowledge changed"
         raise Conflict(detail, [FieldError("after", message, question.after, (plan.plan_id,))])
-    left = question.minutes - sum(run.minutes for run in question.done)
+    minutes = case.question.minutes
+    left = minutes - sum(run.minutes for run in question.done)
     if left <= 0.0:
-        message = f"took all of the minutes ({question.minutes:g}): nothing is left to plan"
-        raise wrong_value("done", message, question.minutes - left)
+        message = f"took all of the minutes ({minutes:g}): nothing is left to plan"
+        raise wrong_value("done", message, minutes - left)
     done = done_runs(chosen_from, question.done)
-    reached = _reached(case, [run.model for run in done])
-    question = replace(question, minutes=left)
-    return replace(case, question=question, done=done, results={**case.results, **reached})
+    reached = _reached(case, question.done, [run.model for run in done])
+    asked = replace(case.question, minutes=left, after=question.after, done=question.done, run=question.run)
+    return replace(case, question=asked, done=done, results={**case.results, **reached})
 
 
-def _reached(case: PlanningProblem, models: Sequence[str]) -> dict[str, float]:
+def _reached(case: PlanningProblem, done: Sequence[Done], models: Sequence[str]) -> dict[str, float]:
     """Model -> points of the metric that its run reached; none where nobody knows which way that improves."""
     direction = case.metric.direction if case.metric is not None else None
     if direction is None:
         return {}
     found: dict[str, float] = {}
-    for model, run in zip(models, case.question.done, strict=True):
+    for model, run in zip(models, done, strict=True):
         if run.metric is None:
             continue
         points = points_of_metric(run.metric, direction, case.data_kind.table)

@@ -133,6 +133,7 @@ def _runs(database: Database, page: Mapping[str, Any], question: Question) -> li
         answer = recommend(database, question)
     except MemoryServiceError:  # its card or model was taken out since, or the knowledge gives another plan
         return []
+    buys = answer["feasible"] and all(each["code"] != "stop-here" for each in answer["warnings"])
     found = [
         _buys(
             "more" if run["model"] == page["model"] else "model",
@@ -144,9 +145,9 @@ def _runs(database: Database, page: Mapping[str, Any], question: Question) -> li
             run["deadline_minute"] - run["start_minute"],
             run["expected_gain"],
         )
-        for run in (answer["portfolio"] if answer["feasible"] else ())
+        for run in (answer["portfolio"] if buys else ())
     ]
-    return sorted((one for one in found if one["points"] >= LEAST_GAIN), key=lambda one: -one["points"])
+    return sorted(found, key=lambda one: -one["points"])
 
 
 def _buys(what: str, changes: dict[str, Any], minutes: float, points: float | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from statistics import median
 from typing import Any
@@ -9,8 +10,11 @@ from typing import Any
 import pytest
 
 from memory_service.domain.planning.candidates import price_candidates
+from memory_service.domain.planning.problem import DoneRun
+from memory_service.domain.portfolio import portfolio_plan
+from memory_service.domain.portfolio.portfolio import Portfolio, choose_portfolio
 from memory_service.domain.portfolio.portfolio_plan import NOTHING_MORE
-from memory_service.domain.portfolio.run_sets import NOISE, blend_quality, run_sets
+from memory_service.domain.portfolio.run_sets import NOISE, RunSets, blend_quality, run_sets
 from tests.planning import case, plan, seed_knowledge
 
 ASKED: tuple[dict[str, Any], ...] = (
@@ -55,6 +59,25 @@ def test_where_the_main_run_is_late_one_split_comes_first_and_is_not_blended() -
     assert first["deadline_minute"] <= 0.2 * 30
     assert "first submission" in first["why"]
     assert first["run"] not in answer["blend"]["runs"]
+
+
+@pytest.mark.parametrize(("points", "stops"), [(0.0, True), (1.0, False)])
+def test_one_stops_where_all_that_is_left_adds_nothing_to_what_is_done(
+    monkeypatch: pytest.MonkeyPatch, points: float, stops: bool
+) -> None:
+    """Whatever the runs add to one another: of two that stand for each other none is missed alone."""
+    done = DoneRun(1, "resnet50", "resnet", 75.0)
+
+    def chosen(sets: RunSets, objective: str, minutes: float) -> Portfolio | None:
+        found = choose_portfolio(sets, objective, minutes)
+        assert found is not None
+        runs = tuple(replace(run, gain=1.0 - points) for run in found.runs)
+        return replace(found, runs=runs, quality=done.quality + points)
+
+    monkeypatch.setattr(portfolio_plan, "choose_portfolio", chosen)
+    problem = replace(case(**ASKED[0], minutes=60), done=(done,))
+    answer = portfolio_plan.plan_portfolio(problem, seed_knowledge()).as_dict()
+    assert ("stop-here" in {each["code"] for each in answer["warnings"]}) is stops
 
 
 def test_minutes_that_no_run_uses_are_said() -> None:

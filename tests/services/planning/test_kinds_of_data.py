@@ -43,6 +43,17 @@ def test_small_things_in_large_pictures_are_planned_on_tiles_of_which_a_picture_
         ("Detect dogs in 900 photos of 3000x4000 pixels.", 1),
         ("Detect small dogs in 900 photos of 600x800 pixels.", 1),
         ("Segment nuclei in whole slide images of 3000x3000 pixels.", 9),
+        ("Segment nuclei in whole slide images of 40000 x 40000.", 64),
+        ("Find cracks of 20x30 pixels in tiny print, photos of 3000x4000.", 12),
+        ("Count shoots, 400 green plants per photo of 3000x4000 pixels.", 12),
+        ("9,000 tiles of 1024x1024 pixels, cut from 8000x6000 aerial images. Detect cars.", 1),
+        ("Segment glands: 512x512, from whole slide images of 40000 x 40000.", 1),
+        ("Detect cars in patches of aerial images of 8000x6000 pixels.", 1),
+        ("Detect dogs in photos of 4000 x 3000. There are 5,000 labelled images in a zip file.", 1),
+        ("Detect dogs in photos of 4000 x 3000, with 20,000 boxes in one table.", 1),
+        ("Detect dogs in a small data set, photos of 4000 x 3000.", 1),
+        ("Detect the cell phone in 4000x3000 photos.", 1),
+        ("Detect tiny knots in boards of 4000x3000 mm.", 1),
     ],
 )
 def test_pictures_are_cut_only_where_they_are_large_and_what_is_looked_for_is_small(
@@ -50,6 +61,38 @@ def test_pictures_are_cut_only_where_they_are_large_and_what_is_looked_for_is_sm
 ) -> None:
     assert tiles_of(text, "object-detection") == tiles
     assert tiles_of(text, "image-classification") == 1
+
+
+@pytest.mark.parametrize("asked", [{"n_train": 2_250}, {"image_size": 512}])
+def test_what_is_asked_of_pictures_is_not_multiplied_by_their_tiles(
+    seeded_sqlite: Database, asked: dict[str, int]
+) -> None:
+    text = "Find small beetles in 150 photos of 3000x5000 pixels, boxes. mAP at IoU 0.5."
+    plan = planned(seeded_sqlite, text, **asked)
+    assert facts(plan)["n_train"] == asked.get("n_train", 150)
+    assert facts(planned(seeded_sqlite, text, n_test=600))["n_test"] == 600
+
+
+def test_fewer_tiles_that_would_fit_are_asked_for_as_they_are_told(seeded_sqlite: Database) -> None:
+    text = "Find small beetles in 1,500 photos of 3000x5000 pixels, boxes. mAP at IoU 0.5."
+    asked = {"gpu": "t4", "minutes": 2}
+    refused = planned(seeded_sqlite, text, **asked)
+    (fewer,) = (each["set"] for each in refused["closest"]["or"] if "n_train" in each["set"])
+    plan = planned(seeded_sqlite, text, **{**asked, **fewer})
+    assert plan["feasible"]
+    assert facts(plan)["n_train"] == fewer["n_train"]
+
+
+def test_the_rest_is_planned_with_the_samples_that_were_assumed(seeded_sqlite: Database) -> None:
+    asked = {"description": "Transcribe speech recordings. WER.", "gpu": "t4", "minutes": 8}
+    plan = recommend(seeded_sqlite, asked)
+    first = plan["portfolio"][0]
+    done = [{"run": first["run"], "minutes": 1.0}]
+    going_on = checked(RecommendBody, {**asked, "after": plan["plan_id"], "done": done}).to_domain()
+    rest = recommend(seeded_sqlite, going_on)
+    assert facts(rest)["n_train"] == facts(plan)["n_train"] < 10_000
+    assert rest["feasible"]
+    assert "fewer-assumed" in {each["code"] for each in rest["warnings"]}
 
 
 def test_slices_of_volumes_are_split_by_volume(seeded_sqlite: Database) -> None:
