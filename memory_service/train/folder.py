@@ -503,7 +503,7 @@ def _told(cast: Cast, tables: list[Table]) -> Roles:
 
     def parts(table: Table) -> list[Source]:
         again = [one for one in more if {*one.columns} == {*table.columns}]
-        again = [one for one in again if "fold" not in one.words or one.words - VALID == table.words - TRAIN]
+        again = [one for one in again if one.words - VALID == table.words - TRAIN] or again  # of its fold
         return [*table.parts, *(part for one in again for part in one.parts)]
 
     known = labels or train  # where answers are: of a set without them nothing is learned

@@ -632,8 +632,8 @@ def test_a_small_packed_file_cannot_fill_memory(tmp_path: Path) -> None:
     "name", ["fold{n}_{role}.csv", "Fold{n}/{role}.csv", "{role}_FD00{n}.csv", "{kind}_{role}.csv"]
 )
 def test_test_rows_of_one_fold_are_not_learned_from_in_another(tmp_path: Path, name: str) -> None:
-    for n, rows in enumerate((range(ROWS), range(ROWS - 1, -1, -1))):  # as turned round as folds are
-        known = TRAIN.iloc[list(rows)]
+    for n in range(2):  # what one has to test on another validates or learns with
+        known = TRAIN.iloc[np.roll(np.arange(ROWS), -8 * n)]
         for role, part in (("train", known[:20]), ("vali", known[20:28]), ("test", known[28:])):
             path = tmp_path / name.format(n=n + 1, role=role, kind=("full", "small")[n])
             path.parent.mkdir(exist_ok=True)
