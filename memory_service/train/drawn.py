@@ -64,7 +64,7 @@ def as_pictures(array: np.ndarray) -> np.ndarray | None:
 
 def drawn_names(pictures: np.ndarray, name: str) -> list[str]:
     """By what they show, too: other arrays of this name have other pictures."""
-    mark = zlib.crc32(np.ascontiguousarray(pictures))
+    mark = zlib.crc32(np.ascontiguousarray(pictures).data)
     names = [f"{re.sub(r'[^0-9A-Za-z]', '_', name)}_{mark:08x}_{row}.png" for row in range(len(pictures))]
     DRAWN.update(zip(names, pictures, strict=True))
     return names

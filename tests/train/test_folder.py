@@ -668,8 +668,9 @@ def test_of_test_rows_with_answers_these_are_found(tmp_path: Path, names: str, t
 def test_pictures_of_arrays_of_one_name_are_their_own_and_bits_are_none(tmp_path: Path) -> None:
     for role, light in (("train", 50), ("test", 200)):
         (tmp_path / role).mkdir()
-        labels = {"labels": np.arange(20) % 2} if role == "train" else {}
-        np.savez(tmp_path / role / "data.npz", images=np.full((20, 9, 9), light, np.uint8), **labels)
+        arrays = dict[str, Any](images=np.full((20, 9, 9), light, np.uint8))
+        arrays |= {"labels": np.arange(20) % 2} if role == "train" else {}
+        np.savez(tmp_path / role / "data.npz", **arrays)
     assert describe(tmp_path)["task"] == "image-classification"
     train, test, _ = three_tables()
     for role, table, light in (("train", train, 50), ("test", test, 200)):
@@ -677,12 +678,13 @@ def test_pictures_of_arrays_of_one_name_are_their_own_and_bits_are_none(tmp_path
             assert image.getpixel((0, 0)) == light
     noise = np.random.default_rng(0).normal(size=(2, 400, 9, 9, 3))
     noise[0, 0, 0, 0] = 40  # one pixel far off
-    light = [shown.mean() for shown in map(as_pictures, noise) if shown is not None]
-    assert light[0] == pytest.approx(light[1], rel=0.05)
+    means = [shown.mean() for shown in map(as_pictures, noise) if shown is not None]
+    assert means[0] == pytest.approx(means[1], rel=0.05)
     assert as_pictures(np.eye(64, dtype=np.uint8)) is None
 
 
 def test_images_of_a_document_are_no_coco_and_those_of_coco_keep_columns() -> None:
+    images: list[dict[str, Any]]
     images = [{"filename": f"{n}.jpg", "caption": "a dog", "split": "train"} for n in range(3)]
     assert [*flat({"images": images, "dataset": "x"})] == ["filename", "caption", "split"]
     assert [*flat({"images": ["a.jpg", "b.jpg"], "labels": [0, 1]})] == ["images", "labels"]
