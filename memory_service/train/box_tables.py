@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from ast import literal_eval
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,9 @@ CLASSES = ("classid", "categoryid", "labelid", "class", "classname", "category",
 WHOLE = ("bbox", "box", "bboxes", "boxes", "boxesstring", "boundingbox", "boundingboxes", "predictionstring",
          "annotations", "annotation", "objects")  # fmt: skip
 BOX_NUMBER = re.compile(r"-?\d{1,9}(?:\.\d{0,20})?(?:e[+-]?\d{1,3})?")
-LEAST_BOXES = 10
+BOX_NUMBERS = 4
+LEAST_BOXES, LEAST_BOXED = 10, 0.1  # boxes; the share of rows that have one
+MOST_FLAT = 0.05  # of boxes, that end where they begin
 SCORES = ("score", "confidence", "conf", "probability")
 
 
@@ -40,6 +44,19 @@ def box_columns(columns) -> tuple[list[str], bool]:
     return [], False
 
 
+def things_in(cell: str) -> list[tuple[str, str]]:
+    """(box, class) of each dict of a cell, by the names in it; none where it holds something else."""
+    with suppress(Exception):
+        found = literal_eval(cell.strip()) if "{" in cell else []
+        things = [found] if isinstance(found, dict) else found
+        boxes = [
+            [each[name] for name in box_columns(each)[0]] or each[first_of(WHOLE, each)] for each in things
+        ]
+        kinds = [each.get(first_of(CLASSES, each), "") for each in things]
+        return [(" ".join(map(str, box)), str(kind)) for box, kind in zip(boxes, kinds, strict=True)]
+    return []
+
+
 def a_row_a_box(table: pd.DataFrame) -> pd.DataFrame:
     """The table with a row for each box of a cell such as "[[1, 2, 3, 4], [5, 6, 7, 8]]", "[{'x': 1, 'y': 2,
     'width': 3, 'height': 4}]" or "cat 1 2 3 4 dog 5 6 7 8"; one without a box keeps its row."""
@@ -51,17 +68,22 @@ def a_row_a_box(table: pd.DataFrame) -> pd.DataFrame:
         words, numbers = cell.split(), BOX_NUMBER.findall(cell)
         named = cell[:1] not in ("", "[", "{", "(") and len(words) % 5 == 0
         size, parts = (5, words) if named else (4, numbers)
-        found = [" ".join(parts[at + size - 4 : at + size]) for at in range(0, len(parts), size)] or [""]
+        found = [" ".join(parts[at + size - 4 : at + size]) for at in range(0, len(parts), size)]
+        kinds = words[::5] if named else [""] * len(found)
+        if things := things_in(cell):
+            found, kinds = map(list, zip(*things, strict=True))
+        elif len(parts) % size or not found:
+            found, kinds = [""], [""]
         rows += [row] * len(found)
         boxes += found
-        classes += words[::5] if named else [""] * len(found)
+        classes += kinds
     long = table.iloc[rows].reset_index(drop=True).assign(**{whole: boxes})
     return long.assign(label=[name or None for name in classes]) if any(classes) else long
 
 
 def boxes_of(table: pd.DataFrame) -> np.ndarray:
     """Corners of each row, (rows, 4); not all of them numbers where it has no box. Those of one cell
-    are corners where all later ones are larger."""
+    are corners where later ones are larger."""
     (columns, corners), whole = box_columns(table.columns), first_of(WHOLE, table.columns)
     if columns:
         boxes = table[columns].apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)
@@ -69,7 +91,8 @@ def boxes_of(table: pd.DataFrame) -> np.ndarray:
         texts = table[whole].astype(str).str.findall(BOX_NUMBER)
         boxes = np.array([list(map(float, text)) if len(text) == 4 else [np.nan] * 4 for text in texts])
         there = boxes[np.isfinite(boxes).all(axis=1)]
-        corners = len(there) >= LEAST_BOXES and bool((there[:, 2:] > there[:, :2]).all())
+        flat = 1 - (there[:, 2:] > there[:, :2]).all(axis=1).mean() if len(there) else 1.0
+        corners = len(there) >= LEAST_BOXES and bool(flat <= MOST_FLAT)
     else:
         raise KeyError("train.csv has no columns of boxes that are known here: change read_data")
     plan.CORNERS = corners
@@ -81,7 +104,7 @@ def box_facts(train: pd.DataFrame, targets: list[str]) -> dict[str, Any]:
     are no boxes."""
     columns = box_columns(targets)[0] or [name for name in [first_of(WHOLE, targets)] if name]
     long = a_row_a_box(train) if columns else train
-    if not columns or np.isfinite(boxes_of(long)).all(axis=1).mean() < LEAST_BOXES / 100:
+    if not columns or np.isfinite(boxes_of(long)).all(axis=1).mean() < LEAST_BOXED:
         return {}
     kind, told = first_of(CLASSES, long.columns), first_of(CLASSES, targets)
     found = {"task": "object-detection", "answer": "boxes", "target": [*columns, *([told] if told else [])]}

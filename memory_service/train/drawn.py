@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+import zlib
 from functools import lru_cache
 from math import isqrt
 from pathlib import Path
@@ -14,6 +15,7 @@ import pandas as pd
 
 PIXELS = re.compile(r"(?:pixels?|pix|px|p)?[_ .-]?\d{1,6}(?:x\d{1,6})?", re.IGNORECASE)  # a column
 LEAST_SIDE = 8
+LIGHT = 100  # the lightest pixel of bytes that are pictures: others are counts or bits
 DRAWN: dict[str, np.ndarray] = {}  # name -> height, width and perhaps colours
 
 
@@ -37,7 +39,7 @@ def drawn_file(name: str) -> Path | None:
 def as_pictures(array: np.ndarray) -> np.ndarray | None:
     """uint8 (pictures, height, width) or (pictures, height, width, 3) of an array of them, or of rows of as
     many pixels as a square has; None where it is something else."""
-    if array.ndim == 2 and array.dtype == np.uint8:
+    if array.ndim == 2 and array.dtype == np.uint8 and array.size and array.max() > LIGHT:
         side, colours = isqrt(array.shape[1]), isqrt(array.shape[1] // 3)
         if side**2 == array.shape[1]:
             array = array.reshape(-1, side, side)
@@ -50,20 +52,29 @@ def as_pictures(array: np.ndarray) -> np.ndarray | None:
         return None
     if array.dtype != np.uint8:
         low, high = float(np.nanmin(array)), float(np.nanmax(array))
-        low, high = (0.0, 255.0) if low >= 0 and 1 < high <= 255 else (low, high)
-        array = ((np.nan_to_num(array) - low) / max(high - low, 1e-9) * 255).astype(np.uint8)
+        usual = [(a, b) for a, b in ((0, 1), (0, 255), (-1, 1)) if a <= low and b / 4 < high <= b]
+        if usual:  # else one pixel far off would make training and test pictures of different light
+            low, high = usual[0]
+        else:
+            low, high = np.nanquantile(array[:: 1 + len(array) // 1000], (0.001, 0.999))
+        array = (np.nan_to_num(array) - low) / max(high - low, 1e-9)
+        array = (array.clip(0, 1) * 255).astype(np.uint8)
     return array[..., 0] if several and array.shape[3] == 1 else array[..., :3] if several else array
 
 
 def drawn_names(pictures: np.ndarray, name: str) -> list[str]:
-    names = [f"{re.sub(r'[^0-9A-Za-z]', '_', name)}_{row}.png" for row in range(len(pictures))]
+    """By what they show, too: other arrays of this name have other pictures."""
+    mark = zlib.crc32(np.ascontiguousarray(pictures).data)
+    names = [f"{re.sub(r'[^0-9A-Za-z]', '_', name)}_{mark:08x}_{row}.png" for row in range(len(pictures))]
     DRAWN.update(zip(names, pictures, strict=True))
     return names
 
 
 def whole_bytes(numbers: np.ndarray) -> np.ndarray | None:
     """As uint8, where they are whole and as dark and light as those of pictures are."""
-    light = len(numbers) and np.isfinite(numbers).all() and numbers.min() >= 0 and 100 < numbers.max() <= 255
+    light = (
+        len(numbers) and np.isfinite(numbers).all() and numbers.min() >= 0 and LIGHT < numbers.max() <= 255
+    )
     return numbers.astype(np.uint8) if light and (numbers % 1 == 0).all() else None
 
 

@@ -250,7 +250,8 @@ def grouped_tables(folder: Path, sources: list[Source]) -> list[Table]:
 
 def joined_sets(tables: list[Table]) -> list[Table]:
     """Where each of several sets has a table of training and one of test rows, of the same columns, such as
-    fear-train, fear-test, joy-train and joy-test, those of a role are one."""
+    fear-train, fear-test, joy-train and joy-test, those of a role are one. Not those of numbered sets, of
+    folds or of sets that share values of the first column: test rows of one may train another."""
     by_role: dict[str, dict[frozenset[str], Table]] = {}
     for one in tables:
         roles = [name for name, each in (("a", TRAIN), ("b", TEST), ("c", VALID)) if each & one.words]
@@ -263,7 +264,11 @@ def joined_sets(tables: list[Table]) -> list[Table]:
     )
     if len(sets) < 2 or len(sets[0]) < 2 or not alike:
         return tables
+    numbered = len({frozenset(filter(str.isalpha, rest)) for rest in sets[0]}) < len(sets[0])
     gone = [one for each in sets for one in each.values()]
+    first = pd.concat([pd.Series(one.cells(one.columns[0]).dropna().unique()) for one in gone])
+    if numbered or first.duplicated().any() or any("fold" in word for one in gone for word in one.words):
+        return tables
     made = []
     for each in sets:
         parts = [part for one in each.values() for part in one.parts]
@@ -498,6 +503,7 @@ def _told(cast: Cast, tables: list[Table]) -> Roles:
 
     def parts(table: Table) -> list[Source]:
         again = [one for one in more if {*one.columns} == {*table.columns}]
+        again = [one for one in again if one.words - VALID == table.words - TRAIN] or again  # of its fold
         return [*table.parts, *(part for one in again for part in one.parts)]
 
     known = labels or train  # where answers are: of a set without them nothing is learned
@@ -549,7 +555,8 @@ def _find_ids(roles: Roles, train: Table, test: Table | None, sample: Table | No
 def in_split(table: pd.DataFrame, name: str) -> pd.Series:
     """Whether each row is to be predicted, by a column such as split or is_test."""
     cells = table[name].astype(str).str.strip().str.lower()
-    if name.lower().strip() not in SPLITS and not {*cells} <= TRAIN | TEST | VALID:  # it is withheld
+    told = {*cells[table[name].notna()]}
+    if name.lower().strip() not in SPLITS and not told <= TRAIN | TEST | VALID:  # it is withheld
         return table[name].isna()
     if "train" in name.lower() or "test" in name.lower():
         yes = cells.isin(["1", "1.0", "true", "yes", "y", "t"])

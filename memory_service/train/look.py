@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from memory_service.train.box_tables import box_facts
+from memory_service.train.box_tables import BOX_NUMBERS, box_facts
 from memory_service.train.budget import plan
 from memory_service.train.columns import IDS, column_kind, new_groups
 from memory_service.train.folder import VALID, find_roles, name_words, not_understood, opened
-from memory_service.train.points import axes_of, points_in_cells
+from memory_service.train.points import AXIS, axes_of, points_in_cells
 from memory_service.train.reading import (
     as_days,
     files_of,
@@ -94,7 +94,8 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
                          f"{', '.join(map(str, train.columns[:20]))}), in train.py as TARGET")  # fmt: skip
     answer = {"answer": "values"} if "qid" in kinds else target_facts(some, targets, sample)  # in order
     found |= answer
-    boxes = box_facts(train, targets) if what is not None and what["modality"] == "image" else {}
+    few = sum(AXIS.search(str(name)) is not None for name in targets) <= BOX_NUMBERS  # else points
+    boxes = box_facts(train, targets) if few and what is not None and what["modality"] == "image" else {}
     if what is not None:
         found |= what
         if what["modality"] == "image" and len(targets) == 1 and are_run_lengths(some[targets[0]]):
@@ -268,7 +269,7 @@ def time_facts(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
     names = [name for name in names if train[name].nunique() < 3 * each]
     keys: list[Any] = []  # as few columns as tell the rows of a moment apart
     while names and len(keys) < MOST_KEYS:
-        again = {name: train[[*keys, name]].assign(day=before).duplicated().sum() for name in names}
+        again = {name: train[[*keys, name]].assign(**{" ": before}).duplicated().sum() for name in names}
         names.remove(best := min(names, key=lambda name: again[name]))
         keys.append(best)
         if not again[best]:

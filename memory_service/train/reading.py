@@ -43,9 +43,9 @@ from memory_service.train.table_files import (
     without_far_marks,
 )
 
-ANSWERS = re.compile(
-    r"(?:.{1,40}[_ ])?(?:labels?|targets?|class|y|sentence|transcript(?:ion)?)", re.IGNORECASE
-)
+ANSWERS = re.compile(r"(?:.{1,40}[_ ])?(?:labels?|targets?)|class", re.IGNORECASE)
+SPOKEN = re.compile(r"sentence|transcript(?:ion)?", re.IGNORECASE)  # an answer where files are sounds
+MOMENTS = re.compile(r"time|date|stamp|_at$", re.IGNORECASE)
 MOST_ANSWERS = 100  # classes of a last column that may be the answers
 MOST_NUMBERS = 0.7  # of the columns of steps: more are a signal
 MOST_EMPTY = 0.2  # of a column that is no target: more in test rows than in others
@@ -130,7 +130,7 @@ def three_tables(files: int = 0) -> tuple[Any, Any, Any]:
 
 def without_withheld(train: pd.DataFrame, test):
     """test.csv without the one column of train.csv that says nothing there, what is to be predicted; else,
-    where test rows may have answers, without the one that is called so or the last one, of classes."""
+    where test rows may have answers, without the last called so, else the last one, of classes or y."""
     if test is None or not {*train.columns[1:]} <= {*test.columns} or not len(test):
         return test
     same = [name for name in train.columns[1:] if test[name].nunique() < 1 < train[name].nunique()]
@@ -139,12 +139,11 @@ def without_withheld(train: pd.DataFrame, test):
         empty = test.isna().mean() - train.isna().mean()
         same = [name for name in train.columns[1:] if empty[name] > MOST_EMPTY]
     if not same and not plan.TARGET and find_roles(plan.DATA_DIR).answered:
-        last = (
-            train.columns[-1:]
-            if train.iloc[:, -1].nunique() <= MOST_ANSWERS and not is_fraction(train.iloc[:, -1])
-            else []
-        )
-        same = [*filter(ANSWERS.fullmatch, map(str, train.columns[1:])), *last][:1]
+        few = train.iloc[:, -1].nunique() <= MOST_ANSWERS and not is_fraction(train.iloc[:, -1])
+        named, spoken = ([*filter(each.fullmatch, train.columns[1:])] for each in (ANSWERS, SPOKEN))
+        heard = any(str(cell).lower().endswith(SOUND_FILES) for cell in train.head(1).to_numpy().ravel())
+        last = [*train.columns[-1:]] if few or train.columns[-1].lower() == "y" else []
+        same = [*spoken, *last, *named, *(spoken if heard else [])][-1:]
         for name in same:
             print(f"NOTE: {name} of the test rows is known, too: it is no input", flush=True)
     return test.drop(columns=same) if len(same) == 1 else test
@@ -589,7 +588,11 @@ def target_columns(train: pd.DataFrame, test: pd.DataFrame | None, sample: pd.Da
     left = [name for name in train.columns if name not in given]
     if len(left) > 1:  # of what was known later the moment is not asked for
         some = {name: as_numbers(train[name].head(1000)) for name in left}
-        left = [name for name in left if not some[name].between(5e8, 5e9).all()] or left
+        told = [name for name in left if MOMENTS.search(str(name)) or UNNAMED.fullmatch(str(name))]
+        moments = [name for name in told if some[name].between(5e8, 5e9).all()]
+        if moments and (others := [name for name in left if name not in moments]):
+            print(f"NOTE: {', '.join(moments)}: a moment, not asked for", flush=True)
+            left = others
     named = [name for name in left if len(asked) > 1 and asked.isin(train[name].astype(str)).all()]
     return named or shared or left
 

@@ -43,6 +43,8 @@ NAME_LINES = [re.compile(each) for each in (
     r"([\w.\- ()/]{1,60}):.{0,2000}", r"\d{1,4}[.,:)\s]\s{0,3}(\S.{0,60})", r"([^\s|#].{0,60})")]  # fmt: skip
 BEFORE_NUMBER = re.compile(r"([^\W\d_]{2,40})[._-]?\d{1,12}")
 LEAST_FILES = 5  # of a class, in the mean
+COCO = ("info", "licenses", "images", "annotations", "categories")
+OF_COCO_FILES = ("width", "height", "license", "flickr_url", "coco_url", "date_captured")
 AMOUNT = re.compile(
     r"[$€£]\s?-?\d[\d,]*(?:\.\d+)?|(?<![\d,.])-?\d[\d,]*(?:\.\d+)?\s?[%€$£]"
     r"|(?<![\d,.])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?"
@@ -172,7 +174,7 @@ def form_of(path: Path) -> dict[str, Any]:
         known = sum(is_number(cell) for row in blanks[1:] for cell in row)
         if alike and (legend or all(is_number(cell) or cell in MISSING for cell in shown)):
             form["sep"], table = r"\s+", cells
-        elif {len(row) for row in blanks[1:]} == {len(blanks[0])} and 2 * known > len(blanks) * len(
+        elif {len(row) for row in blanks[1:]} == {len(blanks[0])} != {1} and 2 * known > len(blanks) * len(
             blanks[0]
         ) > 20:
             form["sep"], table = " ", blanks
@@ -204,19 +206,22 @@ def heading_of(lines: list[str]) -> int:
     return 0
 
 
+@lru_cache(maxsize=8)
+def files_of_names(folder: Path, _: int) -> list[Path]:
+    files = [each for each in sorted(folder.iterdir()) if each.suffix in (".names", ".txt", ".csv")]
+    return [each for each in files if each.suffix == ".names" or OF_NAMES.search(each.stem)]
+
+
 def names_beside(path: Path, width: int) -> list[str]:
     """Of a table without names those that a file beside it lists, with or without the target's, which is the
     last: a line each, numbered or not, or "age: continuous."."""
-    for other in sorted(path.parent.iterdir()):
-        told = other.suffix == ".names" or (
-            OF_NAMES.search(other.stem) and other.suffix in (".txt", ".csv", ".names")
-        )
-        if not told or other == path or not other.is_file():
+    for other in files_of_names(path.parent, path.parent.stat().st_mtime_ns):
+        if other == path or not other.is_file():
             continue
         lines = read_bytes(other, PEEK_BYTES).decode("utf-8", "replace").splitlines()
         for form in NAME_LINES:
             found = [name[1].strip() for line in lines if (name := form.fullmatch(line.strip()))]
-            if len({*found}) == len(found) and len(found) in (width, width - 1):
+            if found and len({*found}) == len(found) and len(found) in (width, width - 1):
                 return [*found, "target"][:width]
     return [f"column_{n + 1}" for n in range(width)]
 
@@ -254,7 +259,7 @@ def sparse_rows(lines: list[str]) -> pd.DataFrame:
 def flat(data: Any) -> pd.DataFrame:
     """Objects as rows: those in them as columns with dots; arrays of numbers as columns, or of other lengths
     as what is usual in them; other arrays as texts."""
-    if isinstance(data, dict) and isinstance(data.get("images"), list):
+    if isinstance(data, dict) and is_coco(data):
         return of_coco(data)
     if isinstance(data, dict):
         lists = [
@@ -291,10 +296,17 @@ def flat(data: Any) -> pd.DataFrame:
     return pd.concat(parts, axis=1)
 
 
+def is_coco(data: dict[str, Any]) -> bool:
+    images = data.get("images")
+    named = isinstance(images, list) and images and isinstance(images[0], dict) and "id" in images[0]
+    return bool(named) and (isinstance(data.get("annotations"), list) or {*data} <= {*COCO})
+
+
 def of_coco(data: dict[str, Any]) -> pd.DataFrame:
     """A row for each annotation of the images, and for each image without one."""
     images = pd.json_normalize(data["images"]).rename(columns={"id": "image_id"})
-    images = images[[name for name in ("file_name", "image_id") if name in images]]
+    first = [name for name in ("file_name", "image_id") if name in images]
+    images = images[[*first, *(name for name in images if name not in (*first, *OF_COCO_FILES))]]
     found = pd.DataFrame(data.get("annotations") or [], dtype=object)
     if "image_id" not in found or "image_id" not in images:
         return images
@@ -360,7 +372,9 @@ def whole_table(source: Source) -> pd.DataFrame:
     """The same, a copy; of a folder a row for each file."""
     if source.path.is_dir():
         return files_in(source.path, source.part)
-    return _whole(source.path, source.part, source.path.stat().st_mtime_ns).copy()
+    table = _whole(source.path, source.part, source.path.stat().st_mtime_ns).copy()
+    table.columns = table.columns.astype(str)  # of a sheet they may be years or dates
+    return table
 
 
 def is_no_text(source: Source) -> bool:

@@ -16,11 +16,12 @@ import pytest
 from PIL import Image
 
 from memory_service.train.budget import plan
-from memory_service.train.folder import find_roles
+from memory_service.train.drawn import as_pictures
+from memory_service.train.folder import find_roles, in_split
 from memory_service.train.look import describe
 from memory_service.train.reading import files_of, read_table, three_tables
 from memory_service.train.signals import find_signals
-from memory_service.train.table_files import LONGEST_LINE, encoding_of, written_amounts
+from memory_service.train.table_files import LONGEST_LINE, encoding_of, flat, written_amounts
 
 ROWS = 40
 TRAIN = pd.DataFrame({
@@ -67,6 +68,12 @@ def one_file(folder: Path) -> None:
     both.to_csv(folder / "trees.csv.gz")
 
 
+def years_as_names(folder: Path) -> None:
+    years = TRAIN.assign(wood=TRAIN["height"] % 7).set_axis(["id", 2019, 2020, "kind"], axis=1)
+    years.to_excel(folder / "train.xlsx", index=False)
+    years.drop(columns="kind").head(12).assign(id=TEST["id"]).to_excel(folder / "test.xlsx", index=False)
+
+
 def names_beside(folder: Path) -> None:
     """As UCI has them: the answers of the test rows are there."""
     plain = TRAIN.drop(columns="id")
@@ -89,8 +96,8 @@ def answers_of_all(folder: Path) -> None:
 
 
 def a_file_a_kind(folder: Path) -> None:
-    for kind, (train, test) in {"oak": (24, 8), "elm": (16, 4)}.items():
-        TRAIN.head(train).assign(wood=kind).to_csv(folder / f"T-{kind}-train.txt", sep="\t", index=False)
+    for kind, rows, test in (("oak", TRAIN.head(24), 8), ("elm", TRAIN.tail(16), 4)):
+        rows.assign(wood=kind).to_csv(folder / f"T-{kind}-train.txt", sep="\t", index=False)
         asked = TRAIN.head(test).assign(id=[f"{kind}{n}" for n in range(test)], wood=kind, kind="NONE")
         asked.to_csv(folder / f"T-{kind}-test.txt", sep="\t", index=False)
 
@@ -319,6 +326,7 @@ def named(*names: str) -> Callable[[Path], None]:
         (named("trees_training.csv", "trees_prognose.csv"), 2),
         (named("Data_Train.csv", "Data_Test.csv"), 2),
         (apart, 2),
+        (years_as_names, 2),
         (names_beside, 2),
         (answers_of_all, 2),
         (a_file_a_kind, 2),
@@ -618,3 +626,73 @@ def test_a_small_packed_file_cannot_fill_memory(tmp_path: Path) -> None:
         packed.writestr("train.csv", b"a," * (LONGEST_LINE // 2 + 1) + b"b\n1\n")
     with pytest.raises(FileNotFoundError, match="begins with a line of over 8 MiB"):
         describe(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["fold{n}_{role}.csv", "Fold{n}/{role}.csv", "{role}_FD00{n}.csv", "{kind}_{role}.csv"]
+)
+def test_test_rows_of_one_fold_are_not_learned_from_in_another(tmp_path: Path, name: str) -> None:
+    for n in range(2):  # what one has to test on another validates or learns with
+        known = TRAIN.iloc[np.roll(np.arange(ROWS), -8 * n)]
+        for role, part in (("train", known[:20]), ("vali", known[20:28]), ("test", known[28:])):
+            path = tmp_path / name.format(n=n + 1, role=role, kind=("full", "small")[n])
+            path.parent.mkdir(exist_ok=True)
+            part.to_csv(path, index=False)
+    roles = find_roles(tmp_path)
+    known, asked = (pd.concat([pd.read_csv(one.path) for one in each]) for each in (roles.train, roles.test))
+    assert len(asked) == 12
+    assert not {*known.id} & {*asked.id}
+
+
+@pytest.mark.parametrize(
+    ("names", "target"),
+    [
+        ("sentence label", "label"),
+        ("stone_class survived", "survived"),
+        ("x y kind", "kind"),
+        ("x size Y", "Y"),
+        ("label words", "label"),
+    ],
+)
+def test_of_test_rows_with_answers_these_are_found(tmp_path: Path, names: str, target: str) -> None:
+    words = [f"the tree {n * 7919 % 10007} of a wood of many trees" for n in range(150)]
+    for role, rows in (("train", 120), ("test", 30)):
+        table = pd.DataFrame({"id": [f"{role}{n}" for n in range(rows)]})
+        for place, name in enumerate(names.split()):
+            texts = name in ("sentence", "words")
+            table[name] = words[:rows] if texts else [(n * 7 + place) % (place + 2) for n in range(rows)]
+        table.to_csv(tmp_path / f"{role}.csv", index=False)
+    assert describe(tmp_path)["target"] == [target]
+
+
+def test_pictures_of_arrays_of_one_name_are_their_own_and_bits_are_none(tmp_path: Path) -> None:
+    for role, light in (("train", 50), ("test", 200)):
+        (tmp_path / role).mkdir()
+        arrays = dict[str, Any](images=np.full((20, 9, 9), light, np.uint8))
+        arrays |= {"labels": np.arange(20) % 2} if role == "train" else {}
+        np.savez(tmp_path / role / "data.npz", **arrays)
+    assert describe(tmp_path)["task"] == "image-classification"
+    train, test, _ = three_tables()
+    for role, table, light in (("train", train, 50), ("test", test, 200)):
+        with Image.open(files_of(role, table)[0]) as image:
+            assert image.getpixel((0, 0)) == light
+    noise = np.random.default_rng(0).normal(size=(2, 400, 9, 9, 3))
+    noise[0, 0, 0, 0] = 40  # one pixel far off
+    means = [shown.mean() for shown in map(as_pictures, noise) if shown is not None]
+    assert means[0] == pytest.approx(means[1], rel=0.05)
+    assert as_pictures(np.eye(64, dtype=np.uint8)) is None
+
+
+def test_images_of_a_document_are_no_coco_and_those_of_coco_keep_columns() -> None:
+    images: list[dict[str, Any]]
+    images = [{"filename": f"{n}.jpg", "caption": "a dog", "split": "train"} for n in range(3)]
+    assert [*flat({"images": images, "dataset": "x"})] == ["filename", "caption", "split"]
+    assert [*flat({"images": ["a.jpg", "b.jpg"], "labels": [0, 1]})] == ["images", "labels"]
+    images = [{"id": n, "file_name": f"{n}.jpg", "width": 9, "location": n} for n in range(3)]
+    found = flat({"images": images, "annotations": [{"image_id": 1, "category_id": 4}]})
+    assert [*found] == ["file_name", "image_id", "location", "category_id"]
+
+
+def test_a_row_without_a_role_is_not_withheld() -> None:
+    cells = pd.DataFrame({"role": ["fit", "fit", None, "holdout"]})
+    assert in_split(cells, "role").tolist() == [False, False, False, True]

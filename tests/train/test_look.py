@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from memory_service.train.box_tables import a_row_a_box, boxes_of
 from memory_service.train.budget import plan
 from memory_service.train.inputs import read_masks
 from memory_service.train.look import describe
@@ -285,3 +286,21 @@ def test_a_panel_whose_test_rows_are_later_is_a_series_and_a_text_with_categorie
     (tmp_path / "texts").mkdir()
     written(tmp_path / "texts", train=table.head(30), test=table.tail(10).drop(columns="target"))
     assert describe(tmp_path / "texts")["task"] == "text-classification"
+
+
+def test_four_points_are_no_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = with_pictures(tmp_path, monkeypatch)
+    points = {f"{axis}{n}": [n, n + 1, n + 2] for n in range(1, 5) for axis in "xy"}
+    train = pd.DataFrame({"image": names[0], **points})
+    found = describe(written(tmp_path, train=train, test=pd.DataFrame({"image": names[1]})))
+    assert (found["task"], found["target"]) == ("image-keypoints", [*points])
+
+
+def test_boxes_of_dicts_are_read_by_name_and_one_flat_box_is_no_size() -> None:
+    things = [{"class": 2, "height": 6, "width": 5, "x": 10, "y": 20}, {"class": 1, "bbox": [1, 2, 3, 4]}]
+    long = a_row_a_box(pd.DataFrame({"image": ["a", "b"], "objects": [str(things), "[{'id': 7, 'x': 3}]"]}))
+    assert long["objects"].tolist() == ["10 20 5 6", "1 2 3 4", ""]
+    assert long["label"].dropna().tolist() == ["2", "1"]
+    boxes = [f"{n} 20 {n + 9} 40" for n in range(30)]
+    boxes[3] = "30 30 30 50"
+    assert boxes_of(pd.DataFrame({"bbox": boxes}))[0].tolist() == [0, 20, 9, 40]
