@@ -28,12 +28,13 @@ from memory_service.train.reading import (
 )
 from memory_service.train.side_tables import side_files
 from memory_service.train.table_files import IMAGE_FILES, SOUND_FILES
-from memory_service.train.transcripts import are_transcripts, question_column, transcript_column
+from memory_service.train.transcripts import TRANSCRIPT, are_transcripts, question_column, transcript_column
 
 MOST_ROWS = 50_000  # that are looked at
 MOST_FILES = 30
 MOST_KEYS = 4  # columns that name a series
 WITH_TEXT = 3  # further columns, none of numbers, beside which a text says the most
+FEW_ANSWERS = 20  # to a question about a picture: else they are classes
 FEW_CLASSES = 15  # distinct whole numbers of a target that may be classes
 
 
@@ -206,7 +207,8 @@ def are_points(train: pd.DataFrame, targets: list[str]) -> bool:
 def task_of_texts(modality: str, train: pd.DataFrame, asked: pd.DataFrame | None, column: str) -> str:
     """Of files whose column is a text to write: what they hold, or their answer to a question; else ""."""
     if modality == "image" and not pd.api.types.is_numeric_dtype(train[column]):
-        if asked is not None and question_column(train, asked) is not None:
+        written = TRANSCRIPT.search(column) or train[column].nunique() > FEW_ANSWERS
+        if written and asked is not None and question_column(train, asked) is not None:
             return "visual-question-answering"
         words = train[column].astype(str).str.contains("[^\\W\\d_]{2}").mean() > 0.5
         if words and labels_in_cells(train[column]) is None and are_transcripts(train[column]):

@@ -103,7 +103,9 @@ def collate(samples: list) -> tuple[dict, torch.Tensor, torch.Tensor]:
     asked, rows, readable = zip(*samples, strict=True)
     texts = [as_prompt(question) for _, question in asked]
     pictures = [[picture] for picture, _ in asked]
-    inputs = processor()(text=texts, images=pictures, padding=True, return_tensors="pt")
+    begins = processor().tokenizer.bos_token
+    how = {"add_special_tokens": False} if begins and texts[0].startswith(begins) else {}  # a template's own
+    inputs = processor()(text=texts, images=pictures, padding=True, return_tensors="pt", **how)
     given = {name: each for name, each in inputs.items() if name != "labels"}  # PaliGemma's has them
     return given, torch.tensor(rows), torch.tensor(readable)
 
