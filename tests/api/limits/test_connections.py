@@ -17,6 +17,7 @@ from http.client import HTTPConnection, HTTPResponse
 import anyio
 import pytest
 from fastapi import FastAPI
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -69,6 +70,13 @@ def long_answers(app: FastAPI) -> None:
     @app.get("/long")
     def long() -> Response:
         return Response(LONG)
+
+    def fail() -> None:
+        raise OSError
+
+    @app.get("/fails-behind-it")
+    def fails() -> Response:
+        return Response(LONG, background=BackgroundTask(fail))
 
     came, all_came = list[int](), asyncio.Event()
 
@@ -514,7 +522,7 @@ def test_of_answers_that_begin_at_once_no_more_are_kept():
     assert sum(whole) == 6
 
 
-@pytest.mark.parametrize("path", ["/long", "/blocks"])
+@pytest.mark.parametrize("path", ["/long", "/blocks", "/fails-behind-it"])
 def test_of_an_answer_that_nobody_reads_a_connection_holds_little_and_a_reader_gets_all(
     path: str, monkeypatch: pytest.MonkeyPatch
 ):
