@@ -27,7 +27,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.devices import benchmark as benchmarks
 from memory_service.services.devices import calibrations
 from memory_service.services.devices import registration as registering
-from memory_service.services.devices.local_calibration import Wanted, begin
+from memory_service.services.devices.local_calibration import Wanted, _keep_end, begin
 from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.prediction.predict import predict
 from memory_service.services.tables.audit import SERVICE
@@ -529,7 +529,9 @@ def test_what_another_says_to_run_blocks_no_owner_of_a_device(client: TestClient
         calibrations.accept(database, other | {"id": uuid.uuid4().hex}, who="eve")
     calibrations.accept(database, posted("local", status="running"), who="eve")
     card = replace(CARD, uuid="GPU-of-local")
-    assert begin(database, Wanted("local", card, "cuda:0", 60.0), "ada").status == "running"
+    begun = begin(database, Wanted("local", card, "cuda:0", 60.0), "ada")
+    assert begun.status == "running"
+    _keep_end(database, begun.id, benchmarks.Report(status="failed", why="the test has ended"))
     calibrations.accept(database, posted("deleted"), who="ada")
     calibrations.accept(database, posted("deleted", status="running"), who="eve")
     assert registering.remove_device(database, "deleted", who="editor")
