@@ -397,7 +397,7 @@ def test_metrics_that_one_key_alone_reports_move_nobody_else_s_models(shared: Da
 
 
 def test_errors_of_runs_that_one_key_alone_told_are_scored_for_that_key(shared: Database) -> None:
-    asked, usual = {"gpu": "rtx4070"}, speed(seen(shared, "rtx4090"))
+    asked, usual = {"gpu": "rtx5090"}, speed(seen(shared, "rtx4090"))
 
     def scored(key: str | None) -> tuple[int, int]:
         with asking(key):
@@ -405,11 +405,11 @@ def test_errors_of_runs_that_one_key_alone_told_are_scored_for_that_key(shared: 
         return counts["scored"], counts["excluded"].get("told_alone", 0)
 
     for _ in range(3):
-        reported(shared, "liar", 3.0 * usual, gpu="rtx4070")
+        reported(shared, "liar", 3.0 * usual, gpu="rtx5090")
     assert [scored(key) for key in ("liar", None, "victim")] == [(3, 0), (3, 0), (0, 3)]
-    reported(shared, "victim", usual, gpu="rtx4070")
+    reported(shared, "victim", usual, gpu="rtx5090")
     assert [scored(key) for key in ("liar", "victim", "other")] == [(3, 1), (1, 3), (0, 4)]
-    reported(shared, "another", 1.1 * usual, gpu="rtx4070")
+    reported(shared, "another", 1.1 * usual, gpu="rtx5090")
     assert [scored(key) for key in ("liar", "victim", "other")] == [(5, 0), (2, 3), (2, 3)]
 
 
