@@ -79,10 +79,18 @@ def in_pieces(app: Any) -> Any:
             else:
                 last.append(message)
 
-        await app(scope, receive, sent)
-        scope[_ANSWERED] = True
-        for message in last:
-            await pieces(message)
+        async def rest() -> None:
+            scope[_ANSWERED] = True
+            for message in last:
+                await pieces(message)
+
+        try:
+            await app(scope, receive, sent)
+        except Exception:
+            if last:  # what fails behind the answer takes none of it
+                await rest()
+            raise
+        await rest()
 
     return answered
 

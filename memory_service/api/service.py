@@ -65,12 +65,13 @@ class _Place:
 
     def __init__(self, limiter: anyio.CapacityLimiter) -> None:
         self.limiter, self.loop = limiter, asyncio.get_running_loop()
-        self.ended = False
+        self.ended, self._taking = False, asyncio.Lock()
 
     async def take(self) -> None:
-        if not self.ended:
-            with suppress(RuntimeError):  # held: two children work for one caller
-                await self.limiter.acquire_on_behalf_of(self)
+        async with self._taking:  # the limiter wakes only one who waits for a place
+            if not self.ended:
+                with suppress(RuntimeError):  # held: two children work for one caller
+                    await self.limiter.acquire_on_behalf_of(self)
         if self.ended:
             self._give_back()
 

@@ -91,7 +91,8 @@ def build_server(service: Service) -> Server[Any]:
             check_texts(arguments)
             arguments = tool.fields(arguments)
             if tool.scope != "read":
-                service.quotas.check(caller.key_id)
+                takes_back = any(arguments.get(name) is not None for name in tools.TAKES_BACK)
+                service.quotas.check(caller.key_id, takes_back=takes_back)
                 service.quotas.add(caller.key_id, events=1, size=len(str(arguments)))
             await knowledge_soon(service)
             answer = await tool.answer(service, arguments, caller)

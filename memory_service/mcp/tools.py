@@ -58,6 +58,9 @@ from memory_service.services.runs.telemetry import take_events
 _WORDS = shipped_table(__package__, "tools.toml")
 _NEXT: Mapping[str, str] = {name: text.strip() for name, text in _WORDS["next"].items()}
 
+TAKES_BACK = ("exclude", "restore")
+"""Arguments for which there are bytes beyond the quota, as over HTTP."""
+
 FORMS = ("plan", "text", "script", "choose")
 
 _OF_A_PLAN = "\nThe script of plan-"
@@ -250,11 +253,11 @@ def find(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
 
 def remember(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
     given = {name: value for name, value in arguments.items() if value is not None}
-    if len(given) != 1 or given.keys() - {"competition", "solution", "exclude", "restore"}:
+    if len(given) != 1 or given.keys() - {"competition", "solution", *TAKES_BACK}:
         others = "or solution, exclude, restore: give one of them, as an object of fields"
         raise wrong_value("competition", others, sorted(given))
     (kind,) = given
-    if kind in ("exclude", "restore"):
+    if kind in TAKES_BACK:
         return _marked(service, _object_of(given, kind), caller, excluded=kind == "exclude")
     table = f"{kind}s"
     body = unquoted(_object_of(given, kind), _fields(addition_of(table)))
@@ -274,11 +277,13 @@ def remember(service: Service, arguments: dict[str, Any], caller: Caller) -> Ans
 
 
 def _marked(service: Service, told: Mapping[str, Any], caller: Caller, *, excluded: bool) -> Answer:
-    """A run that counts nowhere from now on, or again."""
+    """A run that counts nowhere from now on, or again. No agent confirms what one key alone told."""
     _check_names(told, ("run_id", "why"))
     run_id, why = (str(told.get(name) or "") for name in ("run_id", "why"))
-    page = mark_run(service.preparation.require_knowledge(), run_id, why, excluded=excluded, who=caller.name)
-    return Answer("\n".join(page["learned"]), {"run_id": page["id"], "exclusion": page["exclusion"]})
+    database, who = service.preparation.require_knowledge(), caller.name
+    page = mark_run(database, run_id, why, excluded=excluded, who=who, confirms=False)
+    text = "\n".join(page["learned"]) or "It counts again."
+    return Answer(text, {"run_id": page["id"], "exclusion": page["exclusion"]})
 
 
 def _fields(model: Any) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.devices import benchmark as benchmarks
 from memory_service.services.devices import calibrations
 from memory_service.services.devices import registration as registering
-from memory_service.services.devices.local_calibration import Wanted, begin
+from memory_service.services.devices.local_calibration import Wanted, _keep_end, begin
 from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.prediction.predict import predict
 from memory_service.services.tables.audit import SERVICE
@@ -500,8 +500,10 @@ def test_a_key_changes_nothing_of_a_device_that_another_told(client: TestClient,
     told["fingerprint"] |= {"driver": "999.1"}
     as_model = told | {"id": uuid.uuid4().hex}
     as_model["fingerprint"] = told["fingerprint"] | {"name": H100.name}
-    with pytest.raises(Conflict, match="is registered as"):
+    models = rf"is registered as {CARD.name} \(a100\); this is {H100.name} \(h100\)"
+    with pytest.raises(Conflict, match=models) as refused:
         calibrations.accept(database, as_model, who="eve")
+    assert [error.field for error in refused.value.errors] == ["fingerprint.name"]
     calibrations.accept(database, told, who="eve")
     assert device_row(database, name) == before
     calibrations.accept(database, told | {"status": "done"}, who="eve")
@@ -527,9 +529,43 @@ def test_what_another_says_to_run_blocks_no_owner_of_a_device(client: TestClient
         calibrations.accept(database, other | {"id": uuid.uuid4().hex}, who="eve")
     calibrations.accept(database, posted("local", status="running"), who="eve")
     card = replace(CARD, uuid="GPU-of-local")
-    assert begin(database, Wanted("local", card, "cuda:0", 60.0), "ada").status == "running"
+    begun = begin(database, Wanted("local", card, "cuda:0", 60.0), "ada")
+    assert begun.status == "running"
+    _keep_end(database, begun.id, benchmarks.Report(status="failed", why="the test has ended"))
+    calibrations.accept(database, posted("deleted"), who="ada")
     calibrations.accept(database, posted("deleted", status="running"), who="eve")
     assert registering.remove_device(database, "deleted", who="editor")
+
+
+def test_a_device_whose_own_calibration_reports_is_not_deleted(client: TestClient) -> None:
+    database = client.app.state.service.database  # type: ignore[attr-defined]
+    going = posted("reports", status="running", missing={})
+    calibrations.accept(database, going, who="ada")
+    with pytest.raises(Conflict, match="wait until it ends"):
+        registering.remove_device(database, "reports", who="editor")
+    calibrations.accept(database, going | {"status": "done"}, who="ada")
+    assert registering.remove_device(database, "reports", who="editor")
+
+
+def test_who_first_says_what_a_device_is_that_has_a_name_only_tells_of_its_changes(
+    client: TestClient,
+) -> None:
+    database = client.app.state.service.database  # type: ignore[attr-defined]
+    assert client.post("/gpus", json={"name": "named-only"}).status_code == 201
+    calibrations.accept(database, posted("named-only"), who="box")
+    calibrations.accept(database, posted("named-only"), who="eve")
+    for who, driver in (("eve", "999.1"), ("box", "560.28")):
+        newer = posted("named-only")
+        newer["fingerprint"] |= {"driver": driver}
+        told, _ = calibrations.accept(database, newer, who=who)
+        assert (told["stale"] == []) is (who == "box")
+    assert device_row(database, "named-only")["fingerprint"]["driver"] == "560.28"
+    as_model = posted("named-only")
+    as_model["fingerprint"] |= {"name": H100.name}
+    with pytest.raises(Conflict):
+        calibrations.accept(database, as_model, who="eve")
+    calibrations.accept(database, as_model, who="box")
+    assert device_row(database, "named-only")["gpu"] == "h100"
 
 
 def test_others_write_while_a_calibration_is_checked(client: TestClient, monkeypatch: pytest.MonkeyPatch):

@@ -55,8 +55,8 @@ def progress(house: House, run_id: str, seq: int) -> Any:
     return reported(house, run_id=run_id, event={"kind": "epoch", "seq": seq, "fold": 0, "epoch": seq})
 
 
-def reported(house: House, **arguments: Any) -> Any:
-    call = {"name": "report", "arguments": arguments}
+def reported(house: House, tool: str = "report", **arguments: Any) -> Any:
+    call = {"name": tool, "arguments": arguments}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
     return house.ask("POST", "/mcp", house.keys["worker"], body=body, headers=AGENT).json["result"]
 
@@ -123,7 +123,9 @@ def test_the_history_of_edits_counts_and_taking_back_has_an_end_too(limited: tup
     undone = refused_after("/claims/c-much/undo", "POST", latest)
     assert changes <= undone < 3 * changes, "all can be taken back; not again and again"
     refused = house.ask("DELETE", "/claims/c-much", house.keys["worker"])
-    assert (refused.status, "MEMORY_DAILY_BYTES" in refused.json["detail"]) == (429, True)
+    assert refused.status == 429
+    said = "may store 20000 bytes a day (MEMORY_DAILY_BYTES), and three times that to take back; "
+    assert said in refused.json["detail"]
     assert house.ask("POST", "/claims/c-much/undo", other, body=latest(0)).status == 200
     assert house.ask("DELETE", "/claims/c-much", other).status == 204
 
@@ -135,6 +137,8 @@ def test_a_run_that_an_agent_begins_takes_as_much_of_the_quota(limited: tuple[Ho
         assert not reported(house, run=facts).get("isError")
     refused = reported(house, run=facts)
     assert "MEMORY_DAILY_BYTES" in refused["content"][0]["text"]
+    wrong = reported(house, "remember", exclude={"run_id": str(uuid.uuid4()), "why": "it leaks"})
+    assert "There is no run" in wrong["content"][0]["text"], "taking back has room of its own"
 
 
 def test_a_spent_quota_blocks_no_key_no_deletion_and_no_undo(house: House, monkeypatch: pytest.MonkeyPatch):

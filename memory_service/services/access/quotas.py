@@ -43,11 +43,13 @@ class Quotas:
             self._begin_day(now)
             events, size = self._stored.get(key_id, (0, 0))
             used = {"events": events + self._events[key_id], "bytes": size + self._bytes[key_id]}
-        for unit, most in ({"bytes": 3 * self._most["bytes"]} if takes_back else self._most).items():
-            if most and used[unit] >= most:
+        times, also = (3, ", and three times that to take back") if takes_back else (1, "")
+        for unit in ("bytes",) if takes_back else ("events", "bytes"):
+            most = self._most[unit]
+            if most and used[unit] >= times * most:
                 midnight = dt.datetime.combine(now.date() + dt.timedelta(days=1), dt.time(), dt.UTC)
                 raise TooManyRequests(
-                    f"This key may store {most} {unit} a day (MEMORY_DAILY_{unit.upper()}); "
+                    f"This key may store {most} {unit} a day (MEMORY_DAILY_{unit.upper()}){also}; "
                     "the next day begins at 00:00 UTC",
                     (midnight - now).total_seconds(),
                 )

@@ -185,7 +185,7 @@ def accept(
         new = row is None
         if row is None:
             row = _begun(writing, posted, sent, who, corrects=corrects)
-        elif not corrects and devices.told_by_another(writing, "calibrations", row.id, who):
+        elif not corrects and devices.told_by_another(writing, row.id, who):
             raise Forbidden("Another began this calibration: go on with the same key, or one of scope edit")
         else:
             _check_same(row, sent, posted.device)
@@ -224,7 +224,7 @@ def _begun(
         transaction, name, sent.fingerprint, word=posted.word, host=posted.host, seen_at=began, who=who,
         corrects=corrects,
     )  # fmt: skip
-    if not devices.told_by_another(transaction, "devices", name, who):
+    if devices.is_owner(transaction, name, who):
         end_those_of_others(transaction, name, who)
     if sent.status == "running":
         refuse_second(transaction, name, sent.fingerprint.uuid, who)
@@ -237,16 +237,16 @@ def _begun(
     return row
 
 
-def end_those_of_others(transaction: WriteTransaction, name: str, who: str | None) -> None:
+def end_those_of_others(transaction: WriteTransaction, name: str, *who: str | None) -> None:
     """What another key says to run on a device stops nobody who told of the device first, or has it here."""
     for row in store.active(transaction.session):
-        if row.device == name and _posted_by_another(transaction, row, who):
+        if row.device == name and _posted_by_another(transaction, row, *who):
             why = "who told of the device first, or has it here, measures it"
             finish(transaction, row, "failed", why, row.heartbeat_at, None, who=SERVICE)
 
 
-def _posted_by_another(transaction: ReadTransaction, row: tables.Calibration, who: str | None) -> bool:
-    return row.origin == "posted" and devices.told_by_another(transaction, "calibrations", row.id, who)
+def _posted_by_another(transaction: ReadTransaction, row: tables.Calibration, *who: str | None) -> bool:
+    return row.origin == "posted" and devices.told_by_another(transaction, row.id, *who)
 
 
 def add_row(

@@ -248,9 +248,9 @@ def keep_device(
         if row.uuid is not None and row.uuid != fingerprint.uuid:
             raise _another_device(name, row, fingerprint)
         sheet, known = gpu_model_of(transaction, fingerprint), row.seen_at is not None
-        if known and not (looked_at or corrects) and told_by_another(transaction, "devices", name, who):
+        if known and not (looked_at or corrects) and not is_owner(transaction, name, who):
             if sheet.slug != row.gpu:
-                raise _another_device(name, row, fingerprint)
+                raise _another_device(name, row, fingerprint, sheet.slug)
             return row, new
         row.gpu, row.kind, row.uuid = sheet.slug, fingerprint.kind, fingerprint.uuid
         seen_at = seen_at or transaction.now
@@ -266,10 +266,17 @@ def keep_device(
     return row, new
 
 
-def told_by_another(transaction: ReadTransaction, table: str, row: str, who: str | None) -> bool:
-    """Whether somebody else, were it the service or a person without a key, added a device or calibration."""
-    mine = who or ANONYMOUS
-    return history.creators(transaction.session, table, [row]).get(row, mine) != mine
+def told_by_another(transaction: ReadTransaction, calibration: str, *who: str | None) -> bool:
+    """Whether somebody else than these, were it the service or a person without a key, told of it."""
+    teller = history.creators(transaction.session, "calibrations", [calibration]).get(calibration)
+    return teller not in (None, *(one or ANONYMOUS for one in who))
+
+
+def is_owner(transaction: ReadTransaction, name: str, who: str | None) -> bool:
+    """Whether somebody is the first who told of a device, or of what is registered by its name alone what it
+    is; of one that nobody is known to have told of, anybody."""
+    owners = history.first_tellers(transaction.session, "devices", name)
+    return not owners or (who or ANONYMOUS) in owners
 
 
 def look_again(database: Database, identify: Callable[[str], Fingerprint], words: list[str]) -> list[str]:
@@ -317,11 +324,14 @@ def device_of(row: tables.Device) -> Device:
     return Device(row.name, row.gpu or "", fingerprint, row.host)
 
 
-def _another_device(name: str, row: tables.Device, given: Fingerprint) -> Conflict:
-    known = f"{row.fingerprint.get('name')} ({row.uuid})"
-    message = f"{name!r} is registered as {known}; this is {given.name} ({given.uuid})"
+def _another_device(name: str, row: tables.Device, given: Fingerprint, model: str | None = None) -> Conflict:
+    """model: slug of its GPU model, where it is that which differs"""
+    field, known = ("uuid", row.uuid) if model is None else ("name", row.gpu)
+    message = f"{name!r} is registered as {row.fingerprint.get('name')} ({known}); this is {given.name}"
+    message += f" ({model or given.uuid})"
     detail = f"{message}: choose another name, or DELETE /gpus/{name} first"
-    return Conflict(detail, [FieldError("fingerprint.uuid", message, given.uuid, (str(row.uuid),))])
+    value, before = getattr(given, field), str(row.fingerprint.get(field))
+    return Conflict(detail, [FieldError(f"fingerprint.{field}", message, value, (before,))])
 
 
 def _check_name(transaction: ReadTransaction, name: str, seen: Fingerprint | None) -> None:

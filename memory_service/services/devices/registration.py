@@ -25,6 +25,7 @@ from memory_service.services.devices.gpu_history import devices_shown
 from memory_service.services.devices.local_calibration import Calibrating, Wanted
 from memory_service.services.tables.audit import note
 from memory_service.store.queries import calibrations as store
+from memory_service.store.queries import history
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 _LOOPBACK = ("localhost", "127.", "[::1]", "::1")
@@ -115,7 +116,8 @@ def usual_name(database: Database, fingerprint: Fingerprint, word: str) -> str:
 
 def remove_device(database: Database, name: str, *, who: str | None = None) -> bool:
     """Forget a device and its calibrations; False when there is none of this name. Conflict while one of
-    them runs. A name that is a GPU model's too means the device: its data sheet stays."""
+    them runs, or reports; what another than the device's owner says to run on it ends. A name that is a GPU
+    model's too means the device: its data sheet stays."""
     calibrations.settle(database)
     try:
         clean_text(name)
@@ -125,7 +127,8 @@ def remove_device(database: Database, name: str, *, who: str | None = None) -> b
         row = store.device(transaction.session, name, to_change=True)
         if row is None:
             return False
-        calibrations.end_those_of_others(transaction, name, who)
+        owners = history.first_tellers(transaction.session, "devices", name)
+        calibrations.end_those_of_others(transaction, name, who, *owners)
         calibrations.refuse_second(transaction, name, row.uuid or "", who)
         store.remove_device(transaction.session, row)
         note(transaction, "devices", name, "delete", "forgotten, with its calibrations", who=who)

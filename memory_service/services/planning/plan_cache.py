@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from contextvars import copy_context
 from hashlib import blake2b
 from pathlib import Path
@@ -14,6 +14,7 @@ from time import monotonic
 
 from cachetools import LRUCache
 
+from memory_service.child_processes import ASIDE
 from memory_service.domain.common.vocabulary import MODES, Mode
 
 MOST_BYTES = 32 * 2**20
@@ -141,7 +142,9 @@ class PlanCache:
     def _begun(self, question: str, plan: Callable[[], bytes]) -> tuple[float, Future[bytes]]:
         known = self._planning.get(question)
         if known is None or known[1].done():
-            known = self._planning[question] = (monotonic(), self._planner.submit(copy_context().run, plan))
+            context = copy_context()
+            context.run(ASIDE.set, nullcontext)  # the place is the request's, which may end before
+            known = self._planning[question] = (monotonic(), self._planner.submit(context.run, plan))
         return known
 
     def _before(self, revision: int, question: str) -> bytes | None:

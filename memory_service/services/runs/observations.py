@@ -28,9 +28,9 @@ from memory_service.domain.runs.run_observations import (
 )
 from memory_service.domain.runs.run_outcome import Outcome, best_of, outcome_of
 from memory_service.domain.runs.wasted_minutes import waste_of
-from memory_service.errors import NotFound
+from memory_service.errors import Conflict, NotFound
 from memory_service.schemas.fields import utc_text
-from memory_service.services.database.transactions import Database, ReadTransaction
+from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.knowledge.learned_corrections import observed_profile, with_doubt
 from memory_service.services.knowledge.snapshot import knowledge_at_hand, knowledge_with_traces
 from memory_service.services.runs.outcome_evidence import forget, metric_direction, remember
@@ -170,27 +170,47 @@ def conclude(database: Database, run_id: str, run: Run | None = None) -> None:
     judge = _judge(database, begun)
     with database.write_untracked() as transaction:
         now = runs.find(transaction.session, run_id, to_change=True)
-        if now is None or not now.finish or now.finished_at is None:
-            return
-        if _outdated(now, summary):
-            if now.exclusion is None:
-                remember(transaction, now, now.summary)
-            return
-        found = _judged(judge, _observations(now, outcome))
-        direction = metric_direction(transaction, now, summary)
-        changes = _figures(now, outcome, found) | _wasted(now, outcome, direction)
-        if now.exclusion is not None:
-            unknown = {"who": "?", "at": utc_text(transaction.now.isoformat()), "why": "?"}  # it is damaged
-            learned = {"observations": found, "excluded": changes["excluded"]}
-            changes["exclusion"] = unknown | now.exclusion | learned
-            changes["excluded"], found = BY_PERSON, []
-        changes |= _best(now, outcome, direction) | {"summary": summary, "updated_at": transaction.now}
-        runs.change(transaction.session, run_id, changes)
-        known = [dict(wire) for wire in runs.observations_of(transaction.session, run_id)]
-        if found != known:
-            runs.replace_observations(transaction.session, run_id, found, transaction.now)
-        if now.exclusion is None:
-            remember(transaction, now, summary, taught=found != known)
+        if now is not None:
+            _keep(transaction, now, outcome, summary, judge)
+
+
+def conclude_silent(database: Database, run_ids: Iterable[str]) -> None:
+    """The same for runs that told nothing. Nobody need judge what they say, and the revision rises for all of
+    them at once."""
+    with database.write_untracked() as transaction:
+        for run in runs.find_several(transaction.session, run_ids):
+            outcome = read_outcome(transaction, run, ())
+            _keep(transaction, run, outcome, outcome.as_dict() | {"events_read": 0}, lambda one: one)
+
+
+def _keep(
+    transaction: WriteTransaction,
+    run: Run,
+    outcome: Outcome,
+    summary: Mapping[str, Any],
+    judge: Callable[[Observation], Observation],
+) -> None:
+    if not run.finish or run.finished_at is None:
+        return
+    if _outdated(run, summary):
+        if run.exclusion is None:
+            remember(transaction, run, run.summary)
+        return
+    found = _judged(judge, _observations(run, outcome))
+    direction = metric_direction(transaction, run, summary)
+    changes = _figures(run, outcome, found) | _wasted(run, outcome, direction)
+    if run.exclusion is not None:
+        unknown = {"who": "?", "at": utc_text(transaction.now.isoformat()), "why": "?"}  # it is damaged
+        learned = {"observations": found, "excluded": changes["excluded"]}
+        changes["exclusion"] = unknown | run.exclusion | learned
+        changes["excluded"], found = BY_PERSON, []
+    changes |= _best(run, outcome, direction) | {"summary": summary, "updated_at": transaction.now}
+    runs.change(transaction.session, run.id, changes)
+    known = [dict(wire) for wire in runs.observations_of(transaction.session, run.id)]
+    if found != known:
+        runs.replace_observations(transaction.session, run.id, found, transaction.now)
+    if run.exclusion is None:
+        remember(transaction, run, summary, taught=found != known)
 
 
 def _judged(
@@ -203,9 +223,11 @@ def _judged(
             for one in judged]  # fmt: skip
 
 
-def mark_excluded(database: Database, run_id: str, why: str, who: str | None, *, excluded: bool) -> None:
+def mark_excluded(
+    database: Database, run_id: str, why: str, who: str | None, *, excluded: bool, confirms: bool = True
+) -> None:
     """Count a run nowhere, as if it had never been; or as it did before, and where it was not excluded, for
-    whoever asks. NotFound."""
+    whoever asks (Conflict unless it `confirms`). NotFound."""
     with database.write_untracked() as transaction:
         session, now = transaction.session, transaction.now
         run = runs.find(session, run_id, to_change=True)
@@ -215,6 +237,8 @@ def mark_excluded(database: Database, run_id: str, why: str, who: str | None, *,
             return
         done = "excluded" if excluded else "restored" if run.exclusion is not None else "confirmed"
         if done == "confirmed":
+            if not confirms:
+                raise Conflict(f"Run {run_id} is not excluded: it counts, and there is nothing to restore")
             case = (run.prediction or {}).get("case")
             if case is None or case.get("confirmed"):
                 return

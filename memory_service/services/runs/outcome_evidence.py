@@ -4,7 +4,7 @@ Arithmetic only. The outcome of a run is a function of what it said, and the tal
 of the outcomes there: reported twice, late or in another order, they are the same.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from memory_service.domain.description.metrics import direction_of_name
@@ -72,18 +72,11 @@ def remember_missing(database: Database) -> int:
             missing = sorted(outcomes.unconcluded(transaction.session, _AT_ONCE))
         if not missing:
             return done
-        remember_several(database, missing)
+        with database.write_untracked() as writing:
+            for run in runs.find_several(writing.session, missing):
+                if run.exclusion is None:  # it may be excluded since
+                    remember(writing, run, run.summary or {})
         done += len(missing)
-
-
-def remember_several(database: Database, run_ids: Sequence[str]) -> None:
-    """Remember runs that ended, by the summaries that they have."""
-    with database.write_untracked() as writing:
-        # All of them before the lock that `remember` takes: whoever ends one of them takes it last, too.
-        found = [runs.find(writing.session, run_id, to_change=True) for run_id in run_ids]
-        for run in found:
-            if run is not None:
-                remember(writing, run, run.summary or {})
 
 
 def _outcome(

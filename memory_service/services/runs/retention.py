@@ -19,8 +19,8 @@ from memory_service.domain.runs.advice_outcome import place_of
 from memory_service.domain.runs.thinning import Thinned, thinned
 from memory_service.errors import MemoryServiceError
 from memory_service.services.database.transactions import Database
-from memory_service.services.runs.observations import conclude, count_waste
-from memory_service.services.runs.outcome_evidence import remember_missing, remember_several
+from memory_service.services.runs.observations import conclude, conclude_silent, count_waste
+from memory_service.services.runs.outcome_evidence import remember_missing
 from memory_service.services.runs.summaries import write_summary
 from memory_service.services.runs.verdicts import or_nothing
 from memory_service.services.tables.audit import note
@@ -164,12 +164,11 @@ def close_silent(
         if not going:
             break
         ends = {run.id: end for run in going if (end := _end(run, read_object(latest.get(run.id)), now))}
-        ended = _close(database, ends)
-        for run_id in ended:
-            if run_id in latest:
-                or_nothing(run_id, partial(conclude, database, run_id))
-        # Of those that told nothing there is nothing to conclude: the revision rises once for all of them.
-        remember_several(database, sorted(ended - latest.keys()))
+        ended = _close(database, ends) if ends else set()
+        for run_id in ended & latest.keys():
+            or_nothing(run_id, partial(conclude, database, run_id))
+        if silent := ended - latest.keys():
+            or_nothing(min(silent), partial(conclude_silent, database, silent))
         closed, after = closed + len(ended), going[-1].id
     return closed
 

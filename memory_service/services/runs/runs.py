@@ -205,12 +205,18 @@ def finish_run(
 
 
 def mark_run(
-    database: Database, run_id: str, why: str, *, excluded: bool, who: str | None = None
+    database: Database,
+    run_id: str,
+    why: str,
+    *,
+    excluded: bool,
+    who: str | None = None,
+    confirms: bool = True,
 ) -> dict[str, Any]:
     """Exclude a run, or restore it; its page. Restoring one that counts confirms it: it teaches everybody,
-    whoever told of it. InvalidInput without a reason, NotFound."""
+    whoever told of it (Conflict unless it `confirms`). InvalidInput without a reason, NotFound."""
     key, reason = known_run_key(run_id), checked(RunExclusion, {"why": why}, "This needs a reason").why
-    mark_excluded(database, key, reason, who, excluded=excluded)
+    mark_excluded(database, key, reason, who, excluded=excluded, confirms=confirms)
     return run_page(database, key)
 
 

@@ -80,14 +80,18 @@ def ended_runs(database: Database, requested: Mapping[str, Any], most: int, now:
         scored = transaction.caches.of_rows(
             ended_runs, states, lambda run_ids: _paired(session, run_ids), MOST_RUNS
         )
+    counting = [(run, pairs) for run, pairs in scored.values() if run.excluded is None or any(_said(pairs))]
     heard = heard_rows(
-        scored.values(), ASKER.get(), told_by=lambda one: one[0].told_by,
+        counting, ASKER.get(), told_by=lambda one: one[0].told_by,
         case=lambda one: (one[0].gpu, one[0].model, one[0].input_size), agree=_agree,
     )  # fmt: skip
     known = {run.id for run, _ in heard}
     return [
         (run, pairs) if run.id in known
-        else (run._replace(excluded=TOLD_ALONE), [replace(pair, excluded=TOLD_ALONE) for pair in pairs])
+        else (
+            run._replace(excluded=run.excluded or TOLD_ALONE),
+            [replace(pair, excluded=pair.excluded or TOLD_ALONE) for pair in pairs],
+        )
         for run, pairs in scored.values()
     ]  # fmt: skip
 
@@ -96,10 +100,14 @@ TOLD_ALONE = "told_alone"
 
 
 def _agree(one: Scored, other: Scored) -> bool:
-    """Whether all that both say is near."""
-    mine, theirs = ({pair.quantity: pair.actual for pair in pairs} for _, pairs in (one, other))
+    """Whether all that both say, and that counts, is near."""
+    mine, theirs = (_said(pairs) for _, pairs in (one, other))
     common = mine.keys() & theirs.keys()
     return bool(common) and all(near_figures(mine[name], theirs[name], SAME_FIGURE) for name in common)
+
+
+def _said(pairs: Sequence[Pair]) -> dict[str, float]:
+    return {pair.quantity: pair.actual for pair in pairs if pair.excluded is None}
 
 
 def _paired(session: ReadSession, run_ids: Sequence[str]) -> dict[str, Scored]:
@@ -170,7 +178,7 @@ def _limit(ended: Iterable[EndedRun], scored: Collection[str]) -> dict[str, int]
     """Whether runs on cards ran out of memory, against whether that was predicted; of those that did not only
     the scored ones."""
     counts: Counter[str] = Counter()
-    for run in (one for one in ended if one.excluded not in ("implausible", TOLD_ALONE)):
+    for run in (one for one in ended if one.excluded is None):
         ran_out, prediction = run.status == "out_of_memory", run.prediction or {}
         case = prediction.get("case") or {"part": None}
         known = "fits" in prediction and case.get("part", "step") == "step" and run.gpu != "cpu"

@@ -62,6 +62,14 @@ def creators(session: ReadSession, table: str, rows: Collection[str]) -> dict[st
     return {row: who for part in parts for row, who in session.execute(query.where(History.row.in_(part)))}
 
 
+def first_tellers(session: ReadSession, table: str, row: str) -> set[str]:
+    """Who added a row the last time, and who changed it first."""
+    of_row = (History.table == table) & (History.row == row)
+    added = select(func.max(History.id)).where(created(table), of_row).scalar_subquery()
+    query = select(History.who).where(of_row, History.id >= added)
+    return set(session.scalars(query.order_by(History.id).limit(2)))
+
+
 def entry(session: ReadSession, table: str, row: str, entry_id: int) -> History | None:
     query = select(History).where(History.id == entry_id, History.table == table, History.row == row)
     return session.scalars(query).one_or_none()

@@ -72,6 +72,12 @@ def find(session: ReadSession, run_id: str, *, to_change: bool = False) -> Run |
     return session.scalars(query).one_or_none()
 
 
+def find_several(session: WriteSession, run_ids: Iterable[str]) -> list[Run]:
+    """Those that are there, each locked before anything else is: whoever ends one of them begins so, too."""
+    found = (find(session, run_id, to_change=True) for run_id in sorted(run_ids))
+    return [run for run in found if run is not None]
+
+
 def change(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> None:
     bulk(session, update(Run).where(Run.id == run_id).values(**values))
 

@@ -19,9 +19,9 @@ import pytest
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_service.api.connection import Connection, server_of
+from memory_service.api.connection import Connection, in_pieces, server_of
 from memory_service.api.error_handlers import install
 from memory_service.api.fair_share import FairShare
 from memory_service.api.metrics import Metrics
@@ -531,6 +531,22 @@ def test_of_an_answer_that_nobody_reads_a_connection_holds_little_and_a_reader_g
         wait_for(lambda: bool(left))
         assert answer(sock)[2] == LONG
     assert max(left) < 200_000
+
+
+def test_what_fails_behind_a_long_answer_takes_none_of_it():
+    sent: list[Message] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.body", "body": LONG})
+        raise OSError
+
+    async def keep(message: Message) -> None:
+        sent.append(message)
+
+    with pytest.raises(OSError):
+        anyio.run(in_pieces(app), {}, None, keep)
+    assert b"".join(message["body"] for message in sent) == LONG
+    assert not sent[-1]["more_body"]
 
 
 @pytest.mark.parametrize("upgrade", ["websocket", "h2c"])

@@ -11,14 +11,24 @@ from typing import Any
 
 import orjson
 import pytest
-from anyio import create_task_group, move_on_after, run, sleep, sleep_forever, to_thread
+from anyio import (
+    CapacityLimiter,
+    create_task_group,
+    fail_after,
+    move_on_after,
+    run,
+    sleep,
+    sleep_forever,
+    to_thread,
+    wait_all_tasks_blocked,
+)
 from fastapi import Request
 from fastapi.testclient import TestClient
 from pydantic import ValidationError
 
 from memory_service.api import request_body
 from memory_service.api.answers import file_of
-from memory_service.api.service import FewAtOnce
+from memory_service.api.service import FewAtOnce, _Place
 from memory_service.child_processes import Workers
 from memory_service.domain.logs.parser import Context, read_log
 from memory_service.schemas import validation_errors
@@ -294,6 +304,24 @@ def test_whoever_waits_for_a_child_process_leaves_the_place_to_others(tmp_path: 
             came.touch()
 
     assert run(main) == (True, 1)
+
+
+def test_two_children_of_one_caller_take_its_place_again():
+    async def main() -> tuple[float, float]:
+        limiter = CapacityLimiter(1)
+        place = _Place(limiter)
+        await limiter.acquire_on_behalf_of("another")
+        with fail_after(60.0):
+            async with create_task_group() as tasks:
+                tasks.start_soon(place.take)
+                tasks.start_soon(place.take)
+                await wait_all_tasks_blocked()
+                limiter.release_on_behalf_of("another")
+        held = limiter.borrowed_tokens
+        place.end()
+        return held, limiter.borrowed_tokens
+
+    assert run(main) == (1, 0)
 
 
 def _until(came: Path) -> bool:

@@ -20,7 +20,7 @@ from memory_service.services.runs import retention
 from memory_service.services.runs import verdicts as so_far
 from memory_service.services.runs.retention import close_silent
 from memory_service.services.runs.run_log import take_log
-from memory_service.services.runs.runs import begin_run, finish_run, run_page
+from memory_service.services.runs.runs import begin_run, finish_run, mark_run, run_page
 from memory_service.services.tables.table_rows import list_rows
 from memory_service.store.queries import runs as run_queries
 from tests.registered import calibrate, register
@@ -428,6 +428,23 @@ class TestSilence:
         assert {run_page(shared, run)["status"] for run in begun} == {"crashed"}
         assert run_page(shared, begun[3])["observations"]
         assert run_page(shared, begun[0])["evidence"]
+
+    def test_one_that_told_nothing_is_concluded_an_excluded_one_stays_so_and_nothing_else_is_written(
+        self, shared: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        now = dt.datetime.now(dt.UTC)
+        close_silent(shared, now=now + dt.timedelta(days=1))
+        silent, wrong = (begin_run(shared, case(), who="eve")[0]["run_id"] for _ in range(2))
+        begin_run(shared, case(minutes=500.0))
+        mark_run(shared, wrong, "a mistake", excluded=True)
+        assert close_silent(shared, now=now + dt.timedelta(hours=2)) == 2
+        assert [run_page(shared, run)["excluded"] for run in (silent, wrong)] == ["too_short", "by_person"]
+        assert [run_page(shared, run)["evidence"] is None for run in (silent, wrong)] == [False, True]
+        with shared.read() as reading:
+            found = [run_queries.find(reading.session, run) for run in (silent, wrong)]
+        assert [run and run.summary and run.summary["events_read"] for run in found] == [0, 0]
+        monkeypatch.setattr(Database, "write_untracked", None)
+        assert close_silent(shared, now=now + dt.timedelta(hours=2)) == 0
 
 
 def process(run_id: str | None = None, *, pid: int = 1, **said: Any) -> dict[str, Any]:

@@ -413,6 +413,19 @@ def test_errors_of_runs_that_one_key_alone_told_are_scored_for_that_key(shared: 
     assert [scored(key) for key in ("liar", "victim", "other")] == [(5, 0), (2, 3), (2, 3)]
 
 
+def test_a_run_that_is_not_scored_anyway_keeps_its_reason(shared: Database) -> None:
+    begun, _ = begin_run(shared, case(gpu="rtxa5000"), who="liar")
+    take_events(shared, begun["run_id"], {"events": epochs(0.05, peak_allocated_gib=6.0)})
+    finish_run(shared, begun["run_id"], {"status": "completed", "at": at(1)}, who="liar")
+    found = {}
+    for key in ("victim", "liar", None):
+        with asking(key):
+            counts = accuracy(shared, {"gpu": "rtxa5000"})["runs"]
+        found[key] = (counts["scored"], counts["excluded"])
+    assert found["victim"] == (0, {"late": 1})
+    assert found["liar"] == found[None] == (1, {}), "its memory counts"
+
+
 def test_runs_of_one_key_however_many_hide_no_other_s(shared: Database) -> None:
     slug = list(knowledge_of(shared).competitions)[-1]
     for who in ("first", "second", *["flood"] * 6):
