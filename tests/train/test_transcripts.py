@@ -136,7 +136,7 @@ def pictures(folder: Path, **columns: list[str]) -> Path:
 @pytest.mark.parametrize(
     ("asked", "answers", "task"),
     [
-        ("how many dogs are there", ["yes", "two"] * 4, "visual-question-answering"),
+        ("how many are there of", ["yes", "two"] * 4, "visual-question-answering"),
         ("", [f"a dog runs to {k} cats" for k in "abcdefgh"], "image-captioning"),
         ("", ["dog cat", "dog", "cat", "dog cat bird", "bird", "cat"] + ["dog"] * 2, "image-classification"),
         ("", [f"{k} {9 - k} {2 * k} {k + 3}" for k in range(8)], "image-"),
@@ -145,7 +145,7 @@ def pictures(folder: Path, **columns: list[str]) -> Path:
 def test_pictures_are_asked_or_told_of_only_where_texts_are_written(
     tmp_path: Path, asked: str, answers: list[str], task: str
 ) -> None:
-    columns = {"question": [asked] * 8} if asked else {}
+    columns = {"question": [f"{asked} {k}" for k in "abcdefgh"]} if asked else {}
     found = describe(pictures(tmp_path, **columns, answer=answers))
     assert found["task"].startswith(task)
     assert ("captioning" in found["task"]) == (task == "image-captioning")
