@@ -95,8 +95,12 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
                          f"{', '.join(map(str, train.columns[:20]))}), in train.py as TARGET")  # fmt: skip
     answer = {"answer": "values"} if "qid" in kinds else target_facts(some, targets, sample)  # in order
     found |= answer
-    few = sum(AXIS.search(str(name)) is not None for name in targets) <= BOX_NUMBERS  # else points
-    boxes = box_facts(train, targets) if few and what is not None and what["modality"] == "image" else {}
+    axes = sum(AXIS.search(str(name)) is not None for name in targets)  # of points, if over four
+    boxes = (
+        box_facts(train, targets)
+        if axes <= BOX_NUMBERS and what is not None and what["modality"] == "image"
+        else {}
+    )
     if what is not None:
         found |= what
         if what["modality"] == "image" and len(targets) == 1 and are_run_lengths(some[targets[0]]):

@@ -254,8 +254,15 @@ def _mark_scripted(answer: dict[str, Any]) -> None:
             *answer["warnings"],
             sentence("no-script", why=f"{why.partition(';')[0]}.").as_dict(),
         ]
-    elif answer["feasible"] and kind_of(answer).words["frames"]:
-        ends = {"end": (1 - SCRIPT_RESERVE) * answer["minutes"], "minutes": round(answer["minutes"], 1)}
+    elif answer["feasible"] and (words := kind_of(answer).words)["frames"]:
+        instead = (
+            "in whose place the script fits others" if words["instead"] else "which the script fits first"
+        )
+        ends = {
+            "instead": instead,
+            "end": (1 - SCRIPT_RESERVE) * answer["minutes"],
+            "minutes": round(answer["minutes"], 1),
+        }
         answer["warnings"] = [*answer["warnings"], sentence("script-uses-all", **ends).as_dict()]
     done = techniques_done(answer)
     chosen = {*(answer.get("techniques") or NO_TECHNIQUE).split(",")} - {NO_TECHNIQUE}

@@ -152,10 +152,8 @@ def kind_of(plan: Mapping[str, Any]) -> Kind:
     if kind is not None and plan["task"] == "multimodal" and _answer_of(plan) == "values":
         kind = VALUES_OF_MEDIA
     unknown = model["library"] == "torchvision" and model["name"].partition("/")[0] not in DETECTORS
-    others = plan["task"] != SIGNALS  # whose small network stands for others
-    unknown |= (
-        others and model["library"] in ("torch", "sklearn", "statsforecast") and model["name"] not in own
-    )
+    listed = model["library"] in ("torch", "sklearn", "statsforecast") and plan["task"] != SIGNALS
+    unknown |= listed and model["name"] not in own
     unknown |= model["library"] == "ultralytics" and model["name"] not in YOLOS
     if kind is None or unknown:
         raise NoScript(_offered(plan["task"], model))

@@ -22,7 +22,7 @@ class Kind:
 _PLAIN: dict[str, Any] = dict.fromkeys(
     ("labels", "masks", "boxes", "retrieval", "files", "network", "layout_matters",
      "tokens", "blend", "pairs", "entities", "frames", "media", "joined", "items", "written",
-     "keypoints"), False,
+     "keypoints", "instead"), False,
 )  # fmt: skip
 _NETWORK = _PLAIN | {"network": True, "checkpoints": "fold_K.pt"}
 _IMAGES = _NETWORK | {
@@ -217,7 +217,8 @@ _ITEMS = _FRAMES | {
 KINDS |= {("recommendation", each): Kind((), _ITEMS) for each in (*TREES, "implicit", "numpy")}
 
 SIGNALS = "time-series-classification"
-KINDS |= {(SIGNALS, each): Kind((), {**_SIGNALS, "labels": True}) for each in (*TREES, "sktime", "torch")}
+KINDS |= {(SIGNALS, each): Kind((), {**_SIGNALS, "labels": True}) for each in (*TREES, "sktime")}
+KINDS[SIGNALS, "torch"] = Kind((), {**_SIGNALS, "labels": True, "instead": True})
 KINDS["video-classification", "timm"] = Kind((), {**_VIDEOS, "labels": True})
 VALUES_OF_MEDIA = Kind((), _MULTIMODAL)
 KINDS |= {("multimodal", each): Kind((), {**_MULTIMODAL, "labels": True}) for each in ("timm", *TREES)}

@@ -171,7 +171,7 @@ def conclude(database: Database, run_id: str, run: Run | None = None) -> None:
     with database.write_untracked() as transaction:
         now = runs.find(transaction.session, run_id, to_change=True)
         if now is not None:
-            _keep(transaction, now, outcome, summary, judge)
+            _write_conclusion(transaction, now, outcome, summary, judge)
 
 
 def conclude_silent(database: Database, run_ids: Iterable[str]) -> None:
@@ -180,10 +180,11 @@ def conclude_silent(database: Database, run_ids: Iterable[str]) -> None:
     with database.write_untracked() as transaction:
         for run in runs.find_several(transaction.session, run_ids):
             outcome = read_outcome(transaction, run, ())
-            _keep(transaction, run, outcome, outcome.as_dict() | {"events_read": 0}, lambda one: one)
+            told = outcome.as_dict() | {"events_read": 0}
+            _write_conclusion(transaction, run, outcome, told, lambda one: one)
 
 
-def _keep(
+def _write_conclusion(
     transaction: WriteTransaction,
     run: Run,
     outcome: Outcome,

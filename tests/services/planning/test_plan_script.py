@@ -304,6 +304,17 @@ def test_a_kind_without_a_script_says_so_in_the_plan(knowing):
         assert len(plan_script(answer).splitlines()) <= 350
 
 
+def test_a_script_of_signals_says_that_it_does_not_train_the_planned_network(knowing):
+    answer = recommend(
+        knowing, {"task": "time-series-classification", "model": "inceptiontime", "gpu": "a100"}
+    )
+    (said,) = [each["text"] for each in answer["warnings"] if each["code"] == "script-uses-all"]
+    assert "in whose place the script fits others" in said
+    assert plan_script(answer).startswith(
+        '"""Trains trees and linear models on features of signals, in place of inceptiontime'
+    )
+
+
 def test_speech_has_a_script_by_public_weights_and_says_for_which(knowing):
     asked = {"task": "speech-recognition", "size": "small", "gpu": "a100", "minutes": 120}
     for model, told in (("whisper-small", "openai/whisper-small"), ("wavlm-large", "microsoft/wavlm-large")):
