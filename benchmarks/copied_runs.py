@@ -19,7 +19,7 @@ from sqlalchemy import select
 from memory_service.domain.runs.advice_outcome import place_of
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.store.tables.knowledge import Base, Competition
-from memory_service.store.tables.outcomes import Outcome, Serving
+from memory_service.store.tables.outcomes import Outcome
 from memory_service.store.tables.runs import Observation, Run, RunAdvice, RunEvent, RunSummary
 
 __all__ = ["copy_runs"]
@@ -175,7 +175,7 @@ def _original(
         "runs": [Run(**row | {"summary": summary, "watch": None})],
         "outcomes": [Outcome(**kept | {"place": place})],
     }
-    for entity in (Observation, RunSummary, RunEvent, RunAdvice, Serving):
+    for entity in (Observation, RunSummary, RunEvent, RunAdvice):
         mine = select(entity).where(entity.run_id == run_id)
         found[entity.__tablename__] = list(unit.session.scalars(mine))
     return run, {

@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, inspect, text
 
 from memory_service import resources
+from memory_service.domain.runs.pattern_effect import EXACT, Tally
 from memory_service.errors import Conflict, InvalidInput, NotFound, Unavailable, WrongRevision
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
@@ -22,7 +23,7 @@ from memory_service.services.runs.observations import count_waste
 from memory_service.services.runs.runs import run_page
 from memory_service.services.tables import table_rows as catalogue
 from memory_service.store import migrations
-from memory_service.store.queries import passages
+from memory_service.store.queries import outcomes, passages
 from tests.conftest import Servers
 from tests.processes import PROCESSES
 from tests.store.fakes import HashEncoder, competition
@@ -401,3 +402,27 @@ def test_runs_and_corrections_of_the_last_revision_before_1_0_are_still_there(
     (run,) = kept["runs"]
     page = run_page(database, run["id"])
     assert (page["best_metric"], page["outcome"]["epochs_done"]) == (0.8, 3)
+
+
+def test_who_told_and_what_all_places_say_are_known_after_the_upgrade(opened: Opener, empty_url: str) -> None:
+    database = opened(empty_url)
+    _kept_before(database, "0012")
+    databases.upgrade(database, "0015")
+    tally = "INSERT INTO tallies VALUES ('{}', '{}', 2, 1, 3, 4, 5, 6, 7, {}, 0.1, '2026-11-28 11:04:49')"
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE runs SET told_by = 'key ada'"))
+        for subject in ("pattern:one", "family:resnet"):
+            for place, weight in (("competition:own-apples", 0.1), ("kind:image/small", 0.2)):
+                connection.execute(text(tally.format(subject, place, weight)))
+    for _ in range(2):
+        databases.upgrade(database)
+        with database.read() as unit:
+            assert list(unit.session.scalars(text("SELECT teller FROM outcomes"))) == ["key ada"]
+            total = {"pattern:one": Tally(4, 2, 6, 8, 10, 12, 14, round(0.1 * EXACT) * 3 / EXACT, 0.2)}
+            found = outcomes.tallies(unit.session)
+            assert found["pattern:one"].as_dict() == total["pattern:one"].as_dict()
+            assert (found.keys(), found["pattern:one"].weight * EXACT % 1) == (total.keys(), 0.0)
+        databases.upgrade(database, "0015")
+        with database.read() as unit:
+            served = unit.session.execute(text("SELECT subject, place, followed FROM servings")).all()
+        assert [tuple(row) for row in served] == [("family:resnet", "competition:own-apples", True)]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from sqlalchemy import Select, select, text
+from sqlalchemy import Select, event, select, text
 from sqlalchemy.orm import Session
 
+from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.services.database.transactions import Database
 from memory_service.services.tables.paging import Query, parse_query, sort_names
+from memory_service.store.queries import outcomes, runs
 from memory_service.store.queries.history import created
+from memory_service.store.session import WriteSession
 from memory_service.store.tables.knowledge import History
 from memory_service.store.tables.runs import Run
 
@@ -45,6 +49,45 @@ def test_who_added_a_row_is_found_by_the_row(database: Database) -> None:
             unit.session.execute(text("SET LOCAL enable_seqscan = off"))
         told = select(History.who).where(created("calibrations"), History.row == "c01")
         assert "ix_history_row" in " / ".join(_plan(unit.session, database, told))
+
+
+def test_what_runs_say_is_looked_up_however_many_one_key_told_of(database: Database) -> None:
+    """Of the tables that a key adds to, nothing is read whole, and no index of theirs."""
+    told: list[tuple[str, Any]] = []
+    with database.write() as unit:
+        if not database.dialect.embedded:
+            for setting in ("enable_seqscan", "enable_sort", "enable_bitmapscan"):
+                unit.session.execute(text(f"SET LOCAL {setting} = off"))
+        for key in ("key ada", "host box"):
+            _ended_run(unit.session, key, unit.now)
+        connection = unit.session.connection()
+        event.listen(connection, "before_cursor_execute", lambda *of: told.append((of[2], of[3])))
+        assert len(outcomes.latest(unit.session, "competition:leaf", 5)) == 2
+        assert len(outcomes.with_metric(unit.session, 5)) == 2
+        assert [each.minutes for each in outcomes.start_ups(unit.session, 5)] == [3.0, 3.0]
+        outcomes.tallies(unit.session, ["competition:leaf"])
+        outcomes.fingerprint(unit.session)
+        counted = {"pattern:one": Tally(served=1), "family:resnet": Tally(served=1)}
+        outcomes.write_tallies(unit.session, "competition:leaf", counted, unit.now)
+        ask = "EXPLAIN QUERY PLAN" if database.dialect.embedded else "EXPLAIN"
+        for statement, values in [each for each in told if each[0].startswith(("SELECT", "WITH", "DELETE"))]:
+            plan = [str(row[-1]) for row in connection.exec_driver_sql(f"{ask} {statement}", values)]
+            whole = [f"SCAN {table}" for table in ("outcomes", "runs", "tallies")] + ["Seq Scan"]
+            assert not [line for line in plan for each in whole if each in line], (statement, plan)
+            for line, behind in pairwise([*plan, ""]):
+                assert " Scan using " not in line or "Index Cond" in behind, (statement, plan)
+
+
+def _ended_run(session: WriteSession, told_by: str, now: Any) -> None:
+    names = ("task", "gpu", "device", "model", "family", "input_kind", "precision", "layout", "optimizer",
+             "mode", "digest")  # fmt: skip
+    times = dict.fromkeys(("started_at", "finished_at", "created_at", "updated_at"), now)
+    given = {"host": {"start_up_minutes": 3.0}}
+    run = {**dict.fromkeys(names, "k"), **times, "status": "completed", "told_by": told_by, "given": given}
+    runs.add(session, {"id": told_by, "competition": "leaf", **run})
+    begun = runs.find(session, told_by)
+    assert begun is not None
+    outcomes.keep(session, begun, "competition:leaf", now, ended_at=now, outcome={})
 
 
 def _later(query: Query) -> Query:

@@ -241,6 +241,11 @@ def is_key(reporter: str) -> bool:
     return reporter.startswith(KEY)
 
 
+def key_of(reporter: str) -> str:
+    """The key that tells; "" for whoever is none."""
+    return reporter if is_key(reporter) else ""
+
+
 def reporter_of(key_name: str | None, host: Any) -> str:
     """Who tells of a run: the key; without one the host, as far as it says its name."""
     if key_name is not None:

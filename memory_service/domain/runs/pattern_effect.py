@@ -43,6 +43,10 @@ Without keys all runs are the user's own."""
 MOST_OF_KEY = 5.0
 """Runs that those of one key are worth on each side of a company."""
 
+EXACT = 2**20
+"""Comparisons are counted in such parts: so sums of places, and what is left of one without a place, have no
+error of rounding."""
+
 SHOWN = 1.2816
 """Of the central 80 %, as every figure of an answer."""
 
@@ -69,6 +73,9 @@ class Tally:
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+    def __sub__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, name) - getattr(other, name) for name in self.__slots__))
 
     @property
     def demoted(self) -> bool:
@@ -161,6 +168,7 @@ def compare(
                 without[subject] = left_out if before is None else before + left_out
     for subject, sums in without.items():
         weight, won = _whoever_is_left_out(sums)
+        weight, won = round(weight * EXACT) / EXACT, round(won * EXACT) / EXACT
         found[subject] = replace(found[subject], weight=weight, won=won)
     return found
 

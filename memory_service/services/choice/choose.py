@@ -42,7 +42,7 @@ from memory_service.services.knowledge.asker import ASKER, still_wanted
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.request_text import RequestText, read_request_text
-from memory_service.store.queries import runs
+from memory_service.store.queries import outcomes
 
 ASSUMED_DEADLINE = 720.0
 """A session of Kaggle and Colab, where nobody says how long it may take."""
@@ -176,9 +176,9 @@ def _start_ups(database: Database, revision: int) -> Mapping[str, list[float]]:
     """Device, GPU model or "" (all) -> minutes that boxes took to start, as the latest runs told of which
     reports count for whoever asks."""
 
-    def read() -> list[runs.StartUp]:
+    def read() -> list[outcomes.StartUp]:
         with database.read() as transaction:
-            told = runs.start_ups(transaction.session, MOST_START_UPS)
+            told = outcomes.start_ups(transaction.session, MOST_START_UPS)
         return [row for row in told if row.minutes < 1440.0]
 
     told = heard_rows(

@@ -106,7 +106,7 @@ class Knowledge:
     quality        what models are expected to reach, by public results
     ended_runs     the latest ended runs of competitions
     remembered     what plans were told of questions of bare facts, while nothing remembered changes
-    tallies        memory ("pattern:<id>", "competition:<slug>") -> place -> what runs there say of it
+    tallies        memory ("pattern:<id>", "competition:<slug>", "technique:<name>") -> what runs say of it
     """
 
     revision: int
@@ -118,7 +118,7 @@ class Knowledge:
     competitions: Mapping[str, Row]
     model_names: Mapping[str, str] = field(default_factory=dict)
     observations: tuple[Observation, ...] = ()
-    tallies: Mapping[str, Mapping[str, Tally]] = field(default_factory=dict)
+    tallies: Mapping[str, Tally] = field(default_factory=dict)
     written_here: frozenset[str] = frozenset()
     solution_memory: SolutionMemory = field(default_factory=lambda: SolutionMemory({}, {}))
     quality: QualityModel = NO_FIGURES
@@ -507,7 +507,7 @@ def assemble(
     cards: Cards,
     rows: Mapping[str, Sequence[Row]],
     observations: tuple[Observation, ...] = (),
-    tallies: Mapping[str, Mapping[str, Tally]] | None = None,
+    tallies: Mapping[str, Tally] | None = None,
     solution_memory: SolutionMemory | None = None,
     competitions: Mapping[str, Row] | None = None,
     remembered: dict[Hashable, Any] | None = None,

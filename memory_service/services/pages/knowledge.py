@@ -17,8 +17,9 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.tables.table_rows import every_row, get_row, history_of, list_rows
+from memory_service.store.queries import outcomes
 
-_MOST_PROFILES = 200
+_MOST_PROFILES, _MOST_PLACES = 200, 100
 _USUAL = ("t4", "p100", "v100", "l4", "a10g", "rtx3090", "rtx4090", "a100", "a100-80gb", "h100")
 
 
@@ -74,12 +75,11 @@ def pattern_page(database: Database, key: str) -> dict[str, Any]:
         row = get_row(transaction, "patterns", key)
         (reported,) = with_tallies(transaction, [row])
         history = history_of(transaction, "patterns", key)
-    places = knowledge.tallies.get(f"pattern:{key}", {})
-    ordered = sorted(places.items(), key=lambda each: (-each[1].followed, each[0]))
+        places = outcomes.places_of(transaction.session, f"pattern:{key}", _MOST_PLACES)
     others = [other for other in knowledge.patterns if other["id"] != key and _same_place(other, row)]
     beside = [{name: other[name] for name in ("id", "kind", "statement")} for other in others]
-    page = {"pattern": row, "outcomes": reported["outcomes"], "places": [_place(*each) for each in ordered]}
-    return page | {"beside": beside, "history": history}
+    page = {"pattern": row, "outcomes": reported["outcomes"], "beside": beside, "history": history}
+    return page | {"places": [_place(*each) for each in places.items()]}
 
 
 def _place(name: str, tally: Tally) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def techniques(database: Database, _: Mapping[str, str]) -> list[dict[str, Any]]
 
 
 def _runs_here(knowledge: Knowledge, name: str) -> dict[str, Any]:
-    tally = sum(knowledge.tallies.get(f"technique:{name}", {}).values(), Tally())
+    tally = knowledge.tallies.get(f"technique:{name}", Tally())
     chance = tally.chance_better
     return {"followed": tally.followed, "chance_better": chance.as_dict() if chance else None}
 

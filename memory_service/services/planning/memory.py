@@ -46,6 +46,9 @@ from memory_service.services.knowledge.outcomes import score_of
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.knowledge.solution_memory import SolutionMemory
 
+Tallies = Callable[[str | None, Iterable[str]], Mapping[str, Tally]]
+"""`RequestText.tallies`."""
+
 PITFALLS_FROM = 5
 OWN_WEIGHT = 3.0
 """Of the very competition, by the nearest other one's: its cosine to itself would leave no other a say."""
@@ -240,6 +243,7 @@ def memory_of(
     said: InferredFacts | None,
     best_run: Row | None,
     results: Mapping[str, float],
+    tallies: Tallies,
 ) -> Memory:
     """Mode blind: the split alone; family: nothing of the competition asked about.
 
@@ -259,11 +263,12 @@ def memory_of(
     slugs, weights = signals.snapshot.slugs, similarity_weights(signals, question.as_of)
     order = np.argsort(-weights, kind="stable")[:NEIGHBOURS]
     near = [slugs[i] for i in order if weights[i] > 0.0 and slugs[i] not in hidden]
+    counted = tallies(None, hidden) if hidden and knowledge.tallies else knowledge.tallies
     shown: list[Row] = []
     demoted: list[Row] = []
     notes: list[Note] = []
     for row in _relevant(knowledge, task, size_of(n_train), near):
-        why = _worse(knowledge.tallies, row, hidden) if knowledge.tallies else ""
+        why = _worse(counted, row)
         if why:
             text = f"Ranked down: {why}. It says: {row['statement']}"
             demoted.append(_shown(knowledge, row, text, held_back) | {"demoted": True})
@@ -278,7 +283,7 @@ def memory_of(
     served = knowledge.priced.caches.of(TasksOfFamilies, knowledge.models.values())
     recipe, _ = recipe_of(knowledge.solution_memory, slugs, weights, task, question.as_of, split, served)
     if record:
-        recipe = with_runs(recipe, _choices_there(knowledge, str(own)))
+        recipe = with_runs(recipe, tallies(own, ()))
     most = recipe.validation.most_folds
     if most is not None:
         notes = [replace(note, folds=min(note.folds, most)) if note.folds else note for note in notes]
@@ -320,6 +325,7 @@ def remembered(
     best_run: Row | None,
     results: Mapping[str, float],
     neighbours: Callable[[], Found],
+    tallies: Tallies,
     bare: bool,
 ) -> tuple[Found, Memory]:
     """The neighbours and `memory_of` them. bare: of facts alone, of which there are few kinds: kept while
@@ -331,7 +337,7 @@ def remembered(
     known: tuple[Found, Memory] | None = knowledge.remembered.get(key) if bare else None
     if known is None:
         found = neighbours()
-        known = found, memory_of(knowledge, question, task, n_train, found, said, best_run, results)
+        known = found, memory_of(knowledge, question, task, n_train, found, said, best_run, results, tallies)
         if bare:
             if len(knowledge.remembered) >= MOST_REMEMBERED:
                 knowledge.remembered.clear()
@@ -340,16 +346,6 @@ def remembered(
 
 
 MOST_REMEMBERED = 256
-
-
-def _choices_there(knowledge: Knowledge, slug: str) -> dict[str, Tally]:
-    """What runs of a competition say of the recipe's choices."""
-    place = f"competition:{slug}"
-    return {
-        subject: places[place]
-        for subject, places in knowledge.tallies.items()
-        if place in places and subject.startswith(("family:", "technique:"))
-    }
 
 
 def _relevant(knowledge: Knowledge, task: str, size: str, near: list[str]) -> Iterator[Row]:
@@ -424,15 +420,13 @@ def _shown(knowledge: Knowledge, row: Row, text: str, held_back: bool) -> dict[s
 _TEAM = re.compile(r"(?<![\w.-])([\w.-]{1,120})#(\d+)")
 
 
-def _worse(tallies: Mapping[str, Mapping[str, Tally]], row: Row, hidden: set[str]) -> str:
+def _worse(tallies: Mapping[str, Tally], row: Row) -> str:
     """Why a pattern, or the remembered competition it is of, is ranked down; "" where it is not."""
     subjects = [("followed", f"pattern:{row['id']}")]
     if row.get("competition"):
         subjects.append((f"what {row['competition']} taught", f"competition:{row['competition']}"))
     for what, subject in subjects:
-        places = tallies.get(subject, {})
-        open_to = (t for place, t in places.items() if place.removeprefix("competition:") not in hidden)
-        total = sum(open_to, Tally())
+        total = tallies.get(subject, Tally())
         if total.demoted:
             return f"{what} {total.sentence.removeprefix('followed ')}"
     return ""

@@ -227,7 +227,7 @@ def _recalled(
     }
     found, memory = remembered(
         knowledge, question, task, n_train, text.said, (outcomes or {}).get("best"), reached,
-        lambda: text.neighbours(question, task, n_train), bare and text.database is not None,
+        lambda: text.neighbours(question, task, n_train), text.tallies, bare and text.database is not None,
     )  # fmt: skip
     check_folds(question, memory.validation)
     slug, noted = question.competition or text.described, memory.noted

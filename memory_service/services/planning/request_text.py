@@ -1,6 +1,6 @@
 """The description of a question read, and the competitions like it, before any fact is assumed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,6 +9,7 @@ from memory_service.domain.description.metric_resolution import ANSWERS, measure
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.planning.request import Question
 from memory_service.domain.quality.quality_model import quality_kind
+from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.recall.encoder import load_encoder
 from memory_service.services.competitions.neighbours import Found, recall
 from memory_service.services.competitions.signals import read_text
@@ -16,6 +17,7 @@ from memory_service.services.competitions.similar import with_lessons
 from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import outcomes_and_results
+from memory_service.store.queries import outcomes
 
 SHOWN = 5
 
@@ -57,6 +59,15 @@ class RequestText:
             return None, {}
         with self.database.read() as transaction:
             return outcomes_and_results(transaction, slug, quality_kind(task).table)
+
+    def tallies(self, slug: str | None, without: Iterable[str]) -> Mapping[str, Tally]:
+        """Memory -> what runs say of it: those of a competition, else all but those of some."""
+        if self.database is None:
+            return {}
+        places = [f"competition:{name}" for name in ([slug] if slug else without)]
+        with self.database.read() as transaction:
+            read = outcomes.compared_in if slug else outcomes.tallies
+            return read(transaction.session, places[0] if slug else places)
 
 
 NOTHING_READ = RequestText()

@@ -96,8 +96,9 @@ def _keep(
 ) -> None:
     assert run.finished_at is not None  # noqa: S101 - it has ended
     place = place_of(run.competition, run.task, run.n_train)
-    outcomes.keep(transaction.session, run.id, place, run.finished_at, outcome, transaction.now)
-    _count_again(transaction, run, place, outcome, known)
+    now, ended = transaction.now, run.finished_at
+    outcomes.keep(transaction.session, run, place, now, ended_at=ended, outcome=dict(outcome))
+    _count_again(transaction, run, place, known, outcome)
 
 
 def forget(transaction: WriteTransaction, run: Run) -> None:
@@ -108,19 +109,26 @@ def forget(transaction: WriteTransaction, run: Run) -> None:
     if known is not None:
         outcomes.drop(transaction.session, run.id, transaction.now)
         place = place_of(run.competition, run.task, run.n_train)
-        _count_again(transaction, run, place, known)
+        _count_again(transaction, run, place, known, {})
 
 
-def _count_again(transaction: WriteTransaction, run: Run, place: str, *changed: Mapping[str, Any]) -> None:
-    """changed: the run's outcome now and before"""
-    latest = outcomes.of_place(transaction.session, place, MOST_COMPARED)
-    subjects = {name for one in (*latest, *changed) for name in one.get("served", ())}
-    # Of the others nothing is compared, and their counts stay: the work does not grow with all that was told.
-    subjects |= outcomes.compared_in(transaction.session, place)
-    subjects = {name for name in subjects if is_listed(name)}
-    if not subjects:
-        return
-    counts = outcomes.served_counts(transaction.session, place, subjects)
-    compared = compare(latest, subjects, metrics=run.competition is not None)
-    counted = {subject: tally + Tally(*counts.get(subject, (0, 0))) for subject, tally in compared.items()}
-    outcomes.write_tallies(transaction.session, place, counted, transaction.now)
+def _count_again(
+    transaction: WriteTransaction, run: Run, place: str, before: Mapping[str, Any], now: Mapping[str, Any]
+) -> None:
+    """before, now: the run's outcome. Of what neither it nor one of the latest names nothing is compared, and
+    its counts stay: the work does not grow with all that was told."""
+    session, latest = transaction.session, outcomes.of_place(transaction.session, place, MOST_COMPARED)
+    subjects = {name for one in (*latest, before, now) for name in one.get("served", ())}
+    subjects |= outcomes.compared_in(session, place).keys()
+    compared = compare(latest, filter(is_listed, subjects), metrics=run.competition is not None)
+    known = outcomes.tallies_of(session, compared, place)
+    counted = {}
+    for subject, tally in compared.items():
+        stored, (was, done) = known.get(subject, Tally()), (_served(one, subject) for one in (before, now))
+        counted[subject] = tally + Tally(stored.served, stored.followed) + done - was
+    outcomes.write_tallies(session, place, counted, transaction.now)
+
+
+def _served(outcome: Mapping[str, Any], subject: str) -> Tally:
+    served = outcome.get("served", {})
+    return Tally(int(subject in served), int(served.get(subject) is True))

@@ -85,7 +85,7 @@ def _thin_run(database: Database, run_id: str, before: dt.datetime, *, ended: bo
                 gone += outcomes.thin(writing.session, run_id, stored, one.gone)
     with database.write_untracked() as writing:
         place = place_of(run.competition, run.task, run.n_train)
-        outcomes.mark_thinned(writing.session, run_id, place, writing.now)
+        outcomes.keep(writing.session, run, place, writing.now, thinned_at=writing.now)
     return gone
 
 

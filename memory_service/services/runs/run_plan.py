@@ -143,9 +143,9 @@ def advised(knowledge: Knowledge, case: RunCase, plan: Mapping[str, Any] | None)
 
 
 def begin_outcome(
-    transaction: WriteTransaction, run_id: str, case: RunCase, advice: Mapping[str, Any] | None
+    transaction: WriteTransaction, run_id: str, case: RunCase, told_by: str, advice: Mapping[str, Any] | None
 ) -> None:
     """Keep with a new run what it was advised."""
     said = case.reported
     place = place_of(said.get("competition"), said["task"], said.get("n_train"))
-    outcomes.begin(transaction.session, run_id, place, advice, transaction.now)
+    outcomes.begin(transaction.session, run_id, place, told_by, advice, transaction.now)

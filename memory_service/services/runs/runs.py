@@ -102,7 +102,7 @@ def begin_run(
                 told_by = (prediction["case"] or watch)["reporter"] or ""
                 runs.add(transaction.session, values | {"watch": watch, "told_by": told_by})
                 begin_summary(transaction, key)
-                begin_outcome(transaction, key, case, advice)
+                begin_outcome(transaction, key, case, told_by, advice)
                 note(transaction, "runs", key, "create", "begun", who=who)
         if meanwhile is not None and (joined := _joined(database, key, case, who, since=since)) is not None:
             return _begun(joined), False

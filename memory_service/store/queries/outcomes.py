@@ -1,59 +1,65 @@
 """Queries of outcomes of runs and the counts that follow from them."""
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
-from sqlalchemy import case, delete, func, insert, null, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    TextClause,
+    delete,
+    func,
+    insert,
+    null,
+    or_,
+    select,
+    text,
+    update,
+)
 
+from memory_service.domain.monitoring.event import number_of
+from memory_service.domain.prediction.trust import key_of
 from memory_service.domain.runs.pattern_effect import Tally
-from memory_service.store.queries.runs import fairly
+from memory_service.store.dialects import ReadableJson
+from memory_service.store.queries.runs import parts
 from memory_service.store.session import ReadSession, WriteSession, bulk
 from memory_service.store.tables import outcomes as tables
 from memory_service.store.tables.knowledge import Competition
-from memory_service.store.tables.outcomes import Outcome, Serving
+from memory_service.store.tables.outcomes import COMPETITIONS, ENDED, TOTAL, Outcome
 from memory_service.store.tables.runs import Run, RunEvent
 
-_COUNTS = ("served", "followed", "compared", "without", "better", "same", "worse", "weight", "won")
+_COLUMNS = [getattr(tables.Tally, name) for name in Tally.__slots__]
 
 
 def of_run(session: ReadSession, run_id: str) -> Outcome | None:
     return session.scalars(select(Outcome).where(Outcome.run_id == run_id)).one_or_none()
 
 
-def begin(session: WriteSession, run_id: str, place: str, advice: Any, now: dt.datetime) -> None:
+def begin(
+    session: WriteSession, run_id: str, place: str, told_by: str, advice: Any, now: dt.datetime
+) -> None:
     """Store what a run was advised when it began."""
-    row = {"run_id": run_id, "place": place, "advice": advice, "updated_at": now}
+    row = {"run_id": run_id, "place": place, "teller": key_of(told_by), "advice": advice, "updated_at": now}
     session.execute(insert(Outcome), [row])
 
 
-def keep(
-    session: WriteSession,
-    run_id: str,
-    place: str,
-    ended_at: dt.datetime,
-    outcome: Mapping[str, Any],
-    now: dt.datetime,
-) -> None:
-    """Replace a run's outcome and servings."""
-    values = {"place": place, "ended_at": ended_at, "outcome": dict(outcome), "updated_at": now}
-    changed = bulk(session, update(Outcome).where(Outcome.run_id == run_id).values(**values))
+def keep(session: WriteSession, run: Run, place: str, now: dt.datetime, **values: Any) -> None:
+    """Replace these of a run's outcome."""
+    values |= {"place": place, "updated_at": now}
+    changed = bulk(session, update(Outcome).where(Outcome.run_id == run.id).values(**values))
     if changed == 0:
-        session.execute(insert(Outcome), [{"run_id": run_id, **values}])
-    session.execute(delete(Serving).where(Serving.run_id == run_id))
-    rows = [
-        {"run_id": run_id, "subject": subject, "place": place, "followed": followed}
-        for subject, followed in sorted(outcome["served"].items())
-    ]
-    if rows:
-        session.execute(insert(Serving), rows)
+        row = {"run_id": run.id, "teller": key_of(run.told_by), **values}
+        session.execute(insert(Outcome), [row])
 
 
 def drop(session: WriteSession, run_id: str, now: dt.datetime) -> None:
-    """Take back a run's outcome and servings; what it was advised stays."""
+    """Take back a run's outcome; what it was advised stays."""
     values = {"ended_at": None, "outcome": null(), "updated_at": now}
     bulk(session, update(Outcome).where(Outcome.run_id == run_id).values(**values))
-    session.execute(delete(Serving).where(Serving.run_id == run_id))
 
 
 def of_place(session: ReadSession, place: str, limit: int) -> Sequence[Mapping[str, Any]]:
@@ -64,82 +70,134 @@ def of_place(session: ReadSession, place: str, limit: int) -> Sequence[Mapping[s
 def latest(session: ReadSession, place: str, limit: int) -> Sequence[Any]:
     """The same with the run and when it ended: rows (run_id, ended_at, outcome, told_by)."""
     query = select(Outcome.run_id, Outcome.ended_at, Outcome.outcome, Run.told_by)
-    query = query.join(Run, Run.id == Outcome.run_id)
-    query = query.where(Outcome.place == place, Outcome.ended_at.is_not(None))
-    return session.execute(fairly(query, Outcome.ended_at, limit)).all()
+    return _fairly(session, query, limit, text(ENDED), Outcome.place == place)
 
 
 def with_metric(session: ReadSession, limit: int) -> Sequence[Any]:
-    """Runs of competitions that ended, the last begun first: rows (competition, task, model, n_train, folds,
+    """The latest runs of competitions that ended: rows (run_id, competition, task, model, n_train, folds,
     epochs, input_size, outcome, told_by)."""
     columns = [getattr(Run, name) for name in _TRAINED]
-    query = select(*columns, Outcome.outcome, Run.told_by).join(Outcome, Outcome.run_id == Run.id)
-    query = query.where(Run.competition.is_not(None), Outcome.ended_at.is_not(None))
-    return session.execute(fairly(query, Run.started_at, limit)).all()
+    query = select(Outcome.run_id, *columns, Outcome.outcome, Run.told_by)
+    return _fairly(session, query, limit, text(COMPETITIONS))
 
 
 _TRAINED = ("competition", "task", "model", "n_train", "folds", "epochs", "input_size")
 
 
-def served_counts(session: ReadSession, place: str, subjects: Collection[str]) -> dict[str, tuple[int, int]]:
-    """Subject -> (how often served, how often followed) in one place."""
-    followed = func.sum(case((Serving.followed.is_(True), 1), else_=0))
-    query = select(Serving.subject, func.count(), followed)
-    query = query.where(Serving.subject.in_(sorted(subjects)), Serving.place == place)
-    return {
-        subject: (int(served), int(done or 0))
-        for subject, served, done in session.execute(query.group_by(Serving.subject))
-    }
+class StartUp(NamedTuple):
+    """Minutes that a run's box took to start, as the run told."""
+
+    device: str
+    gpu: str
+    minutes: float
+    told_by: str
 
 
-def compared_in(session: ReadSession, place: str) -> set[str]:
-    """The subjects of which something was compared in one place."""
-    query = select(tables.Tally.subject).where(tables.Tally.place == place, tables.Tally.compared > 0)
-    return set(session.scalars(query))
+def start_ups(session: ReadSession, limit: int) -> list[StartUp]:
+    """Those of the latest runs that ended. What is no number says nothing: `host` holds whatever a client
+    sent, and a database would refuse to cast it."""
+    minutes = ReadableJson(Run.given)[("host", "start_up_minutes")].as_string().label("minutes")
+    query = select(Outcome.run_id, Run.device, Run.gpu, minutes, Run.told_by)
+    told = _fairly(session, query, limit, text(ENDED))
+    return [
+        StartUp(d, gpu, known, who) for _, d, gpu, said, who in told if (known := number_of(said)) is not None
+    ]
 
 
-def tallies_of(session: ReadSession, subjects: Iterable[str]) -> dict[str, Tally]:
-    """Subject -> its tally over all places; those without any are left out."""
-    ordered = sorted(set(subjects))
+_OF_HOSTS = 10
+
+
+def _fairly(
+    session: ReadSession, query: Select[Any], limit: int, *where: ColumnElement[bool] | TextClause
+) -> list[Any]:
+    """Rows of a query over outcomes and runs: the latest, `limit` at most, of each reporter as many as of the
+    others: who floods the service with runs hides nobody else's. By an index: of each key no more than
+    `limit` are looked at, of all hosts, which anybody may name, `_OF_HOSTS` times as many."""
+    first = select(func.min(Outcome.teller).label("teller")).where(*where).cte(recursive=True)
+    behind = select(func.min(Outcome.teller)).where(*where, Outcome.teller > first.c.teller)
+    tellers = first.union_all(select(behind.scalar_subquery()).where(first.c.teller.is_not(None)))
+    order, turns = (Outcome.ended_at.desc(), Outcome.run_id.desc()), Counter[str]()
+    found: list[tuple[int, float, str]] = []
+    for teller in session.scalars(select(tellers.c.teller).where(tellers.c.teller.is_not(None))).all():
+        latest = select(Outcome.run_id, Outcome.ended_at).where(*where, Outcome.teller == teller)
+        latest = latest.order_by(*order).limit(limit if teller else _OF_HOSTS * limit)
+        mine = latest.subquery()
+        told = select(mine.c.run_id, mine.c.ended_at, Run.told_by).join(Run, Run.id == mine.c.run_id)
+        for run_id, at, who in session.execute(told.order_by(mine.c.ended_at.desc(), mine.c.run_id.desc())):
+            turns[who] += 1
+            found.append((turns[who], -at.timestamp(), run_id))
+    chosen = sorted(heapq.nsmallest(limit, found), key=lambda each: each[1:])
+    query = query.join_from(Outcome, Run, Run.id == Outcome.run_id)
+    of = [session.execute(query.where(Outcome.run_id.in_(ids))) for ids in parts(run for *_, run in chosen)]
+    rows = {row.run_id: row for some in of for row in some}
+    return [rows[run_id] for *_, run_id in chosen]
+
+
+def tallies(session: ReadSession, without: Iterable[str] = ()) -> dict[str, Tally]:
+    """Subject -> its tally over all places, but for these; those of which nothing was compared are left
+    out."""
+    found = _tallies(session, tables.Tally.place == TOTAL, tables.Tally.compared > 0)
+    for place in without:
+        for subject, tally in compared_in(session, place).items():
+            if subject in found:
+                found[subject] -= tally
+    return found
+
+
+def compared_in(session: ReadSession, place: str) -> dict[str, Tally]:
+    """Subject -> its tally in one place, where something was compared."""
+    return _tallies(session, tables.Tally.place == place, tables.Tally.compared > 0)
+
+
+def tallies_of(session: ReadSession, subjects: Iterable[str], place: str = TOTAL) -> dict[str, Tally]:
+    """Subject -> its tally in a place; those without any are left out."""
     found: dict[str, Tally] = {}
-    for start in range(0, len(ordered), 500):
-        query = select(tables.Tally).where(tables.Tally.subject.in_(ordered[start : start + 500]))
-        for row in session.scalars(query):
-            tally = Tally(*(getattr(row, name) for name in _COUNTS))
-            found[row.subject] = found.get(row.subject, Tally()) + tally
+    for some in parts(set(subjects)):
+        found |= _tallies(session, tables.Tally.place == place, tables.Tally.subject.in_(some))
     return found
 
 
-def tallies(session: ReadSession) -> dict[str, dict[str, Tally]]:
-    """Subject -> place -> tally; places where nothing was compared are left out."""
-    columns = [getattr(tables.Tally, name) for name in ("subject", "place", *_COUNTS)]
-    query = select(*columns).where(tables.Tally.compared > 0)
-    found: dict[str, dict[str, Tally]] = {}
-    # Columns, not entities: after a run ended all of them are read again.
-    for subject, place, *counts in session.execute(query.order_by(tables.Tally.subject, tables.Tally.place)):
-        found.setdefault(subject, {})[place] = Tally(*counts)
-    return found
+def places_of(session: ReadSession, subject: str, limit: int) -> dict[str, Tally]:
+    """Place -> the tally of a subject there, the most followed first."""
+    of = tables.Tally.subject == subject, tables.Tally.place != TOTAL, tables.Tally.compared > 0
+    order = tables.Tally.followed.desc(), tables.Tally.place
+    query = select(tables.Tally.place, *_COLUMNS).where(*of).order_by(*order).limit(limit)
+    return {place: Tally(*counts) for place, *counts in session.execute(query)}
+
+
+def _tallies(session: ReadSession, *where: ColumnElement[bool]) -> dict[str, Tally]:
+    found = session.execute(select(tables.Tally.subject, *_COLUMNS).where(*where))
+    return {subject: Tally(*counts) for subject, *counts in found}
 
 
 def write_tallies(session: WriteSession, place: str, counted: Mapping[str, Tally], now: dt.datetime) -> None:
-    """Replace the tallies of these subjects in one place."""
-    if not counted:
-        return
-    same = (tables.Tally.place == place, tables.Tally.subject.in_(sorted(counted)))
-    session.execute(delete(tables.Tally).where(*same))
-    rows = [
-        {"subject": subject, "place": place, "updated_at": now}
-        | {name: getattr(tally, name) for name in _COUNTS}
-        for subject, tally in sorted(counted.items())
-        if tally.served
-    ]
+    """Replace the tallies of these subjects in one place, and those over all places, but of families: what a
+    run calls its model is not one of few."""
+    before = tallies_of(session, counted, place)
+    changed = {subject: now for subject, now in counted.items() if now != before.get(subject, Tally())}
+    totals = tallies_of(session, [each for each in changed if not each.startswith("family:")])
+    rows = []
+    for subject, tally in sorted(changed.items()):
+        there = [(place, tally)]
+        if not subject.startswith("family:"):
+            total = totals.get(subject, Tally()) + tally - before.get(subject, Tally())
+            there.append((TOTAL, total))
+        rows += [
+            {"subject": subject, "place": where, "updated_at": now, **asdict(counts)}
+            for where, counts in there
+            if counts.served
+        ]
+    for some in parts(changed):
+        same = tables.Tally.place.in_((place, TOTAL)), tables.Tally.subject.in_(some)
+        session.execute(delete(tables.Tally).where(*same))
     if rows:
         session.execute(insert(tables.Tally), rows)
 
 
 def fingerprint(session: ReadSession) -> tuple[int, str]:
-    """(how many tallies, when the latest changed): differs after any change."""
-    number, changed = session.execute(select(func.count(), func.max(tables.Tally.updated_at))).one()
+    """(how many tallies over all places, when the latest changed): differs after any change."""
+    query = select(func.count(), func.max(tables.Tally.updated_at)).where(tables.Tally.place == TOTAL)
+    number, changed = session.execute(query).one()
     return int(number), str(changed)
 
 
@@ -177,10 +235,3 @@ def thin(session: WriteSession, run_id: str, bodies: Mapping[int, str], gone: Se
         some = gone[start : start + 500]
         bulk(session, delete(RunEvent).where(RunEvent.run_id == run_id, RunEvent.seq.in_(some)))
     return len(gone)
-
-
-def mark_thinned(session: WriteSession, run_id: str, place: str, now: dt.datetime) -> None:
-    changed = bulk(session, update(Outcome).where(Outcome.run_id == run_id).values(thinned_at=now))
-    if changed == 0:
-        row = {"run_id": run_id, "place": place, "thinned_at": now, "updated_at": now}
-        session.execute(insert(Outcome), [row])

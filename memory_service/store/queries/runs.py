@@ -4,23 +4,12 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    Select,
-    and_,
-    delete,
-    func,
-    insert,
-    select,
-    text,
-    update,
-)
-from sqlalchemy.orm import InstrumentedAttribute
+from sqlalchemy import and_, delete, func, insert, select, text, update
 
-from memory_service.domain.monitoring.event import number_of
-from memory_service.domain.prediction.trust import HOST, SEVERAL
-from memory_service.store.dialects import ReadableJson
+from memory_service.domain.prediction.trust import HOST, SEVERAL, key_of
 from memory_service.store.session import ReadSession, Statements, WriteSession, bulk, locked_if
 from memory_service.store.tables.knowledge import Competition
+from memory_service.store.tables.outcomes import Outcome
 from memory_service.store.tables.runs import NOT_RAW, Observation, Run, RunEvent
 
 EVENT_COLUMNS = ("run_id", "seq", "kind", "body")
@@ -80,37 +69,9 @@ def find_several(session: WriteSession, run_ids: Iterable[str]) -> list[Run]:
 
 def change(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> None:
     bulk(session, update(Run).where(Run.id == run_id).values(**values))
-
-
-def fairly(query: Select[Any], latest: InstrumentedAttribute[Any], limit: int) -> Select[Any]:
-    """The latest rows of a query over runs, `limit` at most, of each reporter as many as of the others: who
-    floods the service with runs hides nobody else's. In the order of `latest`, descending."""
-    order = latest.desc(), Run.id
-    turn = func.row_number().over(partition_by=Run.told_by, order_by=order).label("turn")
-    numbered = query.with_only_columns(Run.id.label("run"), turn, latest.label("latest")).subquery()
-    chosen = select(numbered.c.run).order_by(numbered.c.turn, numbered.c.latest.desc(), numbered.c.run)
-    return query.where(Run.id.in_(chosen.limit(limit))).order_by(*order)
-
-
-class StartUp(NamedTuple):
-    """Minutes that a run's box took to start, as the run told."""
-
-    device: str
-    gpu: str
-    minutes: float
-    told_by: str
-
-
-def start_ups(session: ReadSession, limit: int) -> list[StartUp]:
-    """Those of the latest runs that told of it. Excluded ones say nothing, nor does what is no number: `host`
-    holds whatever a client sent, and a database would refuse to cast it."""
-    minutes = ReadableJson(Run.given)[("host", "start_up_minutes")].as_string().label("minutes")
-    query = select(Run.device, Run.gpu, minutes, Run.told_by)
-    query = query.where(minutes.is_not(None), Run.exclusion.is_(None))
-    told = session.execute(fairly(query, Run.started_at, limit))
-    return [
-        StartUp(d, gpu, known, who) for d, gpu, said, who in told if (known := number_of(said)) is not None
-    ]
+    if "told_by" in values:
+        teller = {"teller": key_of(values["told_by"])}
+        bulk(session, update(Outcome).where(Outcome.run_id == run_id).values(**teller))
 
 
 def of_plan(session: ReadSession, plan_id: str, reporter: str) -> Sequence[Run]:
@@ -292,15 +253,13 @@ def ended_states(session: ReadSession, filters: Mapping[str, Any], limit: int) -
 def ended(session: ReadSession, run_ids: Collection[str]) -> list[EndedRun]:
     """These runs, in no order."""
     query = select(*(getattr(Run, name) for name in EndedRun._fields))
-    return [
-        EndedRun(*row) for ids in _parts(run_ids) for row in session.execute(query.where(Run.id.in_(ids)))
-    ]
+    return [EndedRun(*row) for ids in parts(run_ids) for row in session.execute(query.where(Run.id.in_(ids)))]
 
 
 def observations_by_run(session: ReadSession, run_ids: Collection[str]) -> dict[str, list[Mapping[str, Any]]]:
     """Run -> its observations that can be read."""
     found: dict[str, list[Mapping[str, Any]]] = {}
-    for ids in _parts(run_ids):
+    for ids in parts(run_ids):
         query = select(Observation.run_id, Observation.observation).order_by(Observation.id)
         for row in session.execute(query.where(Observation.run_id.in_(ids))):
             if row.observation:
@@ -308,7 +267,7 @@ def observations_by_run(session: ReadSession, run_ids: Collection[str]) -> dict[
     return found
 
 
-def _parts(run_ids: Collection[str]) -> Iterator[list[str]]:
+def parts(run_ids: Iterable[str]) -> Iterator[list[str]]:
     """Sorted, so many as a statement may name."""
     ids = sorted(run_ids)
     return (ids[start : start + 500] for start in range(0, len(ids), 500))

@@ -1,18 +1,27 @@
-"""Tables of outcomes: what runs were advised, what came of it, and counts.
-
-Rows of `tallies` are a function of `outcomes` and `servings`: they can be counted again at any time.
-"""
+"""Tables of outcomes: what runs were advised, what came of it, and counts (a function of the outcomes)."""
 
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index
+from sqlalchemy import ForeignKey, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from memory_service.store.dialects import JsonObject, Name
 from memory_service.store.tables.runs import Base
 
-__all__ = ["Base", "Outcome", "Serving", "Tally"]
+__all__ = ["COMPETITIONS", "ENDED", "TOTAL", "Base", "Outcome", "Tally"]
+
+ENDED = "ended_at IS NOT NULL"
+COMPETITIONS = "ended_at IS NOT NULL AND place >= 'competition:' AND place < 'competition;'"
+"""Outcomes that are looked up. In these very words an index of them is found."""
+
+TOTAL = ""
+"""The place of a tally over all places."""
+
+
+def _latest(name: str, where: str, *columns: str) -> Index:
+    by = (*columns, "teller", "ended_at", "run_id")
+    return Index(name, *by, sqlite_where=text(where), postgresql_where=text(where))
 
 
 class Outcome(Base):
@@ -21,14 +30,20 @@ class Outcome(Base):
     place       where runs may be compared: "competition:<slug>", else "kind:<task>/<size>"
     advice      the plan it came from and whether it is followed; known when the run begins, null without
     outcome     what came of it; null until the run has ended
+    teller      the key that told of it (`Run.told_by`); "" where none did
     thinned_at  when its raw samples were thinned (`services.runs.retention`)
     """
 
     __tablename__ = "outcomes"
-    __table_args__ = (Index("ix_outcomes_place", "place", "ended_at"),)
+    __table_args__ = (
+        _latest("ix_outcomes_there", ENDED, "place"),
+        _latest("ix_outcomes_ended", ENDED),
+        _latest("ix_outcomes_scored", COMPETITIONS),
+    )
 
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
     place: Mapped[str]
+    teller: Mapped[str] = mapped_column(server_default="")
     ended_at: Mapped[dt.datetime | None]
     advice: Mapped[Any] = mapped_column(JsonObject, nullable=True)
     outcome: Mapped[Any] = mapped_column(JsonObject, nullable=True)
@@ -36,25 +51,11 @@ class Outcome(Base):
     updated_at: Mapped[dt.datetime]
 
 
-class Serving(Base):
-    """A memory that the plan of an ended run named: "pattern:<id>" or "competition:<slug>".
-
-    followed   null where nothing shows it
-    """
-
-    __tablename__ = "servings"
-    __table_args__ = (Index("ix_servings_subject", "subject", "place"),)
-
-    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
-    subject: Mapped[str] = mapped_column(Name, primary_key=True)
-    place: Mapped[str]
-    followed: Mapped[bool | None]
-
-
 class Tally(Base):
-    """How a memory did in one place (`domain.runs.pattern_effect.Tally`)."""
+    """How a memory did in one place, or in all (`TOTAL`; `domain.runs.pattern_effect.Tally`)."""
 
     __tablename__ = "tallies"
+    __table_args__ = (Index("ix_tallies_place", "place", "compared"),)
 
     subject: Mapped[str] = mapped_column(Name, primary_key=True)
     place: Mapped[str] = mapped_column(Name, primary_key=True)
@@ -67,4 +68,4 @@ class Tally(Base):
     worse: Mapped[int]
     weight: Mapped[float]
     won: Mapped[float]
-    updated_at: Mapped[dt.datetime] = mapped_column(index=True)
+    updated_at: Mapped[dt.datetime]

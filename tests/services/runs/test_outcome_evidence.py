@@ -7,7 +7,9 @@ import threading
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
+from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import InvalidInput
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.database.transactions import Database
@@ -18,12 +20,13 @@ from memory_service.services.knowledge.outcomes import (
 )
 from memory_service.services.planning.recommend import evaluate_request, recommend
 from memory_service.services.runs.outcome_evidence import remember_missing
-from memory_service.services.runs.runs import begin_run, finish_run, run_page
+from memory_service.services.runs.runs import begin_run, finish_run, mark_run, run_page
 from memory_service.services.runs.scored_runs import accuracy
 from memory_service.services.tables import table_rows as catalogue
 from memory_service.services.tables.table_rows import get_row, list_rows
 from memory_service.store.queries import outcomes
-from memory_service.store.tables.outcomes import Outcome
+from memory_service.store.tables.outcomes import TOTAL, Outcome
+from memory_service.store.tables.outcomes import Tally as Counted
 from tests.answers import warnings_of
 from tests.telling import at, case, epochs, take_events, told
 
@@ -311,10 +314,26 @@ class TestARun:
             thread.join()
         served = run_page(shared, bodies[0]["run_id"])["evidence"]["served"]
         with shared.read() as unit:
-            counts = outcomes.served_counts(unit.session, "kind:image-regression/medium", served)
+            counts = outcomes.tallies_of(unit.session, served, "kind:image-regression/medium")
             tallies = outcomes.tallies_of(unit.session, served)
-        assert {counts[name][0] for name in served} == {4}
+        assert {counts[name].served for name in served} == {4}
         assert all(tallies[name].served >= 4 for name in served)
+
+    def test_what_is_said_of_all_places_is_the_sum_of_them(self, shared: Database) -> None:
+        for _ in range(3):  # counted, taken back and counted again
+            page = _follow(shared, recommend(shared, {"task": "tabular", **ASKED}), RECRUIT, best_metric=0.5)
+            mark_run(shared, page["id"], "a trial", excluded=True)
+        mark_run(shared, page["id"], "no trial", excluded=False)
+        sums: dict[str, Tally] = {}
+        with shared.read() as unit:
+            for row in unit.session.scalars(select(Counted).where(Counted.place != TOTAL)):
+                one = Tally(*(getattr(row, name) for name in Tally.__slots__))
+                sums[row.subject] = sums.get(row.subject, Tally()) + one
+            totals = outcomes.tallies_of(unit.session, sums)
+            compared = outcomes.tallies(unit.session)
+        assert totals == {name: each for name, each in sums.items() if not name.startswith("family:")}
+        assert compared == {name: each for name, each in totals.items() if each.compared}
+        assert len(compared) > 3
 
 
 def test_a_competition_shows_what_came_of_its_runs(shared: Database) -> None:
