@@ -63,7 +63,7 @@ class Statements:
 
 _WROTE = "memory_service_wrote"
 RECORDED = "memory_service_recorded"
-"""Of a session's `info`: characters that its entries of the history take."""
+"""Of a session's `info`: its entries of the history, to be measured when others may write again."""
 
 
 class ReadSession(Session):

@@ -13,10 +13,10 @@ from sqlalchemy.exc import DBAPIError
 
 from memory_service.domain.cost.profile import PeakPoint, Profile, Work
 from memory_service.errors import Conflict, InvalidInput, NotFound
-from memory_service.services.database.transactions import Database
+from memory_service.services.database.transactions import STORED, Database
 from memory_service.services.editorial.curation import add_row, correct_row
 from memory_service.services.tables import table_rows as catalogue
-from memory_service.store.queries import passages, rows
+from memory_service.store.queries import history, passages, rows
 from memory_service.store.queries.passages import NewPassage
 from memory_service.store.tables.knowledge import Competition
 from tests.store.fakes import ROWS, HashEncoder, competition, model, pattern, strategy
@@ -49,6 +49,24 @@ class TestUnits:
             with pytest.raises(NotFound):
                 catalogue.history_of(unit, "competitions", "leaf-counting")
         assert database.knowledge_revision() == 0
+
+    def test_what_the_history_takes_is_measured_when_others_may_write_again(self, database: Database) -> None:
+        measured, sizes = list[bool](), list[int]()
+
+        class Said(str):
+            def __repr__(self) -> str:
+                with database.write_untracked():
+                    measured.append(True)
+                return str.__repr__(self)
+
+        token = STORED.set(sizes.append)
+        with database.write_untracked() as unit:
+            for _ in range(2):
+                history.record(unit.session, unit.now, "runs", "r", "update", who="ada", why=Said("why"))
+        STORED.reset(token)
+        assert measured == [True, True]
+        assert len(sizes) == 3
+        assert sizes[-1] > 2 * len("runs r update ada why")
 
     def test_a_write_raises_the_revision_once_and_a_read_never(self, database: Database) -> None:
         with database.write() as unit:

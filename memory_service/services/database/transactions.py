@@ -43,7 +43,7 @@ WRITER_TURN_SECONDS = 15.0
 """As long as SQLite waits for the lock of another process."""
 
 STORED: ContextVar[Callable[[int], None]] = ContextVar("stored", default=lambda _: None)
-"""Is told how much of the history each transaction wrote."""
+"""Is told how many characters of the history each transaction wrote."""
 
 _MOST_KEPT = 4
 """Connections kept open for glances at the revision."""
@@ -167,7 +167,7 @@ class Database:
             yield WriteTransaction(session, self.caches, dt.datetime.now(dt.UTC))
             session.flush()
             session.commit()
-            STORED.get()(session.info.get(RECORDED, 0))
+        STORED.get()(sum(len(str(each)) for each in writer.info.get(RECORDED, ())))
 
     @contextlib.contextmanager
     def _writer_slot(self) -> Iterator[None]:

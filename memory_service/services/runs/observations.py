@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from time import monotonic, sleep, thread_time
 from typing import Any
 
@@ -34,7 +35,7 @@ from memory_service.services.database.transactions import Database, ReadTransact
 from memory_service.services.knowledge.learned_corrections import observed_profile, with_doubt
 from memory_service.services.knowledge.snapshot import knowledge_at_hand, knowledge_with_traces
 from memory_service.services.runs.outcome_evidence import forget, metric_direction, remember
-from memory_service.services.runs.summaries import events_in
+from memory_service.services.runs.summaries import each_or_nothing, events_in, or_nothing
 from memory_service.services.tables.audit import ANONYMOUS, note
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
@@ -175,13 +176,16 @@ def conclude(database: Database, run_id: str, run: Run | None = None) -> None:
 
 
 def conclude_silent(database: Database, run_ids: Iterable[str]) -> None:
-    """The same for runs that told nothing. Nobody need judge what they say, and the revision rises for all of
-    them at once."""
+    """The same for runs that told nothing. Nobody need judge what they say, and all are written at once, but
+    for those that cannot be concluded."""
     with database.write_untracked() as transaction:
-        for run in runs.find_several(transaction.session, run_ids):
+
+        def write(run: Run) -> None:
             outcome = read_outcome(transaction, run, ())
             told = outcome.as_dict() | {"events_read": 0}
             _write_conclusion(transaction, run, outcome, told, lambda one: one)
+
+        each_or_nothing(transaction, runs.find_several(transaction.session, run_ids), write)
 
 
 def _write_conclusion(
@@ -283,12 +287,12 @@ def count_waste(database: Database, stop: threading.Event | None = None) -> int:
     while stop is None or not stop.is_set():
         with database.read() as transaction:
             found = runs.without_waste(transaction.session, after, _AT_ONCE)
-            counted = {
-                run.id: _wasted(run, outcome, metric_direction(transaction, run, outcome.as_dict()))
+            wasted = {
+                run.id: or_nothing(run.id, partial(_read_waste, transaction, run))
                 for run in found
                 if run.finish
-                for outcome in [read_outcome(transaction, run)]
             }
+            counted = {run_id: values for run_id, values in wasted.items() if values is not None}
         if not found:
             break
         with database.write_untracked() as writing:
@@ -296,6 +300,11 @@ def count_waste(database: Database, stop: threading.Event | None = None) -> int:
                 runs.add_waste(writing.session, run_id, values)
         done, after = done + len(counted), found[-1].id
     return done
+
+
+def _read_waste(transaction: ReadTransaction, run: Run) -> dict[str, Any]:
+    outcome = read_outcome(transaction, run)
+    return _wasted(run, outcome, metric_direction(transaction, run, outcome.as_dict()))
 
 
 def _ran_seconds(run: Run) -> float:

@@ -12,6 +12,7 @@ from memory_service.domain.recipe.vocabulary import families_of
 from memory_service.domain.runs.advice_outcome import is_listed, outcome_of_run, place_of
 from memory_service.domain.runs.pattern_effect import MOST_COMPARED, Tally, compare
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
+from memory_service.services.runs.summaries import each_or_nothing
 from memory_service.store.queries import outcomes, runs
 from memory_service.store.session import bump_revision
 from memory_service.store.tables.runs import Run
@@ -66,17 +67,16 @@ def remember(
 def remember_missing(database: Database) -> int:
     """Remember runs whose server was killed before it did, or that ended before there were outcomes; how
     many."""
-    done = 0
+    done, after = 0, ""
     while True:
         with database.read() as transaction:
-            missing = sorted(outcomes.unconcluded(transaction.session, _AT_ONCE))
+            missing = outcomes.unconcluded(transaction.session, after, _AT_ONCE)
         if not missing:
             return done
         with database.write_untracked() as writing:
-            for run in runs.find_several(writing.session, missing):
-                if run.exclusion is None:  # it may be excluded since
-                    remember(writing, run, run.summary or {})
-        done += len(missing)
+            found = [run for run in runs.find_several(writing.session, missing) if run.exclusion is None]
+            each_or_nothing(writing, found, lambda run: remember(writing, run, run.summary or {}))
+        done, after = done + len(missing), missing[-1]
 
 
 def _outcome(

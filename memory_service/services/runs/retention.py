@@ -21,8 +21,7 @@ from memory_service.errors import MemoryServiceError
 from memory_service.services.database.transactions import Database
 from memory_service.services.runs.observations import conclude, conclude_silent, count_waste
 from memory_service.services.runs.outcome_evidence import remember_missing
-from memory_service.services.runs.summaries import write_summary
-from memory_service.services.runs.verdicts import or_nothing
+from memory_service.services.runs.summaries import or_nothing, write_summary
 from memory_service.services.tables.audit import note
 from memory_service.store.engine import read_object
 from memory_service.store.queries import outcomes, runs
@@ -51,7 +50,7 @@ def thin(
         if not fresh:
             break
         for run_id, ended in fresh:
-            gone = _thin_run(database, run_id, before, ended=ended)
+            gone = or_nothing(run_id, partial(_thin_run, database, run_id, before, ended=ended))
             if gone is None:
                 going.add(run_id)
                 continue
@@ -168,7 +167,7 @@ def close_silent(
         for run_id in ended & latest.keys():
             or_nothing(run_id, partial(conclude, database, run_id))
         if silent := ended - latest.keys():
-            or_nothing(min(silent), partial(conclude_silent, database, silent))
+            conclude_silent(database, silent)
         closed, after = closed + len(ended), going[-1].id
     return closed
 

@@ -20,9 +20,9 @@ from memory_service.schemas.events import ReportedEvent, fitting
 from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, WriteTransaction
 from memory_service.services.runs.observations import conclude_again
-from memory_service.services.runs.summaries import Folding, begun, note_teller
+from memory_service.services.runs.summaries import Folding, begun, note_teller, or_nothing
 from memory_service.services.runs.telemetry import RUNNING, Batch, insert, known_run_key
-from memory_service.services.runs.verdicts import or_nothing, reported_verdict
+from memory_service.services.runs.verdicts import reported_verdict
 from memory_service.store.queries import run_summaries as watched
 
 NOTE_CHARS = 16_000

@@ -36,9 +36,9 @@ from memory_service.services.runs.run_plan import (
     with_plan,
 )
 from memory_service.services.runs.scored_runs import compared
-from memory_service.services.runs.summaries import begin_summary, note_teller, read_summary
+from memory_service.services.runs.summaries import begin_summary, note_teller, or_nothing, read_summary
 from memory_service.services.runs.telemetry import RUNNING, known_run_key
-from memory_service.services.runs.verdicts import or_nothing, watched_page
+from memory_service.services.runs.verdicts import watched_page
 from memory_service.services.tables.audit import note
 from memory_service.services.tables.mode_limit import LIMIT
 from memory_service.services.tables.table_rows import keep_trace, on_the_wire

@@ -9,13 +9,14 @@ all. So whoever is killed loses nothing, and nothing is counted twice.
 
 import datetime as dt
 import itertools
+import logging
 import os
 import threading
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from cachetools import LRUCache
@@ -25,7 +26,7 @@ from memory_service.domain.monitoring.plausibility import Announced
 from memory_service.domain.monitoring.reducer import add_events
 from memory_service.domain.monitoring.summary import Summary
 from memory_service.domain.prediction.trust import SEVERAL
-from memory_service.errors import Forbidden
+from memory_service.errors import Forbidden, InvalidInput, MemoryServiceError
 from memory_service.services.database.caches import Caches
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.knowledge.asker import ASKER, CORRECTS, INSIDE
@@ -33,6 +34,7 @@ from memory_service.store.engine import read_object
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
 from memory_service.store.session import Statements
+from memory_service.store.tables.runs import Run
 
 MOST_BEHIND = 256
 """Events that a summary may be behind: read and folded in 2 ms."""
@@ -44,6 +46,10 @@ MOST_REMEMBERED = 512
 """Runs; a summary takes up to 0.1 MB as objects."""
 
 MOST_BEGUN = 20_000
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,30 @@ def events_in(rows: Iterable[tuple[int, str, str]], start: float) -> Iterator[Ev
     for seq, kind, body in rows:
         if fields := read_object(body):
             yield Event(seq, kind, dt.datetime.fromisoformat(fields["at"]).timestamp() - start, fields)
+
+
+def or_nothing(run_id: str, make: Callable[[], T]) -> T | None:
+    """What `make` gave; None, and the reason in the log, where it failed: what a run reported is on disk, and
+    no figure in it may keep it from being acknowledged or shown."""
+    try:
+        return make()
+    except Exception as error:
+        if isinstance(error, MemoryServiceError) and not isinstance(error, InvalidInput):
+            raise
+        _log.exception("run %s cannot be judged", run_id)
+        return None
+
+
+def each_or_nothing(transaction: WriteTransaction, found: Iterable[Run], do: Callable[[Run], None]) -> None:
+    """Each in a savepoint of its own: what fails for one writes nothing of it, and the others go on."""
+
+    def one(run: Run) -> None:
+        with transaction.session.begin_nested():
+            do(run)
+            transaction.session.flush()
+
+    for run_id, run in [(run.id, run) for run in found]:
+        or_nothing(run_id, partial(one, run))
 
 
 def begun(database: Database, run_ids: Collection[str]) -> dict[str, Begun]:

@@ -38,8 +38,15 @@ from memory_service.schemas.runs import run_key
 from memory_service.services.database.transactions import BulkTransaction, Database
 from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.runs.observations import conclude_again
-from memory_service.services.runs.summaries import Begun, Folding, begun, note_teller, told_by_another
-from memory_service.services.runs.verdicts import or_nothing, remembered_verdict, reported_verdict
+from memory_service.services.runs.summaries import (
+    Begun,
+    Folding,
+    begun,
+    note_teller,
+    or_nothing,
+    told_by_another,
+)
+from memory_service.services.runs.verdicts import remembered_verdict, reported_verdict
 from memory_service.store.queries import runs
 from memory_service.store.session import Statements
 

@@ -2,13 +2,12 @@
 
 import contextlib
 import datetime as dt
-import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from cachetools import LRUCache
 
@@ -22,8 +21,6 @@ from memory_service.domain.monitoring.verdict import Followed, Verdict, followed
 from memory_service.domain.runs.run_outcome import Peaks
 from memory_service.errors import (
     Conflict,
-    InvalidInput,
-    MemoryServiceError,
     NotFound,
     OutOfSpace,
     Unavailable,
@@ -34,7 +31,7 @@ from memory_service.services.database.transactions import Database, ReadTransact
 from memory_service.services.runs.expectations import expected_of
 from memory_service.services.runs.next_minutes import FACTS, next_minutes
 from memory_service.services.runs.observations import read_outcome
-from memory_service.services.runs.summaries import read_summary, remembered
+from memory_service.services.runs.summaries import or_nothing, read_summary, remembered
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run, RunAdvice
@@ -46,22 +43,6 @@ time stands: it looks at minutes. An epoch that took as long is news by itself."
 MORE_OF_THE_SAME = frozenset({"gpu", "batch", "epoch"})
 MOST_REMEMBERED = 512
 MOST_ADVICE = 200
-
-T = TypeVar("T")
-
-_log = logging.getLogger(__name__)
-
-
-def or_nothing(run_id: str, make: Callable[[], T]) -> T | None:
-    """What `make` gave; None, and the reason in the log, where it failed: what a run reported is on disk, and
-    no figure in it may keep it from being acknowledged or shown."""
-    try:
-        return make()
-    except Exception as error:
-        if isinstance(error, MemoryServiceError) and not isinstance(error, InvalidInput):
-            raise
-        _log.exception("run %s cannot be judged", run_id)
-        return None
 
 
 @dataclass(eq=False)

@@ -30,7 +30,7 @@ def record(
     values = {"table": table, "row": row, "version": version, "action": action, "origin": origin, "at": at}
     values |= {"who": who, "why": why, "before": before, "after": after}
     session.execute(insert(History), [values])
-    session.info[RECORDED] = session.info.get(RECORDED, 0) + len(str(values))
+    session.info.setdefault(RECORDED, []).append(values)
 
 
 def of_row(session: ReadSession, table: str, row: str, limit: int = 100) -> list[History]:

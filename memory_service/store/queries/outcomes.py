@@ -208,13 +208,13 @@ def direction_of(session: ReadSession, slug: str | None) -> str | None:
     return session.scalar(select(Competition.metric_direction).where(Competition.slug == slug))
 
 
-def unconcluded(session: ReadSession, limit: int) -> list[str]:
-    """Ended runs without an outcome: their server was killed, or older than outcomes. None that somebody
-    excluded."""
+def unconcluded(session: ReadSession, after: str, limit: int) -> list[str]:
+    """Ended runs without an outcome, by id behind `after`: their server was killed, or older than outcomes.
+    None that somebody excluded."""
     query = select(Run.id).outerjoin(Outcome, Outcome.run_id == Run.id)
     query = query.where(Run.finished_at.is_not(None), Run.finish.is_not(None), Outcome.ended_at.is_(None))
-    query = query.where(Run.exclusion.is_(None))
-    return list(session.scalars(query.order_by(Run.finished_at, Run.id).limit(limit)))
+    query = query.where(Run.exclusion.is_(None), Run.id > after)
+    return list(session.scalars(query.order_by(Run.id).limit(limit)))
 
 
 def to_thin(session: ReadSession, before: dt.datetime, limit: int) -> list[tuple[str, bool]]:

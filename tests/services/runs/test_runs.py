@@ -18,10 +18,13 @@ from memory_service.services.planning.recommend import recommend
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs import retention
 from memory_service.services.runs import verdicts as so_far
+from memory_service.services.runs.observations import count_waste
+from memory_service.services.runs.outcome_evidence import remember_missing
 from memory_service.services.runs.retention import close_silent
 from memory_service.services.runs.run_log import take_log
 from memory_service.services.runs.runs import begin_run, finish_run, mark_run, run_page
 from memory_service.services.tables.table_rows import list_rows
+from memory_service.store.queries import outcomes
 from memory_service.store.queries import runs as run_queries
 from tests.registered import calibrate, register
 from tests.telling import CASE, START, STEPS, at, case, epochs, take_events, told
@@ -428,6 +431,24 @@ class TestSilence:
         assert {run_page(shared, run)["status"] for run in begun} == {"crashed"}
         assert run_page(shared, begun[3])["observations"]
         assert run_page(shared, begun[0])["evidence"]
+
+    def test_what_is_damaged_keeps_no_other_from_its_conclusion(self, shared: Database) -> None:
+        begun = sorted(begin_run(shared, case(), who="eve")[0]["run_id"] for _ in range(3))
+        with shared.write_untracked() as unit:
+            run_queries.change(unit.session, begun[0], {"prediction": {"epoch_seconds": 5}})
+        ending = dt.datetime.now(dt.UTC) + dt.timedelta(hours=2)
+        assert close_silent(shared, now=ending) >= 3
+        assert [run_page(shared, run)["evidence"] is None for run in begun[1:]] == [False, False]
+        with shared.write_untracked() as unit:
+            for run in begun[1:]:
+                outcomes.drop(unit.session, run, unit.now)
+                run_queries.change(unit.session, run, {"wasted_minutes": None})
+        remember_missing(shared)
+        count_waste(shared)
+        assert retention.thin(shared, 1.0, now=ending + dt.timedelta(days=30))["runs"] >= 2
+        for run in begun[1:]:
+            page = run_page(shared, run)
+            assert (page["evidence"] is None, page["wasted_minutes"]) == (False, 0.0)
 
     def test_one_that_told_nothing_is_concluded_an_excluded_one_stays_so_and_nothing_else_is_written(
         self, shared: Database, monkeypatch: pytest.MonkeyPatch
