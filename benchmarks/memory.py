@@ -32,8 +32,8 @@ from memory_service.domain.recipe.solution import Solution
 from memory_service.domain.recipe.votes import NEVER_ADVISED, base_rates, votes
 from memory_service.recall.encoder import TextEncoder, load_encoder
 from memory_service.recall.structure import answer_of
-from memory_service.services.competitions.neighbours import Signals, signals_of
 from memory_service.services.competitions.signals import read_text
+from memory_service.services.competitions.similar import Signals, signals_of
 from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding

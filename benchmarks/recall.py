@@ -24,8 +24,8 @@ from memory_service.recall.encoder import TextEncoder, load_encoder
 from memory_service.recall.rank_fusion import WEIGHTS, fuse, outstanding
 from memory_service.recall.snapshot import RecallSnapshot
 from memory_service.recall.structure import kind_of
-from memory_service.services.competitions.neighbours import recall
 from memory_service.services.competitions.signals import ReadText, read_text, text_signals
+from memory_service.services.competitions.similar import recall
 from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.editorial import seeding

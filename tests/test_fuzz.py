@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_service.client.delivery import sync
+from memory_service.client.delivery import sender as sync
 from memory_service.client.delivery.http import Reply
 from memory_service.domain.common.vocabulary import TASKS
 from memory_service.domain.logs.context import Context

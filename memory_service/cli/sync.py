@@ -26,7 +26,7 @@ def sync(
     """Send what runs kept on disk while the service was away. Each event counts once, however often it is
     sent; a run whose process is gone without reporting its end has crashed. What the service refuses for good
     is kept aside and named. Exit 1 when something is left that was not aside before."""
-    from memory_service.client.delivery.sync import sync as send
+    from memory_service.client.delivery.sender import sync as send
 
     spools = [asdict(one) for one in send(server, folder, refused=refused)]
     emit({"spools": spools}, json, lambda _: _drawn(spools))

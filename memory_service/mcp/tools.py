@@ -24,7 +24,7 @@ from memory_service.api.answer_text import (
     similar_text,
     verdict_text,
 )
-from memory_service.api.routes.rows import split_signature
+from memory_service.api.routes.knowledge import split_signature
 from memory_service.api.service import Service
 from memory_service.domain.common.quoted_text import as_markdown
 from memory_service.domain.common.tables import shipped_table

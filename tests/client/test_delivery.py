@@ -16,8 +16,7 @@ from memory_service.client import watch
 from memory_service.client.config import load_config
 from memory_service.client.delivery import sender as courier
 from memory_service.client.delivery.http import Wire
-from memory_service.client.delivery.sender import pause_before
-from memory_service.client.delivery.sync import sync
+from memory_service.client.delivery.sender import pause_before, sync
 from tests.client.conftest import Answer, Scripted, spools
 
 

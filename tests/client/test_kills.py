@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from memory_service.client import Run, watch
-from memory_service.client.delivery.sync import sync
+from memory_service.client.delivery.sender import sync
 from memory_service.services.database.transactions import Database
 from memory_service.store.queries import runs
 from tests.conftest import KINDS, Servers, free_port

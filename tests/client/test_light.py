@@ -27,7 +27,7 @@ with watch(task="image", model="resnet18", mode="offline") as run:
     for batch in run.loader(range(3)):
         pass
     run.epoch(0, train_loss=1.0)
-import memory_service.client.delivery.sync, memory_service.client.boosting
+import memory_service.client.delivery.sender, memory_service.client.boosting
 import memory_service.client.log_follower
 print(json.dumps(sorted(sys.modules)))
 """

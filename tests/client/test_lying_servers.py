@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from memory_service.client.delivery import http
+from memory_service.client.delivery.sender import sync
 from memory_service.client.delivery.spool import Spool
-from memory_service.client.delivery.sync import sync
 from memory_service.client.verdict import Verdict
 from memory_service.train.budget import RunState
 from tests.client.conftest import Answer, Scripted

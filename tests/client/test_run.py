@@ -19,7 +19,7 @@ import pytest
 
 from memory_service.client import Run, watch
 from memory_service.client.begin import attach
-from memory_service.client.delivery.sync import sync
+from memory_service.client.delivery.sender import sync
 from memory_service.client.ending import status_of
 from tests.client.conftest import VERDICT, Scripted, Service, spools
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from benchmarks import memory as benchmark
-from memory_service.services.competitions.neighbours import recall
 from memory_service.services.competitions.signals import read_text
+from memory_service.services.competitions.similar import recall
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial.curation import add_row
 from memory_service.services.planning.recommend import recommend

@@ -16,9 +16,8 @@ from memory_service.errors import InvalidInput, NotFound
 from memory_service.recall.encoder import LoadedEncoder
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 from memory_service.schemas.validation_errors import checked
-from memory_service.services.competitions.neighbours import recall
 from memory_service.services.competitions.signals import read_text
-from memory_service.services.competitions.similar import SimilarAnswer, similar
+from memory_service.services.competitions.similar import SimilarAnswer, recall, similar
 from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database
 from tests.recall.conftest import Remembering

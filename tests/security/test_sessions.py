@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from memory_service.api.security.auth_middleware import SESSION_COOKIE
 from memory_service.domain.common.api_keys import digest
-from memory_service.services.access.sessions import MOST_OF_KEY
+from memory_service.services.access.keyring import MOST_OF_KEY
 from tests.security.conftest import House
 from tests.store.fakes import ROWS
 

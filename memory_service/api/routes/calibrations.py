@@ -13,7 +13,7 @@ from memory_service.api.answers import as_bytes, json_answer
 from memory_service.api.describe import Responses, created, files, refusals
 from memory_service.api.fair_share import EVERYBODY, caller_of
 from memory_service.api.request_body import StrictRoute
-from memory_service.api.routes.rows import list_answer, table_query
+from memory_service.api.routes.knowledge import list_answer, table_query
 from memory_service.api.security.auth_middleware import still_good, who_of
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import MemoryServiceError, Unauthorized, Unavailable

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from memory_service.api.answers import json_answer
 from memory_service.api.describe import created, files, refusals
 from memory_service.api.request_body import StrictRoute
-from memory_service.api.routes.rows import list_answer, table_query
+from memory_service.api.routes.knowledge import list_answer, table_query
 from memory_service.api.security.auth_middleware import who_of
 from memory_service.api.service import database_of, service_of
 from memory_service.schemas.answers.common import Page

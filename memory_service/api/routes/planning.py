@@ -14,7 +14,7 @@ from memory_service.api.answer_text import brief_text, choice_text, comparison_t
 from memory_service.api.answers import accepted_form, as_bytes, json_answer, plan_answer, told
 from memory_service.api.describe import Responses, files, refusals, texts
 from memory_service.api.request_body import StrictRoute, check_media, no_query, parse_json, raw_body
-from memory_service.api.routes.rows import file_answer
+from memory_service.api.routes.knowledge import file_answer
 from memory_service.api.service import database_of, mode_limit_of
 from memory_service.domain.planning.answer_view import WHOLE
 from memory_service.domain.planning.request import Question

@@ -12,7 +12,7 @@ from memory_service.api.describe import created, files, refusals, texts
 from memory_service.api.fair_share import caller_of
 from memory_service.api.idempotency import run_id_of
 from memory_service.api.request_body import StrictRoute, event_object, no_query, raw_body
-from memory_service.api.routes.rows import file_answer, list_answer, table_query
+from memory_service.api.routes.knowledge import file_answer, list_answer, table_query
 from memory_service.api.security.auth_middleware import who_of
 from memory_service.api.service import database_of, service_of
 from memory_service.schemas.answers import runs as answers

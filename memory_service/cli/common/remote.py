@@ -45,8 +45,7 @@ def checked_url(server: str) -> str:
 ServerUrl = Annotated[
     str | None,
     typer.Option(
-        metavar="URL",
-        help="Ask this server, else that of MEMORY_SERVER, instead of a database here.",
+        metavar="URL", help="Ask this server, else that of MEMORY_SERVER, instead of a database here."
     ),
 ]
 

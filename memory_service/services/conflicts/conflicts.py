@@ -15,10 +15,7 @@ from memory_service.domain.cost.step_config import precision_class
 from memory_service.errors import unknown_name
 from memory_service.schemas.lists import DEFAULT_LIMIT
 from memory_service.services.conflicts.claims import Checked, Subject, check_claims, estimate_of, fits
-from memory_service.services.conflicts.measurements import (
-    Shown,
-    shown_by_runs,
-)
+from memory_service.services.conflicts.measurements import Shown, shown_by_runs
 from memory_service.services.conflicts.statements import (
     Statement,
     claim_statement,

@@ -100,12 +100,7 @@ class Change:
 
 
 def write_changes(
-    database: Database,
-    changes: Sequence[Change],
-    *,
-    encoder: EncoderSource,
-    who: str | None = None,
-    why: str,
+    database: Database, changes: Sequence[Change], *, encoder: EncoderSource, who: str | None = None, why: str
 ) -> list[dict[str, Any] | None]:
     """Do all of it, or nothing, in one transaction: the rows as they are now, None of deleted ones; of a new
     competition also `inferred`, its fields that were read from its text.

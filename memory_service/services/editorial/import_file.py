@@ -25,12 +25,7 @@ from memory_service.domain.common.row_difference import difference
 from memory_service.errors import InvalidInput, MemoryServiceError, wrong_value
 from memory_service.schemas.rows import ROW_MODELS, fields_of, validate
 from memory_service.services.database.transactions import Database, ReadTransaction
-from memory_service.services.editorial.curation import (
-    MOST_ROWS,
-    Change,
-    EncoderSource,
-    write_changes,
-)
+from memory_service.services.editorial.curation import MOST_ROWS, Change, EncoderSource, write_changes
 from memory_service.services.editorial.seed_files import TABLES, as_row, table_of
 from memory_service.services.tables.file_formats import exported_cell, undefused
 from memory_service.services.tables.spreadsheet import MOST_CHARACTERS, as_csv
@@ -221,12 +216,7 @@ def _table(raw: Any) -> str:
 
 
 def _looked(
-    transaction: ReadTransaction,
-    table: str,
-    line: int,
-    raw: Mapping[str, Any],
-    is_text: bool,
-    seen: Seen,
+    transaction: ReadTransaction, table: str, line: int, raw: Mapping[str, Any], is_text: bool, seen: Seen
 ) -> ImportedLine:
     """One line beside the row that is stored."""
     key = None

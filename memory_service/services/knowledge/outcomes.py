@@ -21,7 +21,7 @@ from memory_service.domain.quality.ranking import Candidate
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.services.database.transactions import ReadTransaction
 from memory_service.services.devices.calibrations import with_staleness
-from memory_service.services.devices.gpu_history import with_devices
+from memory_service.services.devices.registration import with_devices
 from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.tables.table_rows import on_the_wire
 from memory_service.store.queries import outcomes

@@ -46,10 +46,16 @@ from memory_service.services.database.transactions import Database, ReadTransact
 from memory_service.services.devices.calibrations import reference_profiles
 from memory_service.services.devices.devices import calibrations_of, registered
 from memory_service.services.knowledge.asker import ASKER
-from memory_service.services.knowledge.cards import MOST_NAMES, Cards, cards_of
+from memory_service.services.knowledge.cards import (
+    MOST_NAMES,
+    Cards,
+    Observed,
+    cards_of,
+    observation_selection,
+    observed,
+)
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.evidence import evidence_rows
-from memory_service.services.knowledge.learned_corrections import Observed, observation_selection, observed
 from memory_service.services.knowledge.outcomes import MOST_RUNS, heard_runs, surprises
 from memory_service.services.knowledge.profile_library import ProfileLibrary
 from memory_service.services.knowledge.profiling import (

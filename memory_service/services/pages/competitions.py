@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from memory_service.errors import InvalidInput, wrong_value
 from memory_service.recall.competition_map import pca_projection
 from memory_service.recall.encoder import load_encoder
-from memory_service.services.competitions.neighbours import recall
 from memory_service.services.competitions.signals import ReadText, read_text
-from memory_service.services.competitions.similar import with_lessons
+from memory_service.services.competitions.similar import recall, with_lessons
 from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
@@ -63,10 +62,7 @@ def searched(_: Database, asked: Mapping[str, str], __: Mapping[str, Any]) -> di
 
 
 def _found(
-    transaction: ReadTransaction,
-    knowledge: Knowledge,
-    read: ReadText,
-    narrowed: bool,
+    transaction: ReadTransaction, knowledge: Knowledge, read: ReadText, narrowed: bool
 ) -> list[dict[str, Any]]:
     """Competitions whose name holds the words, then those alike by meaning, words and facts."""
     words = read.text.lower().replace("-", " ").split()

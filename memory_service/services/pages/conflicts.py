@@ -11,11 +11,7 @@ from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 
 Item = dict[str, Any]
 
-KINDS = {
-    "claim": "claim vs estimate or run",
-    "claims": "claim vs claim",
-    "run": "run vs estimate",
-}
+KINDS = {"claim": "claim vs estimate or run", "claims": "claim vs claim", "run": "run vs estimate"}
 
 COLUMNS: Mapping[str, type[Any]] = {
     "id": str, "kind": str, "quantity": str, "unit": str, "gpu": str, "device": str, "model": str,

@@ -5,7 +5,7 @@ from typing import Any
 
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices.calibrations import ENDED, get_calibration, settle_if_possible
-from memory_service.services.devices.gpu_history import devices_shown, gpu_page, with_devices
+from memory_service.services.devices.registration import devices_shown, gpu_page, with_devices
 from memory_service.services.tables.table_rows import every_row, history_of
 from memory_service.store.queries import calibrations as store
 
@@ -45,7 +45,7 @@ def _brief(device: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def device_page(database: Database, key: str) -> dict[str, Any]:
-    """`services.devices.gpu_history.gpu_page` with, for each registered device, `compared` (data sheet
+    """`services.devices.registration.gpu_page` with, for each registered device, `compared` (data sheet
     beside the
     newest usable calibration) and `history` (key figures of all usable ones, oldest first), and with the data
     sheet's own `history`. NotFound."""

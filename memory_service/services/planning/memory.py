@@ -41,7 +41,7 @@ from memory_service.domain.recipe.vocabulary import families_of
 from memory_service.domain.recipe.votes import votes
 from memory_service.domain.runs.pattern_effect import Tally, with_runs
 from memory_service.recall.structure import answer_of
-from memory_service.services.competitions.neighbours import Found, Signals
+from memory_service.services.competitions.similar import Found, Signals
 from memory_service.services.knowledge.outcomes import score_of
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.knowledge.solution_memory import SolutionMemory

@@ -28,7 +28,7 @@ from memory_service.domain.planning.request import Question
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.recipe.validation import unit_named
 from memory_service.errors import wrong_value
-from memory_service.services.competitions.neighbours import Hit
+from memory_service.services.competitions.similar import Hit
 from memory_service.services.knowledge.outcomes import happened_there
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.checked_request import (

@@ -29,12 +29,7 @@ from memory_service.schemas.recommend import RecommendRequest
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.checked_request import models_wanted, with_resources
-from memory_service.services.planning.planning_problem import (
-    MOST_TEST,
-    TEST_SHARE,
-    case_of,
-    similar_answer,
-)
+from memory_service.services.planning.planning_problem import MOST_TEST, TEST_SHARE, case_of, similar_answer
 from memory_service.services.planning.request_text import RequestText, read_request_text, task_asked
 
 MOST_QUESTIONS, MOST_PLANS = 3, 2

@@ -11,9 +11,8 @@ from memory_service.domain.planning.request import Question
 from memory_service.domain.quality.quality_model import quality_kind
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.recall.encoder import load_encoder
-from memory_service.services.competitions.neighbours import Found, recall
 from memory_service.services.competitions.signals import read_text
-from memory_service.services.competitions.similar import with_lessons
+from memory_service.services.competitions.similar import Found, recall, with_lessons
 from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import outcomes_and_results

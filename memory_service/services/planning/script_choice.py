@@ -59,11 +59,9 @@ class Technique:
             return self.name in plan["techniques"].split(",")
         recipe = plan["recipe"] or {}
         losses = sorted(recipe.get("loss", ()), key=lambda each: -each["share"])
-        named = {
-            "recipe": recipe.get("techniques", ()),
-            "most used": losses[:1],
-            "listed": losses,
-        }.get(self.when)
+        named = {"recipe": recipe.get("techniques", ()), "most used": losses[:1], "listed": losses}.get(
+            self.when
+        )
         return named is None or any(each["name"] == self.name for each in named)
 
 

@@ -226,9 +226,7 @@ def read_rows(path: Path) -> list[dict[str, str | None]]:
 
 
 def evaluate_rows(
-    rows: Iterable[Raw],
-    profile_store: ProfileStore,
-    gpus: Mapping[str, TargetDevice],
+    rows: Iterable[Raw], profile_store: ProfileStore, gpus: Mapping[str, TargetDevice]
 ) -> Iterator[Evaluated]:
     """Each row predicted, in order; missing profiles are traced and stored on the way."""
     for index, raw in enumerate(rows):

@@ -7,23 +7,45 @@ A model that nobody profiled is traced once and cached; asking writes nothing to
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
 
-from memory_service.domain.common.sentences import sentence
-from memory_service.domain.cost.decoders.packing import check_packing
-from memory_service.domain.cost.multi_gpu import cards_of, check_link, check_sharding
+from memory_service.domain.common.estimate import Estimate, Grade
+from memory_service.domain.common.sentences import Sentence, sentence
+from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
+from memory_service.domain.cost import boosted_trees
+from memory_service.domain.cost.decoders.packing import check_packing, texts_per_row
+from memory_service.domain.cost.in_context import context_laws, context_memory, context_seconds, passed_limit
+from memory_service.domain.cost.multi_gpu import (
+    Cards,
+    cards_of,
+    check_link,
+    check_sharding,
+    profile_on,
+    step_on,
+)
+from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
-from memory_service.domain.cost.step_config import precision_class
+from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
+from memory_service.domain.cost.step_time import StepModel, step_model
+from memory_service.domain.cost.throughput_knee import BATCH_LADDER, throughput_knee
 from memory_service.domain.hardware.gpu_spec import counted
-from memory_service.domain.planning.model_catalogue import check_options
+from memory_service.domain.learning.batch_bounds import Bounds
+from memory_service.domain.learning.observation import prediction_key
+from memory_service.domain.planning.fits import split_of
+from memory_service.domain.planning.model_catalogue import CatalogueModel, check_options
+from memory_service.domain.prediction import device_memory
+from memory_service.domain.prediction.device import TargetDevice, provenance_warnings
+from memory_service.domain.prediction.device_host import device_fit
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
+from memory_service.domain.prediction.device_step_time import learned_step, rates_of
+from memory_service.domain.prediction.peak_memory_curve import driver_peaks
 from memory_service.errors import FieldError, InvalidInput, TooLarge, wrong_value
 from memory_service.schemas.predict import MOST_QUESTIONS, PredictRequest, sizing_question
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.asker import still_wanted
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.prediction.prepared import Prepared, fit_answer, in_room, prepare
 from memory_service.services.prediction.requested_profile import (
     MOST_TRACES,
     TraceBudget,
@@ -31,6 +53,229 @@ from memory_service.services.prediction.requested_profile import (
     requested_profile,
     requested_size,
 )
+
+LARGEST_SHOWN = 4096
+"""The curve stops here for models that would fit more: no plan uses such a batch."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """profile: of what one of the cards holds; together: samples of a step for each of a card's batch;
+    begin: the batch of who asks for none, with its step and its peak (`first`); drawn: the curve, once
+    somebody saw it."""
+
+    profile: Profile
+    config: StepConfig
+    together: float
+    gpu: TargetDevice
+    step: StepModel
+    most: int
+    safe: int
+    fixed: dict[str, Any]
+    smallest: str | None
+    refused: int | None
+    begin: int
+    first: tuple[Estimate, Estimate]
+    drawn: list[list[dict[str, Any]]] = field(default_factory=list)
+
+    @property
+    def curve(self) -> list[dict[str, Any]]:
+        """The ladder up to the first batch that does not fit."""
+        if not self.drawn:
+            self.drawn.append(self._curve())
+        return self.drawn[0]
+
+    def _curve(self) -> list[dict[str, Any]]:
+        shown = [b for b in BATCH_LADDER if b <= min(self.most, LARGEST_SHOWN)]
+        shown += [b for b in BATCH_LADDER if b > self.most][:1]
+        peaks = driver_peaks(self.profile, shown, self.gpu, self.config)
+        return [
+            {
+                "batch_size": batch,
+                "peak_memory_gib": in_room(peak, batch, self.safe, self.most, self.gpu).as_dict(),
+                "samples_per_second": self.step.step_seconds(batch)
+                .reciprocal(batch * self.together)
+                .as_dict(),
+                "fits": batch <= self.most,
+            }
+            for batch, peak in zip(shown, peaks, strict=True)
+        ]
+
+
+def prepare(
+    gpu: TargetDevice, whole: Profile, spread: Profile, question: PredictRequest, precision: str, cards: Cards
+) -> Prepared:
+    """whole: the profile of the model on one card; spread: of what one of the cards holds, the same object
+    without sharding."""
+    profile, sharded, mode = spread, spread is not whole, question.mode or "train"
+    layout = question.layout or layout_of(profile, gpu)
+    if mode == "train" and not sharded:
+        profile = profile_on(profile, cards)
+    optimizer = "none" if mode == "infer" else question.optimizer or "adamw"
+    config = StepConfig(precision, layout, optimizer, mode)
+    timed, rates = whole if sharded else profile, rates_of(gpu, config)
+    texts = texts_per_row(profile.input_size, question.text_tokens, question.packing)
+
+    def most(confidence: device_memory.Confidence) -> int:
+        return device_memory.largest_batch(profile, gpu, config, confidence=confidence)
+
+    step = step_model(timed, rates, config)
+    step = learned_step(step, gpu.learned, rates, prediction_key(timed, gpu, config))
+    if mode == "train":
+        step = step_on(step, profile, cards)
+    value, safe, best = most("p50"), most("p90"), most("p10")
+    knee = throughput_knee(step.seconds_many, value) if value else 0
+    bounds = device_memory.observed_bounds(profile, gpu, config)
+    fixed = {
+        "model": profile.model,
+        profile.input_kind: profile.input_size,
+        **where(gpu),
+        "warnings": [
+            *provenance_warnings([gpu]),
+            *_not_in_hardware(gpu, config.precision),
+            *device_memory.extrapolation_warnings(profile),
+        ],
+        **{name: getattr(config, name) for name in ("precision", "layout", "optimizer", "mode")},
+        **_settings(profile, cards),
+        **({"sharding": "fsdp"} if sharded else {}),
+        **({"trainer": question.trainer} if question.trainer else {}),
+        **({"texts_per_row": round(texts, 2)} if texts > 1.0 else {}),
+        "max_batch_size": _largest(value, safe, best, bounds),
+        "safe_batch_size": safe,
+        "knee_batch_size": knee or None,
+    }
+    begin = max(1, min(knee, safe))
+    return Prepared(
+        profile, config, cards.n * texts, gpu, step, value, safe, fixed,
+        _what_would_fit(value, gpu, bounds), bounds.refused,
+        begin, (step.step_seconds(begin), device_memory.peak_memory(profile, begin, gpu, config).driver_gib),
+    )  # fmt: skip
+
+
+def _settings(profile: Profile, cards: Cards) -> dict[str, Any]:
+    """How a decoder is tuned, and how many cards work together."""
+    said: dict[str, Any] = {"gradient_checkpointing": profile.checkpointing}
+    if "method" in profile.extra:
+        said |= {"method": profile.extra["method"], "lora_rank": profile.extra["lora_rank"]}
+    if cards.n > 1:
+        said |= {"n_gpus": cards.n, "interconnect": cards.link}
+    return said
+
+
+def _largest(value: int, safe: int, best: int, bounds: Bounds) -> dict[str, Any]:
+    """The largest batch: computed, or observed to run."""
+    basis, n = "trace against usable memory", bounds.out_of_memories
+    if bounds.proven:
+        basis, n = f"{basis}; batch {bounds.proven} ran", n + 1
+    if bounds.refused is not None:
+        basis = f"{basis}; batch {bounds.refused} ran out of memory"
+    grade: Grade = "measured" if 0 < value <= bounds.proven else "estimated"
+    return Estimate(float(value), float(safe), float(best), grade, n, basis).as_dict()
+
+
+def _not_in_hardware(gpu: TargetDevice, precision: str) -> list[Sentence]:
+    """By the data sheet, as /recommend refuses it."""
+    if gpu.kind != "cuda" or not gpu.tflops or gpu.supports(precision):
+        return []
+    better = gpu.preferred_precision()
+    return [sentence("not-in-hardware", gpu=gpu.name, precision=precision, better=better)]
+
+
+def in_room(peak: Estimate, batch: int, safe: int, most: int, gpu: TargetDevice) -> Estimate:
+    """The peak of a batch that is expected to fit (`most`) is at most what a process can use: the law of the
+    peak is of cards with room to spare, and where memory is tight the allocator gives back what it keeps.
+    Above `safe` the interval still reaches beyond."""
+    room = gpu.usable_gib
+    if batch > most or (peak.value if batch > safe else peak.high) <= room:
+        return peak
+    value = min(peak.value, room)
+    high = room if batch <= safe else peak.high
+    basis = f"{peak.basis}; fits {room:.3g} GiB"
+    return replace(peak, value=value, low=min(peak.low, value), high=high, basis=basis)
+
+
+def _what_would_fit(most: int, gpu: TargetDevice, bounds: Bounds) -> str | None:
+    if most:
+        return None
+    if bounds.refused is not None:
+        return (
+            f"batch {bounds.refused} ran out of memory on {gpu.key}: a larger card, a smaller input or model"
+        )
+    return f"not even one sample fits {gpu.usable_gib:g} GiB: a larger card, a smaller input or model"
+
+
+USUAL_ROUNDS = 500
+
+
+def where(gpu: TargetDevice) -> dict[str, Any]:
+    """The card, the device if it is one, and the calibration behind the figures."""
+    calibration = gpu.provenance.as_dict() if gpu.provenance else None
+    named = {"gpu": gpu.slug, "device": gpu.device or None, "calibration": calibration}
+    return named | {"warnings": provenance_warnings([gpu])}
+
+
+def fit_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice) -> dict[str, Any]:
+    """The answer for a model that is fitted as a whole; InvalidInput where no law of its cost is known."""
+    kind = boosted_trees.cost_kind(row.name, row.library, row.family)
+    if kind is None:
+        detail = f"{row.name} is in the catalogue for what it is good for; nobody gave its cost"
+        raise wrong_value("model", "has no profile and no cost law", row.name, detail=detail)
+    law = context_laws().get(kind)
+    most = law.limits.get("rows") if law else None
+    rows = question.n_train or min(most or 10**9, SIZE_TYPICAL_N_TRAIN["medium"])
+    steps = question.seq_len if row.input_kind == "seq_len" else None
+    columns = steps or question.n_features or row.default_input_size
+    given = {"rows": rows, "columns": columns, "classes": question.n_classes}
+    if row.input_kind == "n_features" and (passed := passed_limit(row.name, **given)):
+        raise wrong_value("model", passed, row.name, detail=f"{row.name} {passed}")
+    cores = question.cpu_count or int(gpu.extra.get("cores", 8))  # type: ignore[call-overload]
+    rounds = question.rounds or USUAL_ROUNDS
+    asked = kind, row.name, rows, columns, question.n_classes or 1
+    cost = device_fit(*asked, rounds=rounds, cpu_count=cores, device=gpu)
+    if law is not None and gpu.kind == "cuda":
+        fit, each = context_seconds(kind, rows, columns, max(gpu.tflops.values()))
+        cost = replace(cost, fit_seconds=fit, predict_seconds_per_row=each)
+    used = {"n_train": rows, "n_features": columns, "rounds": rounds}
+    used |= {} if "cores" in gpu.extra else {"cpu_count": cores}
+    passes = rounds if boosted_trees.grows_trees(kind) else 1
+    on_card, peak = None, Estimate(0.0, 0.0, 0.0, basis=boosted_trees.no_device_memory(row.name))
+    held: Estimate | None = peak
+    if gpu.kind == "cuda" and law is not None:
+        regression = not question.n_classes
+        peak = held = context_memory(kind, rows, rows // 2, columns, regression=regression)
+    elif gpu.kind == "cuda" and kind in boosted_trees.CARD_BYTES:  # one split, as a plan begins
+        trained = int(split_of(rows, 1)[0])
+        data = trained, rows - trained, columns, question.n_classes or 1
+        held = boosted_trees.card_peak(kind, *data, gpu.usable_gib)
+    if gpu.kind == "cpu":
+        peak = cost.memory_gib
+    if gpu.kind == "cuda" and held is not None and law is None:
+        peak = held
+        on_card = boosted_trees.fit_on_card(
+            kind, rows, columns, question.n_classes or 1, rounds, gpu.bandwidth_gb_s
+        )
+    return {
+        "model": row.name,
+        **where(gpu),
+        "n_features": columns,
+        "n_train": rows,
+        "assumed": [f"{name} {value}" for name, value in used.items() if getattr(question, name) is None],
+        "cpu_count": cores,
+        "rounds": rounds,
+        "fits": peak.high <= gpu.usable_gib or gpu.kind != "cuda",
+        "max_batch_size": None,
+        "knee_batch_size": None,
+        "curve": [],
+        "peak_memory_gib": peak.as_dict(),
+        "host_memory_gib": cost.memory_gib.as_dict(),
+        "fit_seconds": cost.fit_seconds.as_dict(),
+        **({"card_fit_seconds": on_card.as_dict()} if on_card else {}),
+        "samples_per_second": cost.fit_seconds.reciprocal(float(rows * passes)).as_dict(),
+        "step_seconds": None,
+        "predict_seconds_per_row": cost.predict_seconds_per_row.as_dict(),
+        "basis": cost.fit_seconds.basis,
+    }
+
 
 MOST_CACHED = 20_000
 

@@ -27,9 +27,8 @@ from memory_service.domain.quality.boosting_rounds import (
     rounds_trained,
 )
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.prediction.prepared import LARGEST_SHOWN
-from memory_service.services.runs.run_configuration import RunCase
-from memory_service.services.runs.run_plan import facts_of, part_of, splits_by_time
+from memory_service.services.prediction.predict import LARGEST_SHOWN
+from memory_service.services.runs.run_configuration import RunCase, facts_of, part_of, splits_by_time
 from memory_service.store.tables.runs import Run
 
 Watch = tuple[RunFacts, Expectation]

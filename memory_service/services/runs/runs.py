@@ -18,7 +18,7 @@ from memory_service.errors import Conflict, FieldError, MemoryServiceError, NotF
 from memory_service.schemas.runs import RunExclusion, RunFinish, RunStart
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
-from memory_service.services.knowledge.learned_corrections import observed_profile
+from memory_service.services.knowledge.cards import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge, asker_view, knowledge_of
 from memory_service.services.planning.recommend import cached_plan, question_of
 from memory_service.services.runs.expectations import expected_rounds, frozen_watch
@@ -26,15 +26,16 @@ from memory_service.services.runs.frozen_prediction import frozen_prediction
 from memory_service.services.runs.next_minutes import next_minutes
 from memory_service.services.runs.observations import conclude, mark_excluded
 from memory_service.services.runs.outcome_evidence import evidence_of, named_direction
-from memory_service.services.runs.run_configuration import RunCase, run_case
-from memory_service.services.runs.run_log import end_log
-from memory_service.services.runs.run_plan import (
+from memory_service.services.runs.run_configuration import (
+    RunCase,
     advised,
     begin_outcome,
     plan_brought,
+    run_case,
     splits_by_time,
     with_plan,
 )
+from memory_service.services.runs.run_log import end_log
 from memory_service.services.runs.scored_runs import compared
 from memory_service.services.runs.summaries import begin_summary, note_teller, or_nothing, read_summary
 from memory_service.services.runs.telemetry import RUNNING, known_run_key

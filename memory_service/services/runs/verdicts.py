@@ -19,12 +19,7 @@ from memory_service.domain.monitoring.state import Expectation, RunFacts, State
 from memory_service.domain.monitoring.summary import KIB_PER_GIB, Summary
 from memory_service.domain.monitoring.verdict import Followed, Verdict, followed
 from memory_service.domain.runs.run_outcome import Peaks
-from memory_service.errors import (
-    Conflict,
-    NotFound,
-    OutOfSpace,
-    Unavailable,
-)
+from memory_service.errors import Conflict, NotFound, OutOfSpace, Unavailable
 from memory_service.schemas.events import ReportedEvent
 from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, ReadTransaction

@@ -10,7 +10,7 @@ from starlette.types import Scope
 from memory_service.api.security.auth_middleware import SESSION_COOKIE, NoKey, session_in
 from memory_service.api.service import service_of
 from memory_service.domain.common.api_keys import allows, parse
-from memory_service.services.access.sessions import sign_in, sign_out
+from memory_service.services.access.keyring import sign_in, sign_out
 from memory_service.web.refusals import is_page
 from memory_service.web.site import Form, answer, see
 

@@ -20,7 +20,7 @@ from memory_service.domain.description.metric_resolution import (
 from memory_service.domain.description.metrics import METRICS
 from memory_service.domain.planning.explanation.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
 from memory_service.schemas.recommend import plan_request
-from memory_service.services.competitions.neighbours import Found, Hit
+from memory_service.services.competitions.similar import Found, Hit
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.request_text import RequestText
 from memory_service.services.planning.script_kinds import SCRIPTED

@@ -10,8 +10,8 @@ import pytest
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.prediction import trust
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge import learned_corrections
-from memory_service.services.knowledge.learned_corrections import MOST_OF_A_CASE, Observed, observed
+from memory_service.services.knowledge import cards as learned_corrections
+from memory_service.services.knowledge.cards import MOST_OF_A_CASE, Observed, observed
 from memory_service.store.queries import runs
 from tests.registered import observe
 

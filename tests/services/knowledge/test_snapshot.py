@@ -21,9 +21,9 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.devices import devices as module_of_devices
 from memory_service.services.devices.calibrations import get_calibration
 from memory_service.services.devices.devices import MOST_OF_REPORTER
-from memory_service.services.devices.gpu_history import gpu_page
+from memory_service.services.devices.registration import gpu_page
 from memory_service.services.knowledge import cost_cache, snapshot
-from memory_service.services.knowledge.learned_corrections import observed_profile
+from memory_service.services.knowledge.cards import observed_profile
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.services.planning.recommend import recommend

@@ -13,7 +13,7 @@ import pytest
 from memory_service.domain.runs.learned_figures import learned_figures
 from memory_service.errors import Conflict, InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.learned_corrections import MOST_OF_A_CASE, observed
+from memory_service.services.knowledge.cards import MOST_OF_A_CASE, observed
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs import retention
