@@ -12,13 +12,12 @@ from fastapi import Request
 from memory_service.api.fair_share import EVERYBODY
 from memory_service.api.idempotency import IdempotentAnswers
 from memory_service.api.metrics import Metrics
-from memory_service.api.security.loopback import server_url
+from memory_service.api.security.auth_middleware import server_url
 from memory_service.api.time_and_load_limits import Limits
 from memory_service.child_processes import ASIDE
 from memory_service.domain.common.api_keys import mode_limit
 from memory_service.domain.common.vocabulary import Mode
-from memory_service.services.access.keyring import Keyring
-from memory_service.services.access.quotas import Quotas
+from memory_service.services.access.keyring import Keyring, Quotas
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices.local_calibration import Calibrating
 from memory_service.services.operations.readiness import Preparation

@@ -27,7 +27,7 @@ from memory_service.resources import NEEDS_TORCH, has_torch
 
 if TYPE_CHECKING:
     from memory_service.domain.calibration.calibration import Fingerprint
-    from memory_service.services.devices.benchmark import Report, Stop
+    from memory_service.services.devices.local_calibration import Report, Stop
 
 _DELIVER_WITHIN_SECONDS = 60.0
 _STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")
@@ -156,8 +156,8 @@ def _for_server(
     from memory_service import __version__
     from memory_service.cli.common.remote import Reporter, checked_url, post
     from memory_service.errors import MemoryServiceError
-    from memory_service.services.devices.benchmark import benchmark
     from memory_service.services.devices.devices import host_name
+    from memory_service.services.devices.local_calibration import benchmark
 
     url = f"{checked_url(server)}/calibrations"
     about: dict[str, Any] = {
@@ -196,7 +196,7 @@ def _sent(report: Report) -> dict[str, Any]:
 @contextmanager
 def _stoppable() -> Iterator[Stop]:
     """Ctrl-C and SIGTERM end the calibration in order; the second one ends the program."""
-    from memory_service.services.devices.benchmark import Stop
+    from memory_service.services.devices.local_calibration import Stop
 
     stop = Stop()
     before: dict[int, Any] = {}

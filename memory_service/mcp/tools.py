@@ -41,8 +41,8 @@ from memory_service.schemas.rows import addition_of
 from memory_service.schemas.runs import STATUSES, RunFinish, RunStart
 from memory_service.schemas.similar import SimilarRequest
 from memory_service.schemas.validation_errors import checked
+from memory_service.services.access.keyring import RUN_BYTES
 from memory_service.services.access.keys import check_stated
-from memory_service.services.access.quotas import RUN_BYTES
 from memory_service.services.choice.choose import choose_offer
 from memory_service.services.competitions.similar import similar
 from memory_service.services.database.transactions import Database

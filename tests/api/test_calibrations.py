@@ -24,8 +24,8 @@ from memory_service.domain.calibration.probes import PRECISIONS, probes
 from memory_service.errors import Conflict, Forbidden
 from memory_service.services.access.keys import create_key
 from memory_service.services.database.transactions import Database
-from memory_service.services.devices import benchmark as benchmarks
 from memory_service.services.devices import calibrations
+from memory_service.services.devices import local_calibration as benchmarks
 from memory_service.services.devices import registration as registering
 from memory_service.services.devices.local_calibration import Wanted, _keep_end, begin
 from memory_service.services.knowledge.asker import ASKER

@@ -31,7 +31,7 @@ from tests.processes import Command
 
 ENDLESS = """
 import sys
-from memory_service.services.devices import benchmark
+from memory_service.services.devices import local_calibration as benchmark
 SAID = '''
 import json, sys
 for name in ("launch.us", "launch.train_us"):

@@ -24,8 +24,8 @@ from memory_service.domain.common import api_keys as form
 from memory_service.errors import Unavailable
 from memory_service.services.access import keyring
 from memory_service.services.access import keyring as sessions
+from memory_service.services.access.keyring import Quotas
 from memory_service.services.access.keys import is_valid, list_keys, revoke_key
-from memory_service.services.access.quotas import Quotas
 from memory_service.services.database.transactions import Database
 from memory_service.store.tables.keys import ApiKey
 from tests.conftest import Servers

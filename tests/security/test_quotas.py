@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memory_service.domain.common.api_keys import parse
-from memory_service.services.access import quotas
+from memory_service.services.access import keyring as quotas
 from tests.security.conftest import OUTSIDE, Answer, House
 from tests.telling import at, case
 

@@ -90,8 +90,8 @@ LeftOut = Mapping[str, tuple[str, ...]]
 
 MOST_BEHIND_SECONDS = 2.0
 
-MOST_VIEWS = 8
-"""Of the last askers that reported themselves; all others share one."""
+MOST_VIEWS = 64
+"""Of the last askers that reported themselves; all others share one. They share all but the cards."""
 
 _VIEWING = threading.Lock()
 

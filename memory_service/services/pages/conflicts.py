@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.errors import FieldError, InvalidInput, NotFound, unknown_name
-from memory_service.services.conflicts.conflicts import conflicts
-from memory_service.services.conflicts.model_statements import about, claimed
+from memory_service.services.conflicts.conflicts import about, claimed, conflicts
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 

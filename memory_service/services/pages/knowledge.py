@@ -12,7 +12,7 @@ from memory_service import resources
 from memory_service.domain.recipe.vocabulary import STAGE_OF, TECHNIQUES
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import nothing_named
-from memory_service.services.conflicts.model_statements import kin
+from memory_service.services.conflicts.conflicts import kin
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of

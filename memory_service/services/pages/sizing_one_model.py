@@ -10,7 +10,7 @@ from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import InvalidInput, NotFound, unknown_name
 from memory_service.schemas.pages import DEFAULT_N_TRAIN
 from memory_service.schemas.predict import SIZE_FIELDS
-from memory_service.services.conflicts.model_statements import about, claimed, shown
+from memory_service.services.conflicts.conflicts import about, claimed, shown
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.pages.sizing import CASE_FIELDS, card_facts, cell, minutes_of, usual_cards, whole

@@ -19,12 +19,19 @@ from sqlalchemy import update
 from memory_service.domain.calibration.calibration import Fingerprint
 from memory_service.errors import Conflict, InvalidInput
 from memory_service.services.database.transactions import Database
-from memory_service.services.devices import benchmark as benchmarks
 from memory_service.services.devices import calibrations
-from memory_service.services.devices.benchmark import Report, Stop
+from memory_service.services.devices import local_calibration as benchmarks
 from memory_service.services.devices.calibrations import get_calibration, settle
 from memory_service.services.devices.devices import calibrations_of, host_name, look_again, registered
-from memory_service.services.devices.local_calibration import Begun, Calibrating, Wanted, begin, carry_out
+from memory_service.services.devices.local_calibration import (
+    Begun,
+    Calibrating,
+    Report,
+    Stop,
+    Wanted,
+    begin,
+    carry_out,
+)
 from memory_service.services.tables import table_rows as catalogue
 from memory_service.store.queries import calibrations as store
 from memory_service.store.tables import devices as tables
@@ -45,7 +52,7 @@ LAUNCH = 'section("launch.us", 5.0)\n'
 DONE = 'say("end", status="done", why=None, seconds=1.0)\n'
 
 CALLER = """
-from memory_service.services.devices.benchmark import benchmark
+from memory_service.services.devices.local_calibration import benchmark
 for report in benchmark("cpu", "cpu", 60.0):
     print(report.doing, flush=True)
 """
