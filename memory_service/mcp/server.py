@@ -216,10 +216,10 @@ def build_server(service: Service) -> Server[Any]:
         return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)], is_error=True)
 
     async def list_resources(_: _Context, __: Any) -> wire.ListResourcesResult:
-        return wire.ListResourcesResult(resources=list(resources.RESOURCES))
+        return wire.ListResourcesResult(resources=list(RESOURCES))
 
     async def list_templates(_: _Context, __: Any) -> wire.ListResourceTemplatesResult:
-        return wire.ListResourceTemplatesResult(resource_templates=[resources.TEMPLATE])
+        return wire.ListResourceTemplatesResult(resource_templates=[TEMPLATE])
 
     async def read_resource(
         context: _Context, params: wire.ReadResourceRequestParams
