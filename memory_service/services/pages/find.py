@@ -123,54 +123,36 @@ LEAST_SPELLED = 4
 
 PAGES = (
     ("Plan", "/", "describe a competition, a GPU and a time limit: one plan that fits"),
-    (
-        "Runs",
-        "/browse/runs",
-        "what trains live, what ended, failed or ran out of memory, time and minutes wasted",
-    ),
+    ("Runs", "/browse/runs",
+     "what trains live, what ended, failed or ran out of memory, time and minutes wasted"),
     ("Compare runs", "/browse/runs", "tick two to six: settings, scores, curves side by side"),
     ("Competitions", "/browse/competitions", "past competitions, alike ones, their map"),
-    (
-        "Compare competitions",
-        "/browse/competitions",
-        "tick two to four: recipes, splits, scores side by side",
-    ),
+    ("Compare competitions", "/browse/competitions",
+     "tick two to four: recipes, splits, scores side by side"),
     ("Winning solutions", "/browse/solutions", "recipes of winners: validation, families, techniques"),
     ("Models", "/browse/models", "what can be trained, quality, licences"),
     ("Techniques", "/browse/techniques", "what winners did, by modality"),
     ("What worked", "/browse/patterns", "patterns of winners and what runs here say of them"),
-    (
-        "Choose hardware",
-        "/browse/choose",
-        "which box or GPU to take: cost, price, minutes, quality of offers",
-    ),
-    (
-        "Batch & speed by GPU",
-        "/browse/sizing",
-        "largest batch size, samples per second, minutes per epoch: speed and time of models on GPUs",
-    ),
+    ("Choose hardware", "/browse/choose",
+     "which box or GPU to take: cost, price, minutes, quality of offers"),
+    ("Batch & speed by GPU", "/browse/sizing",
+     "largest batch size, samples per second, minutes per epoch: speed and time of models on GPUs"),
     ("Strategy tables", "/browse/strategies", "default batch sizes, reserve, monitoring: rules behind plans"),
     ("Accuracy", "/browse/accuracy", "how good predictions of memory and speed were"),
-    (
-        "Disagreements",
-        "/browse/conflicts",
-        "conflicts, wrong claims: they contradict each other, or runs contradict them",
-    ),
+    ("Disagreements", "/browse/conflicts",
+     "conflicts, wrong claims: they contradict each other, or runs contradict them"),
     ("Devices", "/browse/devices", "register, add and calibrate a GPU"),
     ("Settings", "/browse/settings", "port, database, keys, rate limits, quotas: every MEMORY_ variable"),
     ("HTTP description", "/docs", "API: routes, schemas, curl"),
     ("Import", "/browse/import/strategies", "bring an edited spreadsheet or CSV back, undo it as one"),
     ("Operate", "/browse/operate", "health, versions, migrations, encoder, queues, slow requests, metrics"),
-    (
-        "Make a key",
-        "/browse/operate#keys",
-        "API keys, tokens, scopes, rotate, revoke: memory-service keys create NAME",
-    ),
+    ("Make a key", "/browse/operate#keys",
+     "API keys, tokens, scopes, rotate, revoke: memory-service keys create NAME"),
     ("Back up", "/browse/operate#backups", "backup, restore, check: memory-service db backup FILE"),
     ("Change log", "/browse/operate#changes", "who changed what, audit, history, undo"),
     ("Export", "/browse/strategies", "memory-service export strategies, any table: csv, jsonl, parquet"),
     ("Watch a run", "/browse/runs", "memory-service watch train.log -- python train.py: report, monitor"),
-)
+)  # fmt: skip
 """Name, path, and what is done there in the words that people search with."""
 
 

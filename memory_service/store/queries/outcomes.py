@@ -120,8 +120,7 @@ def _fairly(
     found: list[tuple[int, float, str]] = []
     for teller in session.scalars(select(tellers.c.teller).where(tellers.c.teller.is_not(None))).all():
         latest = select(Outcome.run_id, Outcome.ended_at).where(*where, Outcome.teller == teller)
-        latest = latest.order_by(*order).limit(limit if teller else _OF_HOSTS * limit)
-        mine = latest.subquery()
+        mine = latest.order_by(*order).limit(limit if teller else _OF_HOSTS * limit).subquery()
         told = select(mine.c.run_id, mine.c.ended_at, Run.told_by).join(Run, Run.id == mine.c.run_id)
         for run_id, at, who in session.execute(told.order_by(mine.c.ended_at.desc(), mine.c.run_id.desc())):
             turns[who] += 1
@@ -134,8 +133,7 @@ def _fairly(
 
 
 def tallies(session: ReadSession, without: Iterable[str] = ()) -> dict[str, Tally]:
-    """Subject -> its tally over all places, but for these; those of which nothing was compared are left
-    out."""
+    """Subject -> its tally over all places but these, where something was compared."""
     found = _tallies(session, tables.Tally.place == TOTAL, tables.Tally.compared > 0)
     for place in without:
         for subject, tally in compared_in(session, place).items():
@@ -160,9 +158,8 @@ def tallies_of(session: ReadSession, subjects: Iterable[str], place: str = TOTAL
 def places_of(session: ReadSession, subject: str, limit: int) -> dict[str, Tally]:
     """Place -> the tally of a subject there, the most followed first."""
     of = tables.Tally.subject == subject, tables.Tally.place != TOTAL, tables.Tally.compared > 0
-    order = tables.Tally.followed.desc(), tables.Tally.place
-    query = select(tables.Tally.place, *_COLUMNS).where(*of).order_by(*order).limit(limit)
-    return {place: Tally(*counts) for place, *counts in session.execute(query)}
+    query = select(tables.Tally.place, *_COLUMNS).where(*of).order_by(tables.Tally.followed.desc(), "place")
+    return {place: Tally(*counts) for place, *counts in session.execute(query.limit(limit))}
 
 
 def _tallies(session: ReadSession, *where: ColumnElement[bool]) -> dict[str, Tally]:
@@ -171,8 +168,7 @@ def _tallies(session: ReadSession, *where: ColumnElement[bool]) -> dict[str, Tal
 
 
 def write_tallies(session: WriteSession, place: str, counted: Mapping[str, Tally], now: dt.datetime) -> None:
-    """Replace the tallies of these subjects in one place, and those over all places, but of families: what a
-    run calls its model is not one of few."""
+    """Replace the tallies of these subjects in one place and over all, but of families: they are not few."""
     before = tallies_of(session, counted, place)
     changed = {subject: now for subject, now in counted.items() if now != before.get(subject, Tally())}
     totals = tallies_of(session, [each for each in changed if not each.startswith("family:")])
