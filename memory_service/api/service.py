@@ -12,7 +12,7 @@ from fastapi import Request
 from memory_service.api.fair_share import EVERYBODY
 from memory_service.api.idempotency import IdempotentAnswers
 from memory_service.api.metrics import Metrics
-from memory_service.api.security.auth_middleware import server_url
+from memory_service.api.security.loopback import server_url
 from memory_service.api.time_and_load_limits import Limits
 from memory_service.child_processes import ASIDE
 from memory_service.domain.common.api_keys import mode_limit

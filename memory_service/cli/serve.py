@@ -56,7 +56,7 @@ def serve(
 
     settings = load_settings(host=host, port=port, database_url=database)
     require_free(settings.host, settings.port)
-    from memory_service.api.security.auth_middleware import is_loopback
+    from memory_service.api.security.loopback import is_loopback
     from memory_service.cli.common.output import log_to_stderr
     from memory_service.services.access.keys import require_admin_key
 

@@ -16,7 +16,7 @@ from mcp_types import Tool as ListedTool
 from pydantic import BaseModel
 
 from memory_service.api.describe import plain_form
-from memory_service.api.security.auth_middleware import server_url
+from memory_service.api.security.loopback import server_url
 from memory_service.api.service import Service
 from memory_service.api.time_and_load_limits import HUNG_UP
 from memory_service.domain.common.api_keys import allows, mode_limit

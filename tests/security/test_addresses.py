@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory_service.api.security.auth_middleware import server_url
+from memory_service.api.security.loopback import server_url
 from memory_service.settings import load_settings
 from tests.security.conftest import House
 

@@ -17,7 +17,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from memory_service.api.connection import OneOfMany
-from memory_service.api.security.auth_middleware import reach_of
+from memory_service.api.security.loopback import reach_of
 from memory_service.api.security.rate_limits import network_of
 from memory_service.client.config import DEFAULT_SERVER
 from memory_service.client.delivery.sender import _key_for
