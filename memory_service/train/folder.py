@@ -74,7 +74,6 @@ class Roles:
 
     split   a column that tells the rows of one table to predict from the others
     key     a column that labels have once and train in several rows, a row a step
-    index   whether a column without a name is counted among the others
     ids     whether the first column names rows
     rated   what users gave items, where nothing says what is to be predicted
     answered  whether test rows may have all columns, that to be predicted, too
@@ -87,7 +86,6 @@ class Roles:
     beside: dict[str, list[Source]] = field(default_factory=dict)
     split: str = ""
     key: str = ""
-    index: bool = True
     ids: bool = True
     answered: bool = False
     rated: str = ""
@@ -116,17 +114,10 @@ def opened(folder: Path) -> Path:
         UNPACKED.append(tempfile.TemporaryDirectory(prefix="memory-data-"))
         place = Path(UNPACKED[-1].name)
         for path in inside:
-            if path not in archives:
+            if path in archives:
+                unpack(path, place / path.stem)
+            else:
                 (place / path.name).symlink_to(path.resolve())
-                continue
-            with suppress(BadZipFile, RuntimeError), ZipFile(path) as packed:  # broken, or with a password
-                size = sum(each.file_size for each in packed.infolist())
-                if size > MOST_UNPACKED:
-                    print(
-                        f"NOTE: {path.name} holds {size >> 20} MiB: unpack it, where it is needed", flush=True
-                    )
-                    continue
-                packed.extractall(place / path.stem)
         return opened(place)
     notes = [path for path in inside if not ending_of(path) or NEVER & {*name_words(path.name)}]
     told = [path for path in inside if path.is_dir() or path not in notes]
@@ -134,17 +125,29 @@ def opened(folder: Path) -> Path:
     return opened(told[0]) if alone else folder
 
 
+def unpack(path: Path, place: Path) -> None:
+    with suppress(BadZipFile, RuntimeError), ZipFile(path) as packed:  # broken, or with a password
+        size = sum(each.file_size for each in packed.infolist())
+        if size <= MOST_UNPACKED:
+            packed.extractall(place)
+        else:
+            print(f"NOTE: {path.name} holds {size >> 20} MiB: unpack it, where it is needed", flush=True)
+
+
+def folders_in(folder: Path) -> list[Path]:
+    return [path for depth in ("*", "*/*") for path in sorted(folder.glob(depth)) if path.is_dir()]
+
+
 def tables_in(folder: Path, deep: bool = False) -> list[Source]:
     """Those of a folder; `deep` those of folders in it instead, where these hold no file a sample."""
-    places = [path for depth in ("*", "*/*") for path in sorted(folder.glob(depth))] if deep else [folder]
     found: list[Source] = []
-    for place in (path for path in places if path.is_dir()):
+    for place in folders_in(folder) if deep else [folder]:
         files = [path for path in sorted(place.iterdir()) if not OWN_FILES.fullmatch(path.name)]
         files = [each for each in files if ending_of(each) and each.name[0] != "." and each.is_file()]
         small = [{*name_words(path.name)} for path in files if path.suffix in (".txt", ".npy")]
         named = all(words & (TRAIN | TEST | VALID | LABELS | NEVER) for words in small)
-        samples = len(files) > MOST_PARTS or not named  # a file is a sample
-        found += [Source(path, part) for path in files for part in parts_of(path) if not (deep and samples)]
+        if not deep or (named and len(files) <= MOST_PARTS):  # else a file is a sample
+            found += [Source(path, part) for path in files for part in parts_of(path)]
     return found
 
 
@@ -240,41 +243,11 @@ def grouped_tables(folder: Path, sources: list[Source]) -> list[Table]:
     for source in sources:
         name = f"{source.path.relative_to(folder).as_posix()} {source.part}".strip()
         words, columns = {*name_words(name)}, columns_in(source)
-        if not columns or NEVER & words:
-            continue
         parts = re.search(r"/|-of-|part|(?:19|20)\d\d", name) and "fold" not in name.lower()
         key = (re.sub(r"\d+", "#", name) if parts else name, *columns)
-        found.setdefault(key, Table([], columns, words)).parts.append(source)
-    return joined_sets(list(found.values()))
-
-
-def joined_sets(tables: list[Table]) -> list[Table]:
-    """Where each of several sets has a table of training and one of test rows, of the same columns, such as
-    fear-train, fear-test, joy-train and joy-test, those of a role are one. Not those of numbered sets, of
-    folds or of sets that share values of the first column: test rows of one may train another."""
-    by_role: dict[str, dict[frozenset[str], Table]] = {}
-    for one in tables:
-        roles = [name for name, each in (("a", TRAIN), ("b", TEST), ("c", VALID)) if each & one.words]
-        rest = frozenset(one.words - TRAIN - TEST - VALID)
-        if len(roles) == 1 and not rest & (LABELS | SAMPLE | {"x"}):
-            by_role.setdefault(roles[0], {})[rest] = one
-    sets = [*by_role.values()]
-    alike = all(
-        {*each} == {*sets[0]} and len({tuple(t.columns) for t in each.values()}) == 1 for each in sets
-    )
-    if len(sets) < 2 or len(sets[0]) < 2 or not alike:
-        return tables
-    numbered = len({frozenset(filter(str.isalpha, rest)) for rest in sets[0]}) < len(sets[0])
-    gone = [one for each in sets for one in each.values()]
-    first = pd.concat([pd.Series(one.cells(one.columns[0]).dropna().unique()) for one in gone])
-    if numbered or first.duplicated().any() or any("fold" in word for one in gone for word in one.words):
-        return tables
-    made = []
-    for each in sets:
-        parts = [part for one in each.values() for part in one.parts]
-        words = set.intersection(*(one.words for one in each.values()))
-        made.append(Table(parts, next(iter(each.values())).columns, words))
-    return [*made, *(one for one in tables if one not in gone)]
+        if columns and not NEVER & words:
+            found.setdefault(key, Table([], columns, words)).parts.append(source)
+    return list(found.values())
 
 
 def find_roles(folder: Path) -> Roles:
@@ -295,8 +268,8 @@ def _found_roles(folder: Path, *_: Any) -> Roles:
         points, roles = max((points, roles), _roles(grouped_tables(folder, above + deep)), key=itemgetter(0))
     roles = roles if points >= CLEAR else _find_files(folder) or roles
     if roles.train and not (roles.test or roles.sample):  # files of a folder are all that is asked
-        places = [path for depth in ("*", "*/*") for path in sorted(folder.glob(depth)) if path.is_dir()]
-        places = [path for path in places if TEST & {*name_words(path.name)} and not classes_in(path)]
+        places = [path for path in folders_in(folder) if TEST & {*name_words(path.name)}]
+        places = [path for path in places if not classes_in(path)]
         roles.test = [Source(place, "names") for place in places if len(files_below(place)) > 1][:1]
     return roles
 
@@ -510,20 +483,36 @@ def _told(cast: Cast, tables: list[Table]) -> Roles:
     again = {*known.columns} != {*(test.columns if test else ())} or cast.twins()
     again = again and (not labels or len(parts(labels)) > len(labels.parts))
     of = parts if again else attrgetter("parts")
-    roles = Roles(of(train), test.parts if test else [], sample.parts if sample else [], split=cast.split)
+    sets = [(train, test)] if labels or test is None else sets_like(train, test, tables)
+    roles = Roles([*dict.fromkeys(part for one, _ in sets for part in of(one))], split=cast.split)
+    roles.test = [part for _, one in sets if one for part in one.parts]
+    roles.sample = sample.parts if sample else []
     if labels:
         roles.labels = of(labels)
         shared = [name for name in labels.columns if name in train.columns and not labels.unnamed]
         if shared and labels.cells(shared[0]).is_unique:
             rows = train.head[shared[0]]
             roles.key = shared[0] if rows.nunique() < len(rows) / 2 else ""
-    roles.index = sample is not None and sample.columns[0] not in train.columns[1:]
     taken = {*roles.train, *roles.test, *roles.labels, *roles.sample}
     roles.beside = _beside([one for one in tables if not taken & {*one.parts} and not SAMPLE & one.words])
     _find_ids(roles, train, test, sample)
     roles.rated = "" if test or sample else rating_of(train)
     roles.answered = sample is None and (cast.twins() or bool(cast.split))
     return roles
+
+
+def sets_like(train: Table, test: Table, tables: list[Table]) -> list[tuple[Table, Table]]:
+    """Pairs such as fear-train and fear-test, joy-train and joy-test; that one alone where sets share values
+    of the first column, as folds do: test rows of one may train another."""
+    pairs = [
+        (one, other)
+        for one, other in product(tables, tables)
+        if {*one.columns} == {*train.columns} and {*other.columns} == {*test.columns}
+        and TRAIN & one.words and TEST & other.words and one.words - TRAIN == other.words - TEST
+    ]  # fmt: skip
+    first = [pd.Series(one.cells(one.columns[0]).dropna().unique()) for pair in pairs for one in pair]
+    alone = len(pairs) < 2 or (train, test) not in pairs or pd.concat(first).duplicated().any()
+    return [(train, test)] if alone else pairs
 
 
 def _beside(tables: list[Table]) -> dict[str, list[Source]]:
@@ -558,16 +547,16 @@ def in_split(table: pd.DataFrame, name: str) -> pd.Series:
     told = {*cells[table[name].notna()]}
     if name.lower().strip() not in SPLITS and not told <= TRAIN | TEST | VALID:  # it is withheld
         return table[name].isna()
-    if "train" in name.lower() or "test" in name.lower():
-        yes = cells.isin(["1", "1.0", "true", "yes", "y", "t"])
-        return yes if "test" in name.lower() else ~yes
-    last = [word for word in (*TEST, "unlabeled", "unlabelled", *VALID) if (cells == word).any()]
-    return cells == (last[0] if last else "test")
+    yes = cells.isin(["1", "1.0", "true", "yes", "y", "t"])
+    if "test" in name.lower():
+        return yes
+    last = [word for word in (*TEST, *VALID) if word in told]
+    return ~yes if "train" in name.lower() else cells == (last[0] if last else "test")
 
 
 def _find_files(folder: Path) -> Roles | None:
     """A folder of classes, train/<class>/<file>, and the files of a folder to predict."""
-    places = [path for depth in ("*", "*/*") for path in sorted(folder.glob(depth)) if path.is_dir()]
+    places = folders_in(folder)
     trains = [path for path in places if TRAIN & {*name_words(path.name)}]
     tests = [path for path in places if (TEST | VALID) & {*name_words(path.name)} and path not in trains]
     trains = [path for path in trains if len(classes_in(path)) > 1]

@@ -58,36 +58,28 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
     if rated := find_roles(folder).rated:
         told = f"users with items between spaces as sample_submission.csv, or pairs for {rated} as test.csv"
         print(f"NOTE: no rows to predict: put {told}", flush=True)
-        return {
-            "n_train": len(train),
-            "n_test": 0,
-            "task": "recommendation",
-            "target": [rated],
-            "columns": {},
-        }
+        return RECOMMENDED | {"n_train": len(train), "n_test": 0, "target": [rated]}
     targets = target_columns(train, test, sample)
     asked = test if test is not None else sample
-    validation = [
-        part for part in find_roles(folder).train if VALID & {*name_words(f"{part.path.name} {part.part}")}
-    ]
+    parts = find_roles(folder).train
+    validation = [part for part in parts if VALID & {*name_words(f"{part.path.name} {part.part}")}]
     known = int(train[targets].notna().any(axis=1).sum()) if targets else len(train)
     found: dict[str, Any] = {"n_train": known, "target": targets[:20]}
+    found |= {} if asked is None else {"n_test": len(asked)}
     if validation and (rows := len(read_parts(validation))) < known:
         found |= {"n_train": known - rows, "n_validation": rows}
     if others := [part.path.name for parts in side_files(folder).values() for part in parts]:
         found["further_tables"] = others
-    if asked is not None:
-        found["n_test"] = len(asked)
     what = what_files(folder, train.head(MOST_ROWS))
     if test is not None and what is None:
         keep_first(train, test)
     some = train.head(MOST_ROWS)
-    inputs = [name for name in train.columns[1:] if test is not None and name in test.columns]
-    inputs = [name for name in inputs if name not in targets]
+    shared = [name for name in train.columns[1:] if test is not None and name in test.columns]
+    inputs = [name for name in shared if name not in targets]
     kinds = {name: column_kind(some[name]) for name in inputs}
     found["columns"] = kinds
     if test is None and sample is not None and what is None and asks_for_items(train, sample):
-        return {"n_train": len(train), "n_test": len(sample), "task": "recommendation", "columns": {}}
+        return RECOMMENDED | {"n_train": len(train), "n_test": len(sample)}
     if not targets and (what is None or what["modality"] != "masks"):
         asked_for = "" if sample is None else f" as {', '.join(map(str, sample.columns[1:6]))} of the sample"
         told = f"no column of train.csv is known{asked_for} or is not in test.csv, too"
@@ -96,11 +88,8 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
     answer = {"answer": "values"} if "qid" in kinds else target_facts(some, targets, sample)  # in order
     found |= answer
     axes = sum(AXIS.search(str(name)) is not None for name in targets)  # of points, if over four
-    boxes = (
-        box_facts(train, targets)
-        if axes <= BOX_NUMBERS and what is not None and what["modality"] == "image"
-        else {}
-    )
+    pictures = what is not None and what["modality"] == "image"
+    boxes = box_facts(train, targets) if pictures and axes <= BOX_NUMBERS else {}
     if what is not None:
         found |= what
         if what["modality"] == "image" and len(targets) == 1 and are_run_lengths(some[targets[0]]):
@@ -116,10 +105,10 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
             found |= {"task": written, "target": [transcript_column(some, targets)]}
         if task == "image" and "image_size" in found:  # no network takes smaller ones: they are enlarged
             found["image_size"] = max(32, found["image_size"])
-            if not found.get("task") and "text" in {
-                kinds[name] for name in {*kinds} - {*naming_columns(some)}
-            }:
-                task = "multimodal"
+            plain = {*kinds} - {*naming_columns(some)}
+            task = (
+                "multimodal" if "text" in {kinds[name] for name in plain} and not found.get("task") else task
+            )
     else:
         found |= {"n_features": len(kinds)} if kinds else {}
         others = [name for name, kind in kinds.items() if kind != "text"]
@@ -139,17 +128,12 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         series = found.pop("is_series", False) and found["test_is_later"] and task != "text"
         if series and answer["answer"] == "values":
             task = "time-series"
-    if test is not None and (groups := new_groups(train, test, kinds)):
-        found["group_by"] = groups[0]
-    elif several := [
-        name
-        for name in train.columns[1:]
-        if name not in inputs
-        and name not in targets
-        and IDS.search(str(name))
-        and 3 * found.get("n_classes", 2) <= train[name].nunique() <= train[name].count() / 2
-    ]:
-        found["group_by"] = several[0]
+    groups = [] if test is None else new_groups(train, test, kinds)
+    for name in train.columns[1:]:
+        rows, values = train[name].count(), train[name].nunique()
+        several = 3 * found.get("n_classes", 2) <= values <= rows / 2 and IDS.search(str(name))
+        groups += [name] if several and name not in (*inputs, *targets) else []
+    found |= {"group_by": groups[0]} if groups else {}
     kind = "regression" if answer["answer"] == "values" else "classification"
     if task == "masks":
         found |= {"n_train": len(train), "answer": "masks", "n_classes": 2}  # of no object there is none
@@ -285,6 +269,7 @@ def time_facts(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
     return {"time_column": dates[0], "test_is_later": later, "rows_per_moment": each, "is_series": series}
 
 
+RECOMMENDED = {"task": "recommendation", "columns": {}}
 OF_CLASSES = ("n_classes", "rarest_class", "numbered")
 FIELDS = ("task", "n_train", "n_test", "n_classes", "n_features", "image_size", "seq_len", "group_by")
 """Of `describe`, what a question of /recommend takes."""

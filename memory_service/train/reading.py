@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,12 @@ from memory_service.train.folder import (
     in_split,
     not_understood,
 )
-from memory_service.train.submission_form import as_asked, is_fraction
+from memory_service.train.submission_form import as_asked, id_pairs, is_fraction
 from memory_service.train.table_files import (
     IMAGE_FILES,
+    MEDIA_FILES,
     MISSING,
     PEEK_ROWS,
-    SOUND_FILES,
     Source,
     amounts_in,
     columns_in,
@@ -43,8 +44,7 @@ from memory_service.train.table_files import (
     without_far_marks,
 )
 
-ANSWERS = re.compile(r"(?:.{1,40}[_ ])?(?:labels?|targets?)|class", re.IGNORECASE)
-SPOKEN = re.compile(r"sentence|transcript(?:ion)?", re.IGNORECASE)  # an answer where files are sounds
+ANSWERS = re.compile(r"(?:.{1,40}[_ ])?(?:labels?|targets?)|class|sentence|transcript(?:ion)?", re.IGNORECASE)
 MOMENTS = re.compile(r"time|date|stamp|_at$", re.IGNORECASE)
 MOST_ANSWERS = 100  # classes of a last column that may be the answers
 MOST_NUMBERS = 0.7  # of the columns of steps: more are a signal
@@ -133,17 +133,15 @@ def without_withheld(train: pd.DataFrame, test):
     where test rows may have answers, without the last called so, else the last one, of classes or y."""
     if test is None or not {*train.columns[1:]} <= {*test.columns} or not len(test):
         return test
-    same = [name for name in train.columns[1:] if test[name].nunique() < 1 < train[name].nunique()]
-    same = same or [name for name in train.columns[1:] if test[name].nunique() == 1 < train[name].nunique()]
+    values = {name: test[name].nunique() for name in train.columns[1:] if train[name].nunique() > 1}
+    same = [name for name, count in values.items() if count == min(values.values()) < 2]
     if not same:  # of some rows it is known
         empty = test.isna().mean() - train.isna().mean()
         same = [name for name in train.columns[1:] if empty[name] > MOST_EMPTY]
     if not same and not plan.TARGET and find_roles(plan.DATA_DIR).answered:
         few = train.iloc[:, -1].nunique() <= MOST_ANSWERS and not is_fraction(train.iloc[:, -1])
-        named, spoken = ([*filter(each.fullmatch, train.columns[1:])] for each in (ANSWERS, SPOKEN))
-        heard = any(str(cell).lower().endswith(SOUND_FILES) for cell in train.head(1).to_numpy().ravel())
         last = [*train.columns[-1:]] if few or train.columns[-1].lower() == "y" else []
-        same = [*spoken, *last, *named, *(spoken if heard else [])][-1:]
+        same = [*last, *filter(ANSWERS.fullmatch, train.columns[1:])][-1:]
         for name in same:
             print(f"NOTE: {name} of the test rows is known, too: it is no input", flush=True)
     return test.drop(columns=same) if len(same) == 1 else test
@@ -270,7 +268,8 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
     """The rows of this role, with ids where it has none, what lies apart of train.csv, and a row for each id
     of labels where it has a row a step."""
     train, test = name == "train.csv", name == "test.csv"
-    if not roles.index and str(table.columns[0]).startswith("Unnamed: 0") and len(table.columns) > 1:
+    ids = columns_in(roles.sample[0])[0] if roles.sample else str(table.columns[-1])
+    if str(table.columns[0]).startswith("Unnamed: 0") and ids in table.columns[1:]:
         table = table.iloc[:, 1:].astype({table.columns[1]: str})
     if roles.split and (train or test):
         asked, marks = in_split(table, roles.split), table[roles.split].notna().all()
@@ -322,28 +321,23 @@ def with_target_last(table: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:
     whichever leaves others with values as in the test rows."""
     if table.shape[1] != test.shape[1] + 1:
         return table
-    known, asked = (
-        [{*part[name].dropna().astype(str)} for name in part] for part in (table.head(PEEK_ROWS), test)
-    )
-    first, last = (
-        sum(
-            len(one & other) / max(1, len(other)) + likeness_of_cells(one, other)
-            for one, other in zip(columns, asked, strict=True)
-        )
-        for columns in (known[1:], known[:-1])
-    )
+    alike = [
+        sum(likeness_of_cells(*pair) for pair in zip(train, test.to_numpy().T, strict=True))
+        for train in (table.to_numpy().T[1:], table.to_numpy().T[:-1])
+    ]
     names = [str(name) for name in test.columns]
-    table = table.set_axis(["target", *names] if first > last else [*names, "target"], axis=1)
+    table = table.set_axis(["target", *names] if alike[0] > alike[1] else [*names, "target"], axis=1)
     table = table[[*names, "target"]]
     if table["target"].astype(str).str.fullmatch(r"[^\W\d]\S{0,60}\.").all():  # negative.
         table["target"] = table["target"].str.rstrip(".")
     return table
 
 
-def likeness_of_cells(one: set[str], other: set[str]) -> float:
-    """1 where the same share of them are numbers."""
-    shares = [as_numbers(pd.Series([*cells], dtype=object)).notna().mean() for cells in (one, other)]
-    return float(1 - abs(shares[0] - shares[1])) if one and other else 0.0
+def likeness_of_cells(one: Any, other: Any) -> float:
+    """The share of the other's values that are in one, and how alike their shares of numbers are."""
+    known, asked = ({*map(str, cells[:PEEK_ROWS])} for cells in (one, other))
+    shares = [as_numbers(pd.Series([*each], dtype=object)).notna().mean() for each in (known, asked)]
+    return float(len(known & asked) / max(1, len(asked)) + 1 - abs(shares[0] - shares[1]))
 
 
 def class_names(roles: Roles) -> dict[str, str]:
@@ -358,13 +352,12 @@ def class_names(roles: Roles) -> dict[str, str]:
 def by_beginnings(table: pd.DataFrame, ids: pd.Series) -> pd.DataFrame:
     """A row for each id, where ids are those of the table with a part behind, as in 1234_q2."""
     first = str(table.columns[0])
-    parts = ids.str.extract(r"^(?P<key>.{1,200})[_\-|:.](?P<part>[^_\-|:.]{1,40})$")
-    if ids.isin(table[first]).any() or parts["key"].isin(table[first]).mean() < 0.5:
+    found = None if ids.isin(table[first]).any() else id_pairs(ids.to_frame(), table[[first]])
+    if found is None:
         return table
-    found = parts.merge(table.rename(columns={first: "key"}), on="key", how="left")
-    found = found.rename(columns={"key": f"{first} begins", "part": f"{first} ends"})
-    found.insert(0, first, ids.to_numpy())
-    return found
+    made = table.set_index(first).reindex(found[1]).reset_index(names=f"{first} begins")
+    made.insert(0, first, ids.to_numpy())
+    return made.assign(**{f"{first} ends": found[2].to_numpy()})
 
 
 def as_numbers_or_texts(column: pd.Series) -> pd.Series:
@@ -464,21 +457,17 @@ def keep_first(train: pd.DataFrame, test: pd.DataFrame) -> None:
 
 def look_up(folder: str, ids) -> tuple[Path, list[Path | None]]:
     """(the folder, of each id the file with or without its ending or another's, or `<id>_mask`)."""
-    places, known = (
-        [plan.DATA_DIR / f"{folder}{end}" for end in ("", "_images", "_audio", "_videos")],
-        dict[str, Path](),
-    )
+    places = [plan.DATA_DIR / f"{folder}{end}" for end in ("", "_images", "_audio", "_videos")]
     place = next((path for path in places if path.is_dir()), None)
-    for path in sorted(place.iterdir()) if place is not None else ():
-        known[path.name] = known[path.stem] = path
-        known.setdefault(path.stem.removesuffix("_mask"), path)
+    paths = sorted(place.iterdir()) if place is not None else []
+    known = {path.stem.removesuffix("_mask"): path for path in paths}
+    known |= {name: path for path in paths for name in (path.stem, path.name)}
     found = [known.get(name) or known.get(Path(str(name)).stem) for name in ids]
     if not any(found):
         found = [drawn_file(str(name)) for name in ids]
     if not any(found) and folder in ("train", "test"):
         known = media_files(plan.DATA_DIR, folder)
-        ends = [endings(str(name)) for name in ids]
-        found = [next((known[end] for end in each if end in known), None) for each in ends]
+        found = [next((known[end] for end in endings(str(name)) if end in known), None) for name in ids]
     if place is None and not any(found):
         there = ", ".join(sorted(path.name for path in plan.DATA_DIR.iterdir() if path.is_dir()))
         raise FileNotFoundError(f"{places[0]} is not there, but {there or 'no folder'}: change read_data")
@@ -488,17 +477,18 @@ def look_up(folder: str, ids) -> tuple[Path, list[Path | None]]:
 def media_files(root: Path, folder: str) -> dict[str, Path]:
     """Pictures and sounds, then files of steps, of all folders by the ends of their paths, with and without
     .png: of like ends that in a folder called `folder`, as train, else the first."""
-    if (root, folder) in FILES:
-        return FILES[root, folder]
-    paths = [path for path in sorted(root.rglob("*")) if path.suffix.lower() in IMAGE_FILES + SOUND_FILES]
-    paths += [path for path in sorted(root.glob("*/**/*")) if path.suffix.lower() in STEP_FILES]
-    known: dict[str, Path] = {}
-    paths.sort(key=lambda path: not any(folder in part for part in path.parent.parts))
-    for path in sorted(paths, key=lambda path: path.suffix.lower() in STEP_FILES):
-        names = endings(path.relative_to(root).as_posix())
-        for name in (*names, *(name.removesuffix(path.suffix) for name in names)):
-            known.setdefault(name, path)
-    return FILES.setdefault((root, folder), known)
+    if (root, folder) not in FILES:
+        paths = [path for path in sorted(root.rglob("*")) if path.suffix.lower() in MEDIA_FILES]
+        paths += [path for path in sorted(root.glob("*/**/*")) if path.suffix.lower() in STEP_FILES]
+        paths.sort(
+            key=lambda path: (path.suffix in STEP_FILES, folder not in str(path.parent.relative_to(root)))
+        )
+        known = FILES.setdefault((root, folder), {})
+        for path in paths:
+            for name in endings(path.relative_to(root).as_posix()):
+                known.setdefault(name, path)
+                known.setdefault(name.removesuffix(path.suffix), path)
+    return FILES[root, folder]
 
 
 def endings(path: str) -> list[str]:
@@ -510,20 +500,20 @@ def endings(path: str) -> list[str]:
 def find_files(folder: str, ids, *others) -> list[Path]:
     """The file of each id, or of that of the other columns that names the most files where ids name less than
     half. A missing one is a file that cannot be read."""
-    found: list[Path | None] = []
+    tried: list[tuple[int, Any, Path, list[Path | None]]] = []
     missing: FileNotFoundError | None = None
     for column in (ids, *others):
-        if found and len(found) - found.count(None) >= len(found) / 2:
-            break
         try:
-            there, more = look_up(folder, column)
+            place, found = look_up(folder, column)
         except FileNotFoundError as error:
             missing = missing or error
             continue
-        if not found or more.count(None) < found.count(None):
-            ids, place, found = column, there, more
-    if not found and missing is not None:
+        tried.append((len(found) - found.count(None), column, place, found))
+        if 2 * tried[-1][0] >= len(found):
+            break
+    if missing is not None and not tried:
         raise missing
+    _, ids, place, found = max(tried, key=itemgetter(0))
     if folder == "test" and None in found:
         told = f"{found.count(None)} of {len(found)} files of the test set are not in {place}"
         if not any(found):
@@ -539,7 +529,7 @@ def files_of(folder: str, table: pd.DataFrame) -> list[Path]:
 
 def naming_columns(table: pd.DataFrame) -> list[str]:
     """Columns that may name files, by their name or their values."""
-    marks, ends = ("image", "img", "file", "path"), IMAGE_FILES + SOUND_FILES
+    marks, ends = ("image", "img", "file", "path"), MEDIA_FILES
     shown = {name: str(table[name].iloc[0]).lower() if len(table) else "" for name in table.columns[1:]}
     return [
         name for name, first in shown.items()
@@ -700,12 +690,9 @@ def level_in(name: str) -> float:
     """The share that the last number of a name tells, as a fraction, in percent or, of three digits,
     in thousandths; 0 where there is none."""
     found = re.search(r"(?<!\d)(?:0[._]\d+|\d+(?:\.\d+)?)$", re.sub(r"[^\d]+$", "", name))
-    if found is None:
-        return 0.0
-    text = found[0].replace("_", ".")
-    if "." in text:
-        return float(text) if float(text) < 1 else float(text) / 100
-    return float(text) / (1000 if len(text) >= 3 else 100)
+    text = found[0].replace("_", ".") if found else "0"
+    share = 1 if "." in text and float(text) < 1 else 1000 if "." not in text and len(text) >= 3 else 100
+    return float(text) / share
 
 
 def read_answers(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[str], np.ndarray, list]:

@@ -30,6 +30,7 @@ WHOLE_TABLES = (".parquet", ".feather", ".json", ".jsonl", ".jsonlines", ".ndjso
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 SOUND_FILES = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff", ".opus", ".m4a")
 IMAGE_FILES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
+MEDIA_FILES = IMAGE_FILES + SOUND_FILES
 
 PEEK_BYTES, PEEK_ROWS = 1 << 16, 40
 LONGEST_LINE, MOST_UNPACKED, MOST_TIMES = 8 << 20, 1 << 30, 500  # packed by others
@@ -171,12 +172,10 @@ def form_of(path: Path) -> dict[str, Any]:
         shown = cells[-1 if ending_of(path) != ".csv" else 0]
         legend = len(shown) == 2 and len({row[0] for row in cells if is_number(row[0])}) == len(cells)
         blanks = [line.split(" ") for line in lines]  # between two of them a cell is empty
-        known = sum(is_number(cell) for row in blanks[1:] for cell in row)
+        width, known = len(blanks[0]), sum(is_number(cell) for row in blanks[1:] for cell in row)
         if alike and (legend or all(is_number(cell) or cell in MISSING for cell in shown)):
             form["sep"], table = r"\s+", cells
-        elif {len(row) for row in blanks[1:]} == {len(blanks[0])} != {1} and 2 * known > len(blanks) * len(
-            blanks[0]
-        ) > 20:
+        elif {len(row) for row in blanks} == {width} != {1} and 2 * known > len(blanks) * width > 20:
             form["sep"], table = " ", blanks
         else:
             table = [[line] for line in lines]
@@ -195,15 +194,15 @@ def form_of(path: Path) -> dict[str, Any]:
 
 def heading_of(lines: list[str]) -> int:
     """How many lines of fewer cells stand above those of a table, all of as many."""
-    tables = [list(islice(csv.reader(lines, delimiter=mark), PEEK_ROWS)) for mark in ",;\t|"]
-    if any(len({len(row) for row in rows}) == 1 < len(rows[0]) for rows in tables):
-        return 0
-    for rows in tables:
-        widths = [len(row) for row in rows]
+    found = 0
+    for mark in ",;\t|":
+        widths = [len(row) for row in csv.reader(lines, delimiter=mark)]
         first = max((n + 1 for n, width in enumerate(widths) if width != widths[-1]), default=0)
-        if 0 < first < len(rows) - 2 and widths[-1] > max(2, *widths[:first]):
-            return first
-    return 0
+        if first == 0 and widths[-1] > 1:
+            return 0
+        if not found and 0 < first < len(widths) - 2 and widths[-1] > max(2, *widths[:first]):
+            found = first
+    return found
 
 
 @lru_cache(maxsize=8)
@@ -247,13 +246,10 @@ def is_sparse(path: Path) -> bool:
 def sparse_rows(lines: list[str]) -> pd.DataFrame:
     """Features by their numbers, the query, the target; a feature that is not there is 0."""
     cells = [line.split("#")[0].split() for line in lines]
-    table = (
-        pd.DataFrame([dict(each.split(":") for each in row[1:]) for row in cells]).astype(float).fillna(0.0)
-    )
-    names = sorted((name for name in table if name.isdigit()), key=int)
-    table = table[[*names, *(name for name in table if name not in names)]]
-    table = table.rename(columns={name: f"column_{n + 1}" for n, name in enumerate(names)})
-    return table.assign(target=[float(row[0]) for row in cells])
+    found = pd.DataFrame([dict(each.split(":") for each in row[1:]) for row in cells]).astype(float).fillna(0)
+    numbers = sorted((name for name in found if name.isdigit()), key=int)
+    table = found[numbers].set_axis([f"column_{n + 1}" for n in range(len(numbers))], axis=1)
+    return table.join(found.drop(columns=numbers)).assign(target=[float(row[0]) for row in cells])
 
 
 def flat(data: Any) -> pd.DataFrame:
@@ -262,16 +258,11 @@ def flat(data: Any) -> pd.DataFrame:
     if isinstance(data, dict) and is_coco(data):
         return of_coco(data)
     if isinstance(data, dict):
-        lists = [
-            each for each in data.values() if isinstance(each, list) and each and isinstance(each[0], dict)
-        ]
+        lists = [each for each in data.values() if isinstance(each, list) and isinstance([*each, 0][0], dict)]
         data = max(lists, key=len) if lists else pd.DataFrame(data).to_dict("records")
     table = pd.json_normalize(data)
-    order = (
-        {name: place for one in data[:PEEK_ROWS] for place, name in enumerate(one)}
-        if isinstance(data, list)
-        else {}
-    )
+    shown = data[:PEEK_ROWS] if isinstance(data, list) else []
+    order = {name: place for one in shown for place, name in enumerate(one)}
     table = table[sorted(table, key=lambda name: order.get(str(name).split(".")[0], len(order)))]
     parts: list[pd.Series | pd.DataFrame] = []
     for name in table.columns:
@@ -282,7 +273,7 @@ def flat(data: Any) -> pd.DataFrame:
             continue
         if not all(isinstance(each, int | float) for cell in arrays for each in cell):
             words = [str(each).lower() for cell in arrays for each in cell]
-            files = all(word.endswith(IMAGE_FILES + SOUND_FILES) for word in words)
+            files = all(word.endswith(MEDIA_FILES) for word in words)
             cut = slice(1 if files else None)  # of several files the first
             parts.append(pd.Series([", ".join(map(str, cell[cut])) for cell in arrays], name=name))
             continue
@@ -479,20 +470,18 @@ def written_amounts(column: pd.Series, commas: bool = False) -> pd.Series | None
     for some in (known.head(200), known):  # of long texts few are read
         if not len(some) or not some.astype(str).str.strip().str.fullmatch(form).all():
             return None
-    plain = column.astype(object).where(column.notna()).astype(str)
-    plain = plain.str.replace(rf"[^\d{decimal}-]", "", regex=True).str.replace(",", ".")
-    return pd.to_numeric(plain, errors="coerce").where(column.notna())
+    plain = known.astype(str).str.replace(rf"[^\d{decimal}-]", "", regex=True).str.replace(",", ".")
+    return pd.to_numeric(plain, errors="coerce").reindex(column.index)
 
 
 def amounts_in(column: pd.Series, commas: bool = False) -> pd.Series | None:
     """The numbers of texts such as "315,95 EUR", where the same stands behind each, and `written_amounts`."""
     known = column.dropna()
-    if not len(known) or (found := AMOUNT_OF.fullmatch(str(known.iloc[0]).strip())) is None:
+    found = AMOUNT_OF.fullmatch(str(known.iloc[0]).strip()) if len(known) else None
+    end = re.escape(found["unit"].removesuffix("s")) + r"s?\s?" if found else ""  # 1 review, 2 reviews
+    if not found or not known.astype(str).str.fullmatch(rf"\s?-?[\d.,\s]{{1,30}}{end}").all():
         return written_amounts(column, commas)
-    unit = re.escape(found["unit"].removesuffix("s"))  # 1 review, 2 reviews
-    if not known.astype(str).str.fullmatch(rf"\s?-?[\d.,\s]{{1,30}}{unit}s?\s?").all():
-        return written_amounts(column, commas)
-    plain = known.astype(str).str.replace(rf"{unit}s?\s?$", "", regex=True).str.strip()
+    plain = known.astype(str).str.replace(rf"{end}$", "", regex=True).str.strip()
     plain = plain.str.replace(r"(?<=\d)\s(?=\d{3})", "", regex=True)
     commas = commas or plain.str.contains(r",(?:\d{1,2}|\d{4,9})$").any()
     amounts = written_amounts(plain if commas else plain + "%", commas)  # a mark needs no thousands
@@ -501,11 +490,7 @@ def amounts_in(column: pd.Series, commas: bool = False) -> pd.Series | None:
 
 def without_far_marks(column: pd.Series) -> pd.Series:
     """-999 and the like are missing values where they stand far off the others, all at least 0."""
-    if (
-        not pd.api.types.is_numeric_dtype(column)
-        or not len(column)
-        or column.min() not in (-999, -9999, -99999)
-    ):
+    if not pd.api.types.is_numeric_dtype(column) or not {column.min()} & {-999, -9999, -99999}:
         return column
     others = column[column > column.min()]
     far = len(others) > 1 and others.min() >= 0 and others.max() < -column.min()
