@@ -63,7 +63,6 @@ SPLITS = {"split", "set", "subset", "part", "partition", "is_test", "istest", "i
 MOST_PARTS = 60  # tables of a folder: more are of a sample each
 MOST_TABLES = 12  # that may be rows to learn from, to predict, or a sample
 MOST_COMPARED_CELLS = 20_000  # of a column, that are compared
-MOST_MARKS = 20  # different ratings
 CLEAR = 7.0  # points of roles that are taken before folders of classes
 UNNAMED = re.compile(r"column_\d{1,6}")
 
@@ -75,7 +74,6 @@ class Roles:
     split   a column that tells the rows of one table to predict from the others
     key     a column that labels have once and train in several rows, a row a step
     ids     whether the first column names rows
-    rated   what users gave items, where nothing says what is to be predicted
     answered  whether test rows may have all columns, that to be predicted, too
     """
 
@@ -88,7 +86,6 @@ class Roles:
     key: str = ""
     ids: bool = True
     answered: bool = False
-    rated: str = ""
 
 
 def name_words(name: str) -> list[str]:
@@ -291,10 +288,6 @@ class Cast:
         self.known = self.train.keys
         if self.labels:  # those without names are further columns
             self.known = self.known | ({"label"} if self.labels.unnamed else self.labels.keys)
-        told = {name: self.train.plain[name] for name in self.asked & self.train.keys}
-        empty = {name for name in told if not self.train.different[told[name]]}
-        self.empty = {name for name in empty if self.train.cells(told[name]).isna().all()}
-        self.known = self.known - self.empty
 
     def points(self) -> float:
         """How well facts fit: columns and ids that tables share, what is known of training rows alone, what
@@ -327,7 +320,7 @@ class Cast:
     def _target(self) -> float:
         """By what is known of training rows alone."""
         left = self.known - (self.given or {plain_name(self.train.columns[0])})
-        total, told = -6.0 * bool(self.empty), self.asked & left
+        total, told = 0.0, self.asked & left
         if self.asked and self.asked <= self.given and not self.withheld():
             total -= 6.0  # it is known of rows to predict
         if plan.TARGET:
@@ -422,51 +415,31 @@ def _roles(tables: list[Table]) -> tuple[float, Roles]:
     samples = [one for one in tables if is_sample(one)]
     few = [one for one in tables if one not in samples][:MOST_TABLES]
     casts: list[Cast] = []
-    asked: list[Table | None] = [*samples] or [None, *few]
-    for train, sample in product(few, asked):
+    for train, sample in product(few, samples or [None, *few]):
         if train is sample:
             continue
+        rest = [one for one in few if one not in (train, sample)]
         casts.append(Cast(train, None, sample))
         if split := _split_of(train, sample):
-            others = [None, *few] if tells_split(train, split) else [None]
-            casts += [
-                Cast(train, train, sample, each, split)
-                for each in others
-                if each is None or each not in (train, sample)
-            ]
-        for test in few:
-            if test in (train, sample) or 2 * len(train.keys & test.keys) < len(test.keys):
-                continue
+            others = [None, *rest] if tells_split(train, split) else [None]
+            casts += [Cast(train, train, sample, each, split) for each in others]
+        for test in (one for one in rest if 2 * len(train.keys & one.keys) >= len(one.keys)):
             casts.append(Cast(train, test, sample))
             if train.keys <= test.keys:
-                casts += [
-                    Cast(train, test, sample, each)
-                    for each in few
-                    if each not in (train, test, sample)
-                    and (each.rows == train.rows or (not each.unnamed and each.keys & train.keys))
+                labels = [
+                    one for one in rest if one is not test and (one.rows == train.rows or not one.unnamed)
                 ]
+                labels = [one for one in labels if one.rows == train.rows or one.keys & train.keys]
+                casts += [Cast(train, test, sample, each) for each in labels]
     if not casts:
         return -9.0, Roles(beside=_beside(tables))
     best = max(casts, key=Cast.points)
     alone = len(tables) == 1 and not TEST & best.train.words
     told = TRAIN & best.train.words or alone
-    if not told and best.points() < 0 and (rated := [one for one in tables if rating_of(one)]):
-        best = Cast(rated[0], None, None)
-    elif not (best.test or best.sample or told):
+    if not (best.test or best.sample or told):
         return -9.0, Roles(beside=_beside(tables))
     named = CLEAR * bool(TRAIN & best.train.words)
     return max(best.points(), named), _told(best, tables)
-
-
-def rating_of(table: Table) -> str:
-    """The third column where the first two name users and what each of them rated once, else ""."""
-    if len(table.columns) < 3 or table.different[table.columns[2]] > MOST_MARKS:
-        return ""
-    users, items, marks = (table.cells(name) for name in table.columns[:3])
-    again = users.duplicated().mean() > 0.5 and items.duplicated().mean() > 0.5
-    again = again and not pd.DataFrame({"user": users, "item": items}).duplicated().any()
-    few = marks.nunique() <= MOST_MARKS and table.is_number(table.columns[2])
-    return table.columns[2] if again and few else ""
 
 
 def _told(cast: Cast, tables: list[Table]) -> Roles:
@@ -496,7 +469,6 @@ def _told(cast: Cast, tables: list[Table]) -> Roles:
     taken = {*roles.train, *roles.test, *roles.labels, *roles.sample}
     roles.beside = _beside([one for one in tables if not taken & {*one.parts} and not SAMPLE & one.words])
     _find_ids(roles, train, test, sample)
-    roles.rated = "" if test or sample else rating_of(train)
     roles.answered = sample is None and (cast.twins() or bool(cast.split))
     return roles
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import wave
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from memory_service.train.box_tables import BOX_NUMBERS, box_facts
 from memory_service.train.budget import plan
 from memory_service.train.columns import IDS, column_kind, new_groups
 from memory_service.train.folder import VALID, find_roles, name_words, not_understood, opened
+from memory_service.train.media_files import sound_seconds
 from memory_service.train.points import AXIS, axes_of, points_in_cells
 from memory_service.train.reading import (
     as_days,
@@ -55,10 +55,6 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
     train, test, sample = three_tables(MOST_FILES)
     if train is None:
         raise FileNotFoundError(not_understood(folder))
-    if rated := find_roles(folder).rated:
-        told = f"users with items between spaces as sample_submission.csv, or pairs for {rated} as test.csv"
-        print(f"NOTE: no rows to predict: put {told}", flush=True)
-        return RECOMMENDED | {"n_train": len(train), "n_test": 0, "target": [rated]}
     targets = target_columns(train, test, sample)
     asked = test if test is not None else sample
     parts = find_roles(folder).train
@@ -79,7 +75,7 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
     kinds = {name: column_kind(some[name]) for name in inputs}
     found["columns"] = kinds
     if test is None and sample is not None and what is None and asks_for_items(train, sample):
-        return RECOMMENDED | {"n_train": len(train), "n_test": len(sample)}
+        return {"n_train": len(train), "n_test": len(sample), "task": "recommendation", "columns": {}}
     if not targets and (what is None or what["modality"] != "masks"):
         asked_for = "" if sample is None else f" as {', '.join(map(str, sample.columns[1:6]))} of the sample"
         told = f"no column of train.csv is known{asked_for} or is not in test.csv, too"
@@ -222,10 +218,7 @@ def what_files(folder: Path, train: pd.DataFrame) -> dict[str, Any] | None:
         return None
     drawn = files[:: max(1, len(files) // MOST_FILES)]
     if any(path.suffix.lower() in SOUND_FILES for path in drawn):
-        seconds = []
-        for path in drawn:
-            with suppress(OSError, wave.Error, EOFError), wave.open(str(path)) as file:
-                seconds.append(file.getnframes() / file.getframerate())
+        seconds = [found for path in drawn if (found := sound_seconds(path))]
         found: dict[str, Any] = {"modality": "audio"}
         if seconds:
             found["seconds"] = round(float(np.median(seconds)), 2)
@@ -269,7 +262,6 @@ def time_facts(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
     return {"time_column": dates[0], "test_is_later": later, "rows_per_moment": each, "is_series": series}
 
 
-RECOMMENDED = {"task": "recommendation", "columns": {}}
 OF_CLASSES = ("n_classes", "rarest_class", "numbered")
 FIELDS = ("task", "n_train", "n_test", "n_classes", "n_features", "image_size", "seq_len", "group_by")
 """Of `describe`, what a question of /recommend takes."""

@@ -41,7 +41,6 @@ from memory_service.train.table_files import (
     is_no_text,
     step_columns,
     whole_table,
-    without_far_marks,
 )
 
 ANSWERS = re.compile(r"(?:.{1,40}[_ ])?(?:labels?|targets?)|class|sentence|transcript(?:ion)?", re.IGNORECASE)
@@ -259,8 +258,6 @@ def read_source(source: Source, ids: str, most: int = 0) -> pd.DataFrame:
             continue
         if (amounts := amounts_in(table[column], settings.get("decimal") == ",")) is not None:
             table[column] = amounts
-        elif table[column].dtype.kind in "if":
-            table[column] = without_far_marks(table[column])
     return table
 
 

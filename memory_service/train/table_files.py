@@ -486,12 +486,3 @@ def amounts_in(column: pd.Series, commas: bool = False) -> pd.Series | None:
     commas = commas or plain.str.contains(r",(?:\d{1,2}|\d{4,9})$").any()
     amounts = written_amounts(plain if commas else plain + "%", commas)  # a mark needs no thousands
     return None if amounts is None else amounts.reindex(column.index)
-
-
-def without_far_marks(column: pd.Series) -> pd.Series:
-    """-999 and the like are missing values where they stand far off the others, all at least 0."""
-    if not pd.api.types.is_numeric_dtype(column) or not {column.min()} & {-999, -9999, -99999}:
-        return column
-    others = column[column > column.min()]
-    far = len(others) > 1 and others.min() >= 0 and others.max() < -column.min()
-    return column.where(column != column.min()) if far else column
