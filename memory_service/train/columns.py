@@ -99,10 +99,8 @@ def new_groups(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
             several = several and bool((as_numbers(train[name]).dropna() % 1 == 0).all())
         elif kind == "date":
             continue
-        if (
-            several
-            and test[name].dropna().astype(object).isin(train[name].astype(object).unique()).mean() < 0.05
-        ):
+        asked = test[name].dropna().astype(object)
+        if several and asked.isin(train[name].astype(object).unique()).mean() < 0.05:
             found.append(name)
     return found
 
@@ -179,17 +177,13 @@ def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | 
         kinds[group] = "group"
         print(f"NOTE: {group} is no input as it stands: the test set has other groups", flush=True)
     given = [name for name in given if train[name].notna().any()]
-    return table_data(
-        train,
-        test,
-        sample,
-        target_columns=columns,
-        targets=targets,
-        outputs=outputs,
-        columns={name: kinds[name] for name in given},
-        inputs=pd.DataFrame({name: typed(train[name], kinds[name]) for name in given}, index=train.index),
-        test_inputs=pd.DataFrame({name: typed(test[name], kinds[name]) for name in given}, index=test.index),
+    more = {"targets": targets, "outputs": outputs, "columns": {name: kinds[name] for name in given}}
+    inputs, test_inputs = (
+        pd.DataFrame({name: typed(table[name], kinds[name]) for name in given}, index=table.index)
+        for table in (train, test)
     )
+    more |= {"target_columns": columns, "inputs": inputs, "test_inputs": test_inputs}
+    return table_data(train, test, sample, **more)
 
 
 def other_data() -> Data | None:

@@ -57,19 +57,19 @@ def read_masks(train: pd.DataFrame, test, sample) -> Data:
     a column between, or ids such as <image>_<kind>. Folds have their shares of the masks' sizes: those of
     empty ones are small."""
     drawn = not (plan.DATA_DIR / "train_masks").is_dir()
-    asked, kinds = (sample if test is None else test), mask_kinds(sample)
+    rows, kinds = (sample if test is None else test), mask_kinds(sample)
     if kinds is None and sample is not None and len(sample.columns) != 2:
         raise ValueError(f"{list(sample.columns)} are not an id, a kind and run lengths: change read_data")
     names, known = ["mask"], None
     if kinds is not None and sample is not None:
-        asked, names = kinds.drop_duplicates("image"), list(dict.fromkeys(kinds["kind"]))
+        rows, names = kinds.drop_duplicates("image"), list(dict.fromkeys(kinds["kind"]))
         if drawn and {*sample.columns} <= {*train.columns}:
             known = mask_kinds(train[list(sample.columns)], names)
             own = [name for name in train.columns if name != sample.columns[0]]
             train = pd.concat([known["image"].rename(sample.columns[0]), train[own]], axis=1)  # type: ignore[index]
     train = train.drop_duplicates(train.columns[0])
     plan.MASKS = len(names)
-    ids, test_ids = train.iloc[:, 0], asked.iloc[:, 0].tolist()
+    ids, test_ids = train.iloc[:, 0], rows.iloc[:, 0].tolist()
     column = "" if sample is None else sample.columns[-1]
     if kinds is not None and drawn:
         if known is None:
@@ -91,23 +91,12 @@ def read_masks(train: pd.DataFrame, test, sample) -> Data:
         told = told or "no file of train_masks is named as an id of train.csv"
         raise FileNotFoundError(f"{told}: change read_data")
     if empty:
-        print(
-            f"WARNING: {empty} of {len(parts)} images have no mask: they count as without an object",
-            flush=True,
-        )
-    return table_data(
-        train,
-        test,
-        sample,
-        target_columns=["rle_mask" if sample is None else column],
-        ids=ids.tolist(),
-        inputs=find_files("train", ids),
-        targets=np.array(["\n".join(each) for each in parts]),
-        strata=np.array(sizes)[:, None],
-        outputs=names,
-        test_ids=test_ids,
-        test_inputs=find_files("test", test_ids),
-    )
+        told = f"{empty} of {len(parts)} images have no mask"
+        print(f"WARNING: {told}: they count as without an object", flush=True)
+    asked = {"target_columns": ["rle_mask" if sample is None else column], "ids": ids.tolist()}
+    asked |= {"inputs": find_files("train", ids), "targets": np.array(["\n".join(each) for each in parts])}
+    asked |= {"strata": np.array(sizes)[:, None], "outputs": names, "test_ids": test_ids}
+    return table_data(train, test, sample, test_inputs=find_files("test", test_ids), **asked)
 
 
 def mask_kinds(table: pd.DataFrame | None, known: Sequence[str] = ()) -> pd.DataFrame | None:
@@ -125,10 +114,8 @@ def mask_kinds(table: pd.DataFrame | None, known: Sequence[str] = ()) -> pd.Data
         kinds = sorted(
             known or kinds_of_ids(image), key=len, reverse=True
         )  # of small_bowel and bowel the first
-        ends = [next((end for end in kinds if name.endswith(f"_{end}")), None) for name in image]
-        cuts = [
-            name.rpartition("_")[2] if end is None else end for name, end in zip(image, ends, strict=True)
-        ]
+        ends = [next((end for end in kinds if name.endswith(f"_{end}")), "") for name in image]
+        cuts = [end or name.rpartition("_")[2] for name, end in zip(image, ends, strict=True)]
         kind = pd.Series(cuts, image.index, dtype=object)
         image = pd.Series([name[: -len(end) - 1] for name, end in zip(image, cuts, strict=True)], image.index)
     if not known and not 2 <= len(kinds) <= MOST_KINDS:

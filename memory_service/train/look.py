@@ -35,6 +35,7 @@ MOST_FILES = 30
 MOST_KEYS = 4  # columns that name a series
 WITH_TEXT = 3  # further columns, none of numbers, beside which a text says the most
 FEW_ANSWERS = 20  # to a question about a picture: else they are classes
+FEW_SPANS = 50  # different targets, which may be classes that texts name
 FEW_CLASSES = 15  # distinct whole numbers of a target that may be classes
 
 
@@ -81,6 +82,14 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         told = f"no column of train.csv is known{asked_for} or is not in test.csv, too"
         raise ValueError(f"what is to be predicted is not found: {told}: name it by --target (there are "
                          f"{', '.join(map(str, train.columns[:20]))}), in train.py as TARGET")  # fmt: skip
+    several = {column_kind(some[name]) for name in targets} if what is None and len(targets) > 1 else set()
+    several |= {name for name in targets if several and IDS.search(str(name))}
+    if len(several) > 1 and (sample is None or not {*targets} & {*sample.columns}):
+        raise ValueError(
+            f"which of {', '.join(map(str, targets[:12]))} is to be predicted: name it by --target"
+        )
+    if what is None and len(targets) == 1 and (whole := part_of_text(some, targets[0], inputs)):
+        raise ValueError(f"{targets[0]} is a part of the text {whole}: no script cuts parts out of texts yet")
     answer = {"answer": "values"} if "qid" in kinds else target_facts(some, targets, sample)  # in order
     found |= answer
     axes = sum(AXIS.search(str(name)) is not None for name in targets)  # of points, if over four
@@ -139,6 +148,15 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         return {name: each for name, each in found.items() if name not in OF_CLASSES} | answer_of
     found["task"] = {"masks": "image-segmentation", "multimodal": task}.get(task, f"{task}-{kind}")
     return found
+
+
+def part_of_text(train: pd.DataFrame, target: str, inputs: list) -> str:
+    """The column whose text has the target in it, one of many; "" where there is none."""
+    known = train[train[target].map(lambda cell: isinstance(cell, str))].head(1000).astype(str)
+    for name in inputs if known[target].nunique() > FEW_SPANS else ():
+        if np.mean([part in text for text, part in zip(known[name], known[target], strict=True)]) > 0.95:
+            return str(name)
+    return ""
 
 
 def asks_for_items(train: pd.DataFrame, sample) -> bool:

@@ -64,18 +64,17 @@ def join_side_tables(
             try:
                 found = columns_by_key(train, test, name, table)
             except Exception as error:
-                found = None
                 del left[name]
                 print(f"NOTE: {name}.csv cannot be joined: {error!r:.200}", flush=True)
-            if found is None:
                 continue
-            told, columns = found
-            columns = columns[[each for each in columns.columns if each not in train.columns]]
-            train = pd.concat([train, columns.iloc[: len(train)].set_axis(train.index)], axis=1)
-            test = pd.concat([test, columns.iloc[len(train) :].set_axis(test.index)], axis=1)
-            print(f"NOTE: {name}.csv is joined by {told}: {columns.shape[1]} columns", flush=True)
-            del left[name]
-            joined = True
+            if found is not None:
+                told, columns = found
+                columns = columns[[each for each in columns.columns if each not in train.columns]]
+                train = pd.concat([train, columns.iloc[: len(train)].set_axis(train.index)], axis=1)
+                test = pd.concat([test, columns.iloc[len(train) :].set_axis(test.index)], axis=1)
+                print(f"NOTE: {name}.csv is joined by {told}: {columns.shape[1]} columns", flush=True)
+                del left[name]
+                joined = True
     why = "there is no time" if state.elapsed() > end else "no column names rows of both tables"
     for name in left:
         print(f"NOTE: {name}.csv is not read: {why}", flush=True)

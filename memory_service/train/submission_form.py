@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
-from memory_service.train.drawn import as_pictures, drawn_names, whole_bytes, with_pixel_columns
+from memory_service.train.drawn import with_pixel_columns, with_pixels
 
 SEEN = 200  # rows of a sample that are looked at before all are
 MOST_TRIED = 20_000  # rows of the test set, one of which may have made an id
@@ -87,22 +87,14 @@ def with_numbers_of_cells(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.D
             continue
         step = -(-(count + 1) // MOST_OF_CELLS)
         with suppress(ValueError, AttributeError):  # of other cells
-            found = [
-                np.array([cell.split()[::step] for cell in table[name]], float) for table in (train, test)
-            ]
+            found = [np.array([cell.split()[::step] for cell in each[name]], float) for each in (train, test)]
             columns = [f"{name} {number}" for number in range(found[0].shape[1])]
-            bytes_found = [whole_bytes(cells) for cells in found]
-            pictures = [None if each is None else as_pictures(each) for each in bytes_found]
-            if step == 1 and pictures[0] is not None and pictures[1] is not None:
-                print(f"NOTE: {name} is read as pictures of {pictures[0].shape[1:3]} pixels", flush=True)
-                train = train.assign(**{name: drawn_names(pictures[0], f"train_{name}")})
-                test = test.assign(**{name: drawn_names(pictures[1], f"test_{name}")})
-                continue
             train, test = (
                 pd.concat([table.drop(columns=name), pd.DataFrame(cells, table.index, columns)], axis=1)
                 for table, cells in zip((train, test), found, strict=True)
             )
             print(f"NOTE: {name} is read as {len(columns)} columns of numbers", flush=True)
+            train, test = with_pixels(train, test, columns if step == 1 else [], name)
     return train, test
 
 
@@ -294,10 +286,17 @@ def with_cells(train, test, sample, further) -> tuple[Any, Any, Any]:
     """The tables where the sample's rows are not the test's: a row for each id and target, class, place or
     period, or a column for each period."""
     ids, name = sample.iloc[:, 0].astype(str), str(sample.columns[0])
-    found = pairs_among(ids, further, train.iloc[:, :1] if test is None else test)
+    rows = train.iloc[:, :1] if test is None else test
+    found = pairs_among(ids, further, rows)
     for form in (by_name, by_step):
         if (made := form(train, test, sample, found, further)) is not None:
             return made
+    moments = [] if found is None else [name for name in train.select_dtypes("number") if name in rows]
+    numbers = pd.to_numeric(found[2], errors="coerce") if found else pd.Series()
+    if moments := [name for name in moments if numbers.isin(train[name]).mean() > 0.5]:
+        raise ValueError(
+            f"ids such as {ids.iloc[0]} ask for other {moments[0]} than test.csv has: put a row each"
+        )
     if test is not None and len(test) == len(sample):
         running = ids.tolist() in ([str(n + start) for n in range(len(ids))] for start in (0, 1))
         told = "the sample's ids are in no column of test.csv: taken in its order"
