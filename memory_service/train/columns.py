@@ -59,8 +59,7 @@ def column_kind(column: pd.Series) -> str:
 
 
 def dense(numbers: pd.Series) -> bool:
-    """Whether whole numbers repeat, are many, leave few of their range out and lie in it evenly: such numbers
-    are names more often than amounts."""
+    """Whether whole numbers repeat, are many and lie evenly in their range: names more often than amounts."""
     values, spread = numbers.nunique(), np.ptp(numbers) + 1 if len(numbers) else 1.0
     even = values > MOST_CODES and 2 * values <= len(numbers) and values > spread / 2
     return bool(even and (numbers % 1 == 0).all() and 0.2 < numbers.std() / spread < 0.36)
@@ -106,8 +105,7 @@ def new_groups(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
 
 
 def see_split(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -> None:
-    """Where the plan names no time or groups that the table has, but all test rows are later, or of new
-    groups, rows are split like that, and a NOTE says so."""
+    """Rows are split by time or groups that the test set shows, where the plan names none that is there."""
     if plan.SPLIT == "time" and times_of(train) is not None:
         return
     if "group" in plan.SPLIT and group_column(train) is not None:

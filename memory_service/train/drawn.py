@@ -1,5 +1,4 @@
-"""Pictures that are written as numbers: in an array, in one cell or a column for each pixel. Each becomes a
-name, and its file is written when it is asked for."""
+"""Pictures that are written as numbers: in an array, a cell or a column for each pixel."""
 
 from __future__ import annotations
 
@@ -37,8 +36,7 @@ def drawn_file(name: str) -> Path | None:
 
 
 def as_pictures(array: np.ndarray) -> np.ndarray | None:
-    """uint8 (pictures, height, width) or (pictures, height, width, 3) of an array of them, or of rows of as
-    many pixels as a square has; None where it is something else."""
+    """uint8 (pictures, height, width[, 3]) of an array of them or of their pixels; None of something else."""
     if array.ndim == 2 and array.dtype == np.uint8 and array.size and array.max() > LIGHT:
         side, colours = isqrt(array.shape[1]), isqrt(array.shape[1] // 3)
         if side**2 == array.shape[1]:

@@ -1,5 +1,4 @@
-"""Finds the tables of a folder by their names and contents: rows to learn from, rows to predict, the form of
-a submission."""
+"""Finds the tables of a folder: rows to learn from, rows to predict, the form of a submission."""
 
 from __future__ import annotations
 
@@ -100,8 +99,7 @@ UNPACKED: list[tempfile.TemporaryDirectory[str]] = []  # they go with the proces
 
 @lru_cache(maxsize=8)
 def opened(folder: Path) -> Path:
-    """The folder that has the data: the only one in it, such as data/; where it has archives of several files
-    of up to a gibibyte a temporary one, with what they hold and what lies beside them."""
+    """The folder that has the data: the only one in it, or a temporary one with what archives hold."""
     if not folder.is_dir():
         return folder
     inside = [path for path in sorted(folder.iterdir()) if path.name[0] not in "._"]
@@ -219,8 +217,7 @@ class Table:
         return 2.0 * found[0] - 2.0 * any(found[1:]) - 0.2 * self.extra
 
     def has_ids_of(self, other: Table, name: str = "") -> float:
-        """The share of the other's ids, or of its column of that name, that are here in the column of that
-        name, else in the first; 0 where neither table has names."""
+        """The share of the other's ids, or of its column of that name, that are here; 0 without names."""
         name = name or other.columns[0]
         if (other, name) not in self.shares:
             mine, ids = self.plain.get(plain_name(name), self.columns[0]), other.cells(name).dropna()
@@ -234,8 +231,7 @@ def plain_name(name: str) -> str:
 
 
 def grouped_tables(folder: Path, sources: list[Source]) -> list[Table]:
-    """Tables of the same columns are one, where their names differ in numbers only and these are years or
-    count parts, or where they lie in a folder below."""
+    """Tables of the same columns are one, where their names count parts or years, or folders differ."""
     found: dict[tuple[str, ...], Table] = {}
     for source in sources:
         name = f"{source.path.relative_to(folder).as_posix()} {source.part}".strip()
@@ -248,8 +244,7 @@ def grouped_tables(folder: Path, sources: list[Source]) -> list[Table]:
 
 
 def find_roles(folder: Path) -> Roles:
-    """What the tables of a folder, else those of folders in it, else its folders of files are for. Folders of
-    classes go before tables that fit badly."""
+    """What its tables, those of folders in it or its folders of files are for."""
     if not folder.is_dir():
         return Roles()
     stamp = tuple((path.name, path.stat().st_mtime_ns) for path in sorted(folder.iterdir()))
@@ -288,10 +283,13 @@ class Cast:
         self.known = self.train.keys
         if self.labels:  # those without names are further columns
             self.known = self.known | ({"label"} if self.labels.unnamed else self.labels.keys)
+        told = {name: self.train.plain[name] for name in self.asked & self.train.keys}
+        empty = {name for name in told if not self.train.different[told[name]]}
+        self.empty = {name for name in empty if self.train.cells(told[name]).isna().all()}
+        self.known = self.known - self.empty
 
     def points(self) -> float:
-        """How well facts fit: columns and ids that tables share, what is known of training rows alone, what
-        the sample asks for. Names of files count less."""
+        """How well columns, ids, what is known and what the sample asks fit; names of files count less."""
         train, test, sample = self.train, self.test, self.sample
         total = train.says(TRAIN, TEST, SAMPLE) - bool(VALID & train.words) - 2.0 * train.silent
         if self.split:
@@ -320,7 +318,7 @@ class Cast:
     def _target(self) -> float:
         """By what is known of training rows alone."""
         left = self.known - (self.given or {plain_name(self.train.columns[0])})
-        total, told = 0.0, self.asked & left
+        total, told = -6.0 * bool(self.empty), self.asked & left
         if self.asked and self.asked <= self.given and not self.withheld():
             total -= 6.0  # it is known of rows to predict
         if plan.TARGET:
@@ -396,8 +394,7 @@ def tells_split(table: Table, name: str) -> bool:
 
 
 def _split_of(table: Table, sample: Table | None) -> str:
-    """The column that marks rows to predict or is empty there: of the rows of the sample the one that it asks
-    for, else the target or the last one."""
+    """The column that marks rows to predict, or is empty there."""
     if named := [name for name in table.columns if tells_split(table, name)]:
         return named[0]
     if sample is None:
@@ -436,7 +433,7 @@ def _roles(tables: list[Table]) -> tuple[float, Roles]:
     best = max(casts, key=Cast.points)
     alone = len(tables) == 1 and not TEST & best.train.words
     told = TRAIN & best.train.words or alone
-    if not (best.test or best.sample or told):
+    if not told and (best.points() < 0 or not (best.test or best.sample)):
         return -9.0, Roles(beside=_beside(tables))
     named = CLEAR * bool(TRAIN & best.train.words)
     return max(best.points(), named), _told(best, tables)
@@ -474,8 +471,7 @@ def _told(cast: Cast, tables: list[Table]) -> Roles:
 
 
 def sets_like(train: Table, test: Table, tables: list[Table]) -> list[tuple[Table, Table]]:
-    """Pairs such as fear-train and fear-test, joy-train and joy-test; that one alone where sets share values
-    of the first column, as folds do: test rows of one may train another."""
+    """Pairs such as fear-train, fear-test; that one alone where sets share ids, as folds do."""
     pairs = [
         (one, other)
         for one, other in product(tables, tables)
@@ -488,8 +484,7 @@ def sets_like(train: Table, test: Table, tables: list[Table]) -> list[tuple[Tabl
 
 
 def _beside(tables: list[Table]) -> dict[str, list[Source]]:
-    """Further tables by their names, of training and of test rows as one; of training rows alone they say
-    nothing of others."""
+    """Further tables by their names, of training and of test rows as one; none of training rows alone."""
     found: dict[str, list[Table]] = {}
     for one in tables:
         twin = " ".join(sorted(one.words - TRAIN - TEST - {"csv"})) if (TRAIN | TEST) & one.words else ""
@@ -500,8 +495,7 @@ def _beside(tables: list[Table]) -> dict[str, list[Source]]:
 
 
 def _find_ids(roles: Roles, train: Table, test: Table | None, sample: Table | None) -> None:
-    """Rows are counted where the columns have no names, or the first holds texts or fractions, or the sample
-    has only what is to be predicted."""
+    """Rows are counted where the first column is no id: texts, fractions, or what is to be predicted."""
     shown = test or train
     first = shown.columns[0]
     only = sample is not None and test is not None

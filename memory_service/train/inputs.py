@@ -32,8 +32,7 @@ NO_RUNS = ("-1", "-1.0", "nan", "0")  # of no object
 
 
 def read_files(train: pd.DataFrame, test, sample) -> Data:
-    """The data of pictures or sounds, `inputs` are paths; where groups are to be matched, whole groups
-    validate."""
+    """The data of pictures or sounds, `inputs` are paths; where groups are matched, whole ones validate."""
     given = {*target_columns(train, test, sample), *naming_columns(train), train.columns[0]}
     given |= {group_column(train)}
     train, columns, targets, outputs = read_answers(train, test, sample)
@@ -124,8 +123,7 @@ def mask_kinds(table: pd.DataFrame | None, known: Sequence[str] = ()) -> pd.Data
 
 
 def kinds_of_ids(ids: pd.Series) -> set[str]:
-    """The kinds of ids such as <image>_<kind>: what follows the longest beginning that names a file, or where
-    none does the last _. None where ids name files themselves."""
+    """The kinds of ids such as <image>_<kind>; none where ids name files themselves."""
     begins = {
         name: [name[:at] for at in range(len(name), 0, -1) if f"{name}_"[at] == "_"] for name in ids.unique()
     }
@@ -164,8 +162,7 @@ def size_of_mask(text: str) -> int:
 
 
 def read_texts(train: pd.DataFrame, test, sample) -> Data:
-    """The data of texts, `inputs` are texts: the column `text` or else columns of text as one, those that are
-    far shorter left out; of pairs all columns of text."""
+    """The data of texts: the column `text`, else columns of text as one; of pairs all columns of text."""
     train, columns, targets, outputs = read_answers(train, test, sample)
     inputs = [name for name in train.columns[1:] if name in test.columns and name not in columns]
     inputs = [name for name in inputs if not pd.api.types.is_numeric_dtype(train[name])]

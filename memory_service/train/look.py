@@ -152,7 +152,7 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
 
 def part_of_text(train: pd.DataFrame, target: str, inputs: list) -> str:
     """The column whose text has the target in it, one of many; "" where there is none."""
-    known = train[train[target].map(lambda cell: isinstance(cell, str))].head(1000).astype(str)
+    known = train[train[target].map(lambda cell: isinstance(cell, str))].head(1000).fillna("").astype(str)
     for name in inputs if known[target].nunique() > FEW_SPANS else ():
         if np.mean([part in text for text, part in zip(known[name], known[target], strict=True)]) > 0.95:
             return str(name)

@@ -1,5 +1,4 @@
-"""Rows that name more than their columns say: signals, pictures, sounds, videos. Their features are columns
-for trees, and blocks for kernels and linear models beside topics of texts and all other columns."""
+"""Rows that name signals, pictures, sounds or videos: features as columns for trees and as blocks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Reads tables: ids, targets, groups and times of train.csv, test.csv and sample_submission.csv, and where
-files lie."""
+"""Reads tables: ids, targets, groups and times of the three of them, and where files lie."""
 
 from __future__ import annotations
 
@@ -128,8 +127,7 @@ def three_tables(files: int = 0) -> tuple[Any, Any, Any]:
 
 
 def without_withheld(train: pd.DataFrame, test):
-    """test.csv without the one column of train.csv that says nothing there, what is to be predicted; else,
-    where test rows may have answers, without the last called so, else the last one, of classes or y."""
+    """test.csv without the column that says nothing there, or, where it may have answers, without these."""
     if test is None or not {*train.columns[1:]} <= {*test.columns} or not len(test):
         return test
     values = {name: test[name].nunique() for name in train.columns[1:] if train[name].nunique() > 1}
@@ -156,8 +154,7 @@ def further_tables() -> dict[str, Any]:
 
 
 def with_sample_classes(train: pd.DataFrame, sample) -> pd.DataFrame:
-    """Of folders of classes: named as the sample names them, or numbered in their order where it has numbers
-    in a column."""
+    """Folders of classes as the sample names them, or numbered in their order where it has numbers."""
     if "classes" not in {one.part for one in find_roles(plan.DATA_DIR).train} or sample is None:
         return train
     names = sorted(train["label"].unique())
@@ -203,9 +200,7 @@ def steps_of(path: Path, row: int) -> pd.DataFrame:
 
 
 def read_table(name: str, ids: str = "") -> pd.DataFrame | None:
-    """A table of DATA_DIR, ids as text; None where there is none. A malformed line costs no other. The column
-    of ids is the first, or that of this name, which then comes first. Of train.csv, test.csv and
-    sample_submission.csv it is what `find_roles` takes for it."""
+    """A table of DATA_DIR, ids as text and first; None where there is none."""
     roles = find_roles(plan.DATA_DIR) if name in ROLES else None
     path = plan.DATA_DIR / name
     sources = getattr(roles, ROLES[name]) if roles else [Source(path)] if path.is_file() else []
@@ -262,8 +257,7 @@ def read_source(source: Source, ids: str, most: int = 0) -> pd.DataFrame:
 
 
 def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
-    """The rows of this role, with ids where it has none, what lies apart of train.csv, and a row for each id
-    of labels where it has a row a step."""
+    """The rows of this role with ids, with what lies apart, a row for each id of labels."""
     train, test = name == "train.csv", name == "test.csv"
     ids = columns_in(roles.sample[0])[0] if roles.sample else str(table.columns[-1])
     if str(table.columns[0]).startswith("Unnamed: 0") and ids in table.columns[1:]:
@@ -314,8 +308,7 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
 
 
 def with_target_last(table: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:
-    """Where columns have no names the one more that training rows have is the target: the first or the last,
-    whichever leaves others with values as in the test rows."""
+    """Where columns have no names, training rows have one more, the first or the last: the target."""
     if table.shape[1] != test.shape[1] + 1:
         return table
     alike = [
@@ -367,8 +360,7 @@ def as_numbers_or_texts(column: pd.Series) -> pd.Series:
 def sampled_table(
     path: Path, settings: Mapping[str, Any], most: int, at_once: int = 1_000_000
 ) -> pd.DataFrame:
-    """About so many rows of a long table: the latest by its first column of dates where SPLIT is time, whole
-    groups where it is group, else drawn at random; read in parts, without malformed lines."""
+    """About so many rows of a long table: the latest, whole groups or drawn at random, as SPLIT says."""
     settings = {**settings, "on_bad_lines": "skip"}
     head = pd.read_csv(path, nrows=1000, **settings)
     if not len(head):
@@ -400,8 +392,7 @@ def sampled_table(
 
 
 def drawn_runs(given: str, size: tuple[int, int]) -> np.ndarray | None:
-    """(height, width) of 0 and 255, of run lengths such as "32 33 96 33": from where, down the columns, and
-    how many; None where it is no such text."""
+    """(height, width) of 0 and 255, of run lengths down the columns; None where it is no such text."""
     if not RUNS.fullmatch(given.strip()):
         return None
     flat = np.zeros(size[0] * size[1], np.uint8)
@@ -472,8 +463,7 @@ def look_up(folder: str, ids) -> tuple[Path, list[Path | None]]:
 
 
 def media_files(root: Path, folder: str) -> dict[str, Path]:
-    """Pictures and sounds, then files of steps, of all folders by the ends of their paths, with and without
-    .png: of like ends that in a folder called `folder`, as train, else the first."""
+    """Pictures and sounds, then files of steps, by the ends of their paths: first those of this folder."""
     if (root, folder) not in FILES:
         paths = [path for path in sorted(root.rglob("*")) if path.suffix.lower() in MEDIA_FILES]
         paths += [path for path in sorted(root.glob("*/**/*")) if path.suffix.lower() in STEP_FILES]
@@ -495,8 +485,7 @@ def endings(path: str) -> list[str]:
 
 
 def find_files(folder: str, ids, *others) -> list[Path]:
-    """The file of each id, or of that of the other columns that names the most files where ids name less than
-    half. A missing one is a file that cannot be read."""
+    """The file of each id, or of that of the other columns that names the most files."""
     tried: list[tuple[int, Any, Path, list[Path | None]]] = []
     missing: FileNotFoundError | None = None
     for column in (ids, *others):
@@ -563,8 +552,7 @@ def tell_unread(data: Data, rows) -> None:
 
 
 def target_columns(train: pd.DataFrame, test: pd.DataFrame | None, sample: pd.DataFrame | None) -> list[str]:
-    """The columns to predict: those that the sample submission shares, else those that test.csv has not, and
-    of these the one with the classes that the sample's columns name. Never the one that GROUP_BY names."""
+    """Those that the sample shares, else those that test.csv has not; of these the one with its classes."""
     if plan.TARGET in train.columns:
         return [plan.TARGET]
     asked = pd.Index([]) if sample is None else sample.columns[1:]
@@ -634,8 +622,7 @@ def mark_between(classes: pd.Series) -> str:
 
 
 def labels_in_cells(classes: pd.Series) -> pd.DataFrame | None:
-    """A column of 0 and 1 for each label; None where a cell is one class: then its words are not fewer than
-    the classes, as many in each, or, of few classes, none of several words that also stand alone."""
+    """A column of 0 and 1 for each label of cells of several; None where a cell is one class."""
     if pd.api.types.is_numeric_dtype(classes) or plan.TASK == "image-retrieval":
         return None
     mark = mark_between(classes := classes.astype(str)).strip() or None
@@ -670,8 +657,7 @@ def read_values(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[s
 
 
 def levels_of(outputs: list, several: bool) -> list[float]:
-    """The quantile of each: of several the one that its name ends with (q0.1, p90, q_05, p97.5, q025), else
-    that of the plan, else evenly spread ones; of one that of the plan, else the median."""
+    """The quantile of each by its name (q0.1, p90, q025), else that of the plan, else evenly spread ones."""
     if several:
         found = [level_in(str(name)) for name in outputs]
         if all(0 < level < 1 for level in found) and len(set(found)) == len(found):
@@ -684,8 +670,7 @@ def levels_of(outputs: list, several: bool) -> list[float]:
 
 
 def level_in(name: str) -> float:
-    """The share that the last number of a name tells, as a fraction, in percent or, of three digits,
-    in thousandths; 0 where there is none."""
+    """The share that the last number of a name tells: 0.1, 90, 97.5 or 025; 0 where there is none."""
     found = re.search(r"(?<!\d)(?:0[._]\d+|\d+(?:\.\d+)?)$", re.sub(r"[^\d]+$", "", name))
     text = found[0].replace("_", ".") if found else "0"
     share = 1 if "." in text and float(text) < 1 else 1000 if "." not in text and len(text) >= 3 else 100
@@ -738,8 +723,7 @@ def group_column(train: pd.DataFrame) -> str | None:
 
 
 def groups_of(train: pd.DataFrame) -> np.ndarray | None:
-    """Of each row, where rows are to be split by groups: the column that GROUP_BY names, else the part of the
-    id before _ or - where many ids share it (10_left and 10_right). Elsewhere a warning, where many do."""
+    """Groups of rows: the column that GROUP_BY names, else the beginning of ids where many share it."""
     if plan.SPLIT == "time":
         return None
     column = group_column(train) if "group" in plan.SPLIT else None

@@ -40,9 +40,7 @@ def side_files(folder: Path) -> dict[str, list[Source]]:
 def join_side_tables(
     train: pd.DataFrame, test: pd.DataFrame, targets: list[str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The tables with further columns, named "table: column". A table that has a column of another one that
-    was joined is joined by it: items.csv, and by its category categories.csv. One that cannot be read or
-    joined costs nothing but itself."""
+    """Both with further columns, "table: column"; what was joined may join a next table."""
     left: dict[str, pd.DataFrame] = {}
     end = state.elapsed() + JOIN_SHARE * 60 * state.minutes
     tables = side_files(plan.DATA_DIR)
@@ -271,8 +269,7 @@ def before(
     then: pd.Series,
     until: pd.Series,
 ) -> pd.DataFrame:
-    """Of the rows of a key that are earlier than `until` of the one that asks: how many, their means, the
-    last one, and how long before `then` that was."""
+    """How many rows of a key are earlier than `until`, their means, the last, and how long ago that was."""
     dated = when.notna().to_numpy()
     order = np.flatnonzero(dated)[np.argsort(when.to_numpy()[dated], kind="stable")]
     codes, ordered = keys[order], numbers.iloc[order]

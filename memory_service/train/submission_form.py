@@ -102,8 +102,7 @@ def with_numbers_of_cells(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.D
 
 
 def with_named_targets(train: pd.DataFrame, test, sample: pd.DataFrame) -> pd.DataFrame:
-    """train.csv with its targets called as in the sample: the one that TARGET names, else the same in other
-    spelling, the likest of several names, or what an event and its time say together."""
+    """train.csv with its target called as in the sample: the same, the likest, or an event with its time."""
     asked = [str(name) for name in sample.columns[1:]]
     given = {*([] if test is None else test.columns)}
     asked = [name for name in asked if name not in given or name not in train.columns] or asked
@@ -164,8 +163,7 @@ def risk_of(train: pd.DataFrame, left: list) -> pd.Series | None:
 
 
 def without_unknown(train: pd.DataFrame, test, sample: pd.DataFrame) -> pd.DataFrame:
-    """The sample without columns beside a target that train.csv has not, such as Confidence, or that test.csv
-    has, too: they are submitted as it has them."""
+    """The sample without columns that train.csv has not, or test.csv has, too: submitted as it has them."""
     asked = list(sample.columns[1:])
     known = [name for name in asked if name in train.columns]
     known = [name for name in known if test is None or name not in test.columns] or known
@@ -184,8 +182,7 @@ def without_unknown(train: pd.DataFrame, test, sample: pd.DataFrame) -> pd.DataF
 
 
 def with_joint_ids(train, test, sample) -> tuple[Any, Any, Any]:
-    """The tables with ids as the sample spells them, where the test set has them in other columns: in another
-    spelling, or joined of several; or beside the sample's first column in further ones."""
+    """The tables with ids as the sample spells them or joins them of columns, or has them in several."""
     name, ids = str(sample.columns[0]), sample.iloc[:, 0].astype(str)
     more = [each for each in sample.columns[1:] if each in test.columns and each in train.columns]
     more = [each for each in more if sample[each].isin(test[each]).mean() > 0.5]
@@ -229,8 +226,7 @@ def made_by(template: list[tuple[str, bool]], table: pd.DataFrame) -> pd.Series:
 
 
 def template_of(ids: pd.Series, test: pd.DataFrame) -> list[tuple[str, bool]]:
-    """(column, True) or (text, False) by which the sample's ids are made of the test rows; empty where none
-    makes nearly all. The same rows in the same order are tried first, then any row for the first id."""
+    """(column, True) or (text, False) by which the sample's ids are made of nearly all test rows."""
     names = [name for name in test.columns[:MOST_KEY_COLUMNS] if not is_fraction(test[name])]
     shown = {name: id_text(test[name].head(MOST_TRIED)).tolist() for name in names}
     together = [range(min(SEEN, len(test)))] if len(ids) == len(test) else []
@@ -283,25 +279,28 @@ def parsed(texts: list[str], values: Mapping[str, list[str]], used: tuple[str, .
 
 
 def with_cells(train, test, sample, further) -> tuple[Any, Any, Any]:
-    """The tables where the sample's rows are not the test's: a row for each id and target, class, place or
-    period, or a column for each period."""
+    """The tables where the sample has a row for each id and target, class or period, or a column for each."""
     ids, name = sample.iloc[:, 0].astype(str), str(sample.columns[0])
     rows = train.iloc[:, :1] if test is None else test
     found = pairs_among(ids, further, rows)
     for form in (by_name, by_step):
         if (made := form(train, test, sample, found, further)) is not None:
             return made
-    moments = [] if found is None else [name for name in train.select_dtypes("number") if name in rows]
-    numbers = pd.to_numeric(found[2], errors="coerce") if found else pd.Series()
-    if moments := [name for name in moments if numbers.isin(train[name]).mean() > 0.5]:
-        raise ValueError(
-            f"ids such as {ids.iloc[0]} ask for other {moments[0]} than test.csv has: put a row each"
-        )
     if test is not None and len(test) == len(sample):
         running = ids.tolist() in ([str(n + start) for n in range(len(ids))] for start in (0, 1))
         told = "the sample's ids are in no column of test.csv: taken in its order"
         print(f"{'NOTE' if running else 'WARNING'}: {told}", flush=True)
         return train, with_ids_first(test, name, ids), sample
+    moments = (
+        []
+        if found is None or len(sample) < len(rows)
+        else [name for name in train.select_dtypes("number") if name in rows]
+    )
+    numbers = pd.to_numeric(found[2], errors="coerce") if found else pd.Series()
+    if moments := [name for name in moments if numbers.isin(train[name]).mean() > 0.5]:
+        raise ValueError(
+            f"ids such as {ids.iloc[0]} ask for other {moments[0]} than test.csv has: put a row each"
+        )
     return train, test, sample
 
 
@@ -320,8 +319,7 @@ def pairs_among(ids: pd.Series, further, rows: pd.DataFrame) -> tuple[str, pd.Se
 
 
 def id_pairs(asked: pd.DataFrame, rows: pd.DataFrame) -> tuple[str, pd.Series, pd.Series] | None:
-    """(column of the rows, of each id the value that it has there, what else the id says); None where ids do
-    not name rows."""
+    """(column of the rows, of each id its value there, what else the id says); None where ids name none."""
     for column in [name for name in rows.columns[:MOST_KEY_COLUMNS] if rows[name].is_unique]:
         names = {*id_text(rows[column])}
         for one in asked.columns:
@@ -363,8 +361,7 @@ def by_name(train, test, sample, found, _):
 
 
 def by_step(train, test, sample, found, further):
-    """A row for each id and place of a list, such as reactivity.0, or period of a wide series, of which
-    train.csv has a column each; or a column for each further period. They are read as rows."""
+    """A row for each id and place of a list or period of a wide series, which train.csv has as columns."""
     names, rows = [str(name) for name in sample.columns[1:]], train if test is None else test
     key, keys, rest = found or (str(train.columns[0]), sample.iloc[:, 0].astype(str), None)
     if test is None:

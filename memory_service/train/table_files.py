@@ -90,8 +90,7 @@ def read_bytes(path: Path, most: int = -1) -> bytes:
 
 
 def encoding_of(raw: bytes) -> str:
-    """By the mark at its beginning, else the first of UTF-8, UTF-16 and what its bytes over 127 look like:
-    Chinese and Japanese have pairs of them, Cyrillic has words, others single ones."""
+    """By the mark at its beginning, else UTF-8, UTF-16 or what its bytes over 127 look like."""
     for mark, name in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
         if raw.startswith(mark):
             return name
@@ -120,8 +119,7 @@ def is_number(cell: str) -> bool:
 
 
 def has_names(rows: list[list[str]]) -> bool:
-    """Whether the first row names the columns: it has no number where a column has numbers, or only numbers
-    that count upwards, as years and days do."""
+    """Whether the first row names the columns: it has no number where they have, or numbers that count up."""
     head, others = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
     if not others:
         return True
@@ -139,8 +137,7 @@ def has_names(rows: list[list[str]]) -> bool:
 
 
 def form_of(path: Path) -> dict[str, Any]:
-    """How a file of lines is written, as pandas takes it: encoding, what stands between values (of commas,
-    else semicolons, tabs, bars, blanks), decimal commas, and names of columns where it has none."""
+    """How a file of lines is written, as pandas takes it, with names where it has none."""
     raw = read_bytes(path, PEEK_BYTES)
     more = (
         read_bytes(path, LONGEST_LINE) if len(raw) == PEEK_BYTES and not re.search(rb"[\r\n]", raw) else b""
@@ -414,8 +411,7 @@ def files_below(folder: Path) -> list[Path]:
 
 
 def classes_of(folder: Path) -> dict[Path, str]:
-    """The class of each file: its folder's name, else what stands before a number, as in cat.12.jpg, where
-    each has that."""
+    """The class of each file: its folder's name, else what stands before a number, as in cat.12.jpg."""
     paths = files_below(folder)
     if found := {path: path.parent.name for path in paths if path.parent != folder}:
         return found
@@ -424,8 +420,7 @@ def classes_of(folder: Path) -> dict[Path, str]:
 
 
 def files_in(folder: Path, part: str) -> pd.DataFrame:
-    """A row for each picture, sound or text: its path, its class, the words of a text. Of "names" a text is
-    called with its ending."""
+    """A row for each picture, sound or text: its path, its class, its words."""
     classes = part == "classes"
     kinds = classes_of(folder) if classes else {}
     paths = list(kinds) if classes else files_below(folder)
@@ -461,8 +456,7 @@ def step_columns(table: pd.DataFrame, key: Any) -> pd.DataFrame:
 
 
 def written_amounts(column: pd.Series, commas: bool = False) -> pd.Series | None:
-    """The numbers of texts such as "$1,234.50" and "12.5 %", with decimal `commas` "41.234,5"; None where
-    they are others."""
+    """The numbers of texts such as "$1,234.50", with `commas` "41.234,5"; None where they are others."""
     if pd.api.types.is_numeric_dtype(column):
         return None
     known = column.dropna()

@@ -45,8 +45,7 @@ def are_transcripts(column: pd.Series) -> bool:
 
 
 def read_written(train: pd.DataFrame, test, sample) -> Data:
-    """The data of texts, `inputs` are paths; `outputs` are a blank and the characters of all texts. What is
-    asked of a file is `beside` it."""
+    """The data of texts, `inputs` are paths; what is asked of a file is `beside` it."""
     column = transcript_column(train, target_columns(train, test, sample))
     train = without_missing(train, train[column].notna(), [column])
     texts = [" ".join(str(text).split()) for text in train[column]]
