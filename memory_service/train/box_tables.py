@@ -105,5 +105,9 @@ def box_facts(train: pd.DataFrame, targets: list[str]) -> dict[str, Any]:
     if not columns or np.isfinite(boxes_of(long)).all(axis=1).mean() < LEAST_BOXED:
         return {}
     kind, told = first_of(CLASSES, long.columns), first_of(CLASSES, targets)
-    found = {"task": "object-detection", "answer": "boxes", "target": [*columns, *([told] if told else [])]}
+    found = {
+        "task": "object-detection",
+        "answer": "boxes",
+        "target": [name for name in train if name in (*columns, told)],
+    }
     return found | {"n_classes": int(long[kind].nunique()) if kind else 1}

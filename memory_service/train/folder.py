@@ -21,6 +21,7 @@ from memory_service.train.table_files import (
     MISSING,
     MOST_UNPACKED,
     PEEK_ROWS,
+    SOUND_FILES,
     TEXT_TABLES,
     UNREAD,
     WHOLE_TABLES,
@@ -62,6 +63,7 @@ SPLITS = {"split", "set", "subset", "part", "partition", "is_test", "istest", "i
 MOST_PARTS = 60  # tables of a folder: more are of a sample each
 MOST_TABLES = 12  # that may be rows to learn from, to predict, or a sample
 MOST_COMPARED_CELLS = 20_000  # of a column, that are compared
+DOUBTFUL = -5.0  # points of roles that no name tells: below them is asked
 CLEAR = 7.0  # points of roles that are taken before folders of classes
 UNNAMED = re.compile(r"column_\d{1,6}")
 
@@ -433,7 +435,7 @@ def _roles(tables: list[Table]) -> tuple[float, Roles]:
     best = max(casts, key=Cast.points)
     alone = len(tables) == 1 and not TEST & best.train.words
     told = TRAIN & best.train.words or alone
-    if not told and (best.points() < 0 or not (best.test or best.sample)):
+    if not told and (best.points() < DOUBTFUL or not (best.test or best.sample)):
         return -9.0, Roles(beside=_beside(tables))
     named = CLEAR * bool(TRAIN & best.train.words)
     return max(best.points(), named), _told(best, tables)
@@ -535,9 +537,15 @@ def _find_files(folder: Path) -> Roles | None:
 
 
 def classes_in(folder: Path) -> set[str]:
-    """Names of its classes; none where these are folders of pictures and their masks."""
-    names = {*classes_of(folder).values()}
-    return set() if any(re.match("masks?|images?|labels?", name.lower()) for name in names) else names
+    """Names of its classes; none of folders of pictures and their masks, or of sounds and their texts."""
+    found = classes_of(folder)
+    names, ends = {*found.values()}, {path.suffix.lower() for path in found}
+    return (
+        set()
+        if (".txt" in ends and ends & {*SOUND_FILES})
+        or any(re.match("masks?|images?|labels?", name.lower()) for name in names)
+        else names
+    )
 
 
 def not_understood(folder: Path) -> str:

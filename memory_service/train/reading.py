@@ -109,6 +109,7 @@ def three_tables(files: int = 0) -> tuple[Any, Any, Any]:
     sample = read_table("sample_submission.csv")
     ids = "" if sample is None else str(sample.columns[0])
     test = read_table("test.csv", ids)
+    test = None if test is None or not len(test) else test  # a split of which there is no row
     if test is None or test.columns[0] != ids:
         ids = ""
     elif sample is not None and not (test[ids].is_unique and test[ids].isin(sample[ids]).mean() > 0.5):

@@ -298,13 +298,18 @@ def of_coco(data: dict[str, Any]) -> pd.DataFrame:
     found = pd.DataFrame(data.get("annotations") or [], dtype=object)
     if "image_id" not in found or "image_id" not in images:
         return images
-    kept = [name for name in ("image_id", "bbox", "caption", "category_id") if name in found]
+    points = "keypoints" in found and found["image_id"].is_unique  # of one thing a picture
+    wanted = ("image_id", "keypoints") if points else ("image_id", "bbox", "caption", "category_id")
+    kept = [name for name in wanted if name in found]
     names = {one.get("id"): one.get("name") for one in data.get("categories", [])}
     found = found[kept].astype({"image_id": images["image_id"].dtype})
     table = images.merge(found, on="image_id", how="left")
     if names and "category_id" in table:
         table["category"] = table.pop("category_id").map(names)
-    return table.assign(bbox=table["bbox"].astype(str)) if "bbox" in table else table
+    lists = [name for name in ("bbox", "keypoints") if name in table]
+    return table.assign(
+        **{name: table[name].where(table[name].isna(), table[name].astype(str)) for name in lists}
+    )
 
 
 UNREAD: dict[str, str] = {}  # table that cannot be read -> why
