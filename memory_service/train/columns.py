@@ -185,8 +185,7 @@ def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | 
 
 
 def other_data() -> Data | None:
-    """The rows of a table, where the plan was made for files that are not there; None where the tables share
-    no column to learn from, or answers are no classes or values."""
+    """The rows of a table, where the plan was made for files that are not there; else None."""
     from memory_service.train.engine import train_members
 
     there = any((plan.DATA_DIR / name).is_dir() for name in ("train", "test"))

@@ -92,7 +92,7 @@ def with_pixels(
     ]
     return tuple(
         t.drop(columns=names).assign(**{image: each}) for t, each in zip((train, test), drawn, strict=True)
-    )  # type: ignore[return-value]
+    )
 
 
 def with_pixel_columns(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -414,7 +414,8 @@ def _roles(tables: list[Table]) -> tuple[float, Roles]:
     samples = [one for one in tables if is_sample(one)]
     few = [one for one in tables if one not in samples][:MOST_TABLES]
     casts: list[Cast] = []
-    for train, sample in product(few, samples or [None, *few]):
+    either: list[Table | None] = [*samples] or [None, *few]
+    for train, sample in product(few, either):
         if train is sample:
             continue
         rest = [one for one in few if one not in (train, sample)]

@@ -82,9 +82,9 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         told = f"no column of train.csv is known{asked_for} or is not in test.csv, too"
         raise ValueError(f"what is to be predicted is not found: {told}: name it by --target (there are "
                          f"{', '.join(map(str, train.columns[:20]))}), in train.py as TARGET")  # fmt: skip
-    several = {column_kind(some[name]) for name in targets} if what is None and len(targets) > 1 else set()
-    several |= {name for name in targets if several and IDS.search(str(name))}
-    if len(several) > 1 and (sample is None or not {*targets} & {*sample.columns}):
+    unlike = {column_kind(some[name]) for name in targets} if what is None and len(targets) > 1 else set()
+    unlike |= {str(name) for name in targets if unlike and IDS.search(str(name))}
+    if len(unlike) > 1 and (sample is None or not {*targets} & {*sample.columns}):
         raise ValueError(
             f"which of {', '.join(map(str, targets[:12]))} is to be predicted: name it by --target"
         )
@@ -152,9 +152,9 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
 
 def part_of_text(train: pd.DataFrame, target: str, inputs: list) -> str:
     """The column whose text has the target in it, one of many; "" where there is none."""
-    known = train[train[target].map(lambda cell: isinstance(cell, str))].head(1000).fillna("").astype(str)
+    known = train[train[target].map(lambda cell: isinstance(cell, str))].head(1000)
     for name in inputs if known[target].nunique() > FEW_SPANS else ():
-        if np.mean([part in text for text, part in zip(known[name], known[target], strict=True)]) > 0.95:
+        if np.mean([part in str(text) for text, part in zip(known[name], known[target], strict=True)]) > 0.95:
             return str(name)
     return ""
 
@@ -170,8 +170,7 @@ def asks_for_items(train: pd.DataFrame, sample) -> bool:
 
 
 def target_facts(train: pd.DataFrame, targets: list[str], sample=None) -> dict[str, Any]:
-    """answer: values, classes or labels; of classes how many, the share of the rarest, and whether they are
-    numbers. Several numbers in a cell of the sample are the likeliest classes."""
+    """answer: values, classes or labels; of classes their number, rarest share, if they are numbers."""
     columns = train[targets].dropna()  # rows without an answer say nothing of it
     numbers = columns.apply(pd.to_numeric, errors="coerce")
     if not targets:
@@ -236,7 +235,7 @@ def what_files(folder: Path, train: pd.DataFrame) -> dict[str, Any] | None:
         return None
     drawn = files[:: max(1, len(files) // MOST_FILES)]
     if any(path.suffix.lower() in SOUND_FILES for path in drawn):
-        seconds = [found for path in drawn if (found := sound_seconds(path))]
+        seconds = [one for path in drawn if (one := sound_seconds(path))]
         found: dict[str, Any] = {"modality": "audio"}
         if seconds:
             found["seconds"] = round(float(np.median(seconds)), 2)

@@ -148,8 +148,7 @@ def over_time(block: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 def frames_of(path: Path) -> list[Any]:
-    """Some frames of a video: files of its folder, or pictures of a .gif or, with OpenCV, another file. None
-    where it cannot be read."""
+    """Some frames of a video: of a folder, a .gif or, with OpenCV, another file; else none."""
     from PIL import Image, ImageSequence
 
     there: list[Any] = []

@@ -103,8 +103,7 @@ def read_tables(needed: str) -> list[pd.DataFrame | None]:
 
 
 def three_tables(files: int = 0) -> tuple[Any, Any, Any]:
-    """train.csv, test.csv and sample_submission.csv, None for what is not there: ids come first, and the
-    targets are in train.csv. Of files of a sample each only so many are read, 0: all."""
+    """The three tables, ids first, None for what is not there; of files of a sample each so many, 0: all."""
     plan.STEPS = False
     sample = read_table("sample_submission.csv")
     ids = "" if sample is None else str(sample.columns[0])
@@ -431,8 +430,7 @@ def is_dates(column: pd.Series) -> bool:
 
 
 def keep_first(train: pd.DataFrame, test: pd.DataFrame) -> None:
-    """A first column of dates, or of values that repeat, is more than an id: it is an input, too; so are
-    numbers that go on in the test set, where there is nothing else to learn from."""
+    """A first column of dates, or of values that repeat or go on, is an input, too."""
     first = train.columns[0]
     if first not in test.columns:
         return
@@ -574,9 +572,7 @@ def target_columns(train: pd.DataFrame, test: pd.DataFrame | None, sample: pd.Da
 
 
 def read_labels(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[str], np.ndarray, list]:
-    """(rows whose class is known, target columns, class numbers, class names). Several columns of 0 and 1
-    are multi-label, and so is one of several labels in a cell: a 0/1 matrix and their names. Where each row
-    has one 1 they are classes."""
+    """(rows whose class is known, target columns, class numbers or 0/1 matrix of labels, their names)."""
     columns = target_columns(train, test, sample)
     several = len(columns) > 1 and train[columns].dropna().isin([0, 1]).all(axis=None)
     if len(columns) > 1 and not several:

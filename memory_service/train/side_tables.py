@@ -124,8 +124,7 @@ def columns_by_key(
 
 
 def shared_columns(train: pd.DataFrame, test: pd.DataFrame, table: pd.DataFrame) -> dict[str, str]:
-    """Column of the table -> that of train.csv and test.csv which may hold the same names; their own columns
-    before joined ones. Ids that both tables have name other rows in each."""
+    """Column of the table -> that of both tables with the same names; own ones go before joined ones."""
     first, own = train.columns[0], [name for name in train.columns if name in test.columns]
     if first in own and train[first].is_unique and train[first].isin(test[first]).any():
         own.remove(first)
@@ -137,8 +136,7 @@ def shared_columns(train: pd.DataFrame, test: pd.DataFrame, table: pd.DataFrame)
 
 
 def named_otherwise(train: pd.DataFrame, test: pd.DataFrame, table: pd.DataFrame) -> list[tuple[str, str]]:
-    """Columns of names that a column of another name has once each: airports.csv by its code, for origin and
-    for destination."""
+    """Columns of names that another one has once each: airports by code, for origin and destination."""
     named = table.iloc[:, :MOST_COLUMNS]
     names = [name for name in named if named[name].dropna().is_unique and is_names(named[name])]
     known = {name: set(named[name].dropna().astype(str)) for name in names}

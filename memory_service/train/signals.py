@@ -172,8 +172,7 @@ def read_signals(given: Sequence[Any]) -> list[np.ndarray]:
 
 
 def statistics_of(signal: np.ndarray) -> np.ndarray:
-    """Of each channel its level, spread, shape, changes, autocorrelation, spectrum and course; of up to eight
-    channels how they go together."""
+    """Level, spread, shape, changes, spectrum and course of each channel, and how they go together."""
     length = signal.shape[1]
     x = (signal if length >= LEAST_STEPS else even(signal, LEAST_STEPS)).astype(float)
     steps = x.shape[1]

@@ -145,8 +145,7 @@ def likeness(one: str, other: str) -> float:
 
 
 def risk_of(train: pd.DataFrame, left: list) -> pd.Series | None:
-    """Of an event and its time: the share of all that is expected to last as long as the row or longer; of a
-    censored one half of what lasts at that time. None where there is no such pair."""
+    """Of an event and its time the share expected to last as long or longer; None without such a pair."""
     binary = [name for name in left if train[name].dropna().isin([0, 1]).all() and EVENT.search(str(name))]
     times = [name for name in left if name not in binary and DURATION.search(str(name))]
     times = [name for name in times if pd.api.types.is_numeric_dtype(train[name])]
@@ -339,8 +338,7 @@ def id_pairs(asked: pd.DataFrame, rows: pd.DataFrame) -> tuple[str, pd.Series, p
 
 
 def by_name(train, test, sample, found, _):
-    """A row for each id and column to predict, or class of one. Where test.csv has the columns, too, one was
-    taken from each of its rows: which that is, is learned of rows that are without one of theirs."""
+    """A row for each id and column to predict, or class of one; or one that a row was taken from."""
     if found is None or test is None:
         return None
     column, keys, rest = found
@@ -379,7 +377,7 @@ def by_step(train, test, sample, found, further):
         (pd.Series(range(len(columns))), "place") if test is not None else days_of_columns(columns, further())
     )
     if test is not None:
-        asked = dict.fromkeys(names, rest.astype(int))
+        asked = dict.fromkeys(names, keys if rest is None else rest.astype(int))
     elif rest is not None:
         asked = {
             names[0]: pd.to_datetime(

@@ -209,8 +209,7 @@ def files_of_names(folder: Path, _: int) -> list[Path]:
 
 
 def names_beside(path: Path, width: int) -> list[str]:
-    """Of a table without names those that a file beside it lists, with or without the target's, which is the
-    last: a line each, numbered or not, or "age: continuous."."""
+    """Names that a file beside a table without names lists, with or without that of the target, the last."""
     for other in files_of_names(path.parent, path.parent.stat().st_mtime_ns):
         if other == path or not other.is_file():
             continue
@@ -250,8 +249,7 @@ def sparse_rows(lines: list[str]) -> pd.DataFrame:
 
 
 def flat(data: Any) -> pd.DataFrame:
-    """Objects as rows: those in them as columns with dots; arrays of numbers as columns, or of other lengths
-    as what is usual in them; other arrays as texts."""
+    """Objects as rows, those in them as columns with dots; arrays as columns, usual values or texts."""
     if isinstance(data, dict) and is_coco(data):
         return of_coco(data)
     if isinstance(data, dict):
