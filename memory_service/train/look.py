@@ -82,7 +82,7 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         told = f"no column of train.csv is known{asked_for} or is not in test.csv, too"
         raise ValueError(f"what is to be predicted is not found: {told}: name it by --target (there are "
                          f"{', '.join(map(str, train.columns[:20]))}), in train.py as TARGET")  # fmt: skip
-    if targets and test is not None and {*targets} <= {*test.columns}:
+    if targets and not target and test is not None and {*targets} <= {*test.columns}:
         raise ValueError(f"{', '.join(targets[:12])} is known of rows to predict: name another by --target")
     unlike = {column_kind(some[name]) for name in targets} if what is None and len(targets) > 1 else set()
     unlike |= {str(name) for name in targets if unlike and IDS.search(str(name))}
