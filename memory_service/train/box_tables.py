@@ -82,8 +82,7 @@ def a_row_a_box(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def boxes_of(table: pd.DataFrame) -> np.ndarray:
-    """Corners of each row, (rows, 4); not all of them numbers where it has no box. Those of one cell
-    are corners where later ones are larger."""
+    """Corners of each row, (rows, 4), no numbers where it has no box."""
     (columns, corners), whole = box_columns(table.columns), first_of(WHOLE, table.columns)
     if columns:
         boxes = table[columns].apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)
@@ -100,12 +99,15 @@ def boxes_of(table: pd.DataFrame) -> np.ndarray:
 
 
 def box_facts(train: pd.DataFrame, targets: list[str]) -> dict[str, Any]:
-    """Of pictures the columns to predict, of a box and its class, and how many classes; nothing where targets
-    are no boxes."""
+    """Target, task and classes of boxes; nothing where targets are none."""
     columns = box_columns(targets)[0] or [name for name in [first_of(WHOLE, targets)] if name]
     long = a_row_a_box(train) if columns else train
     if not columns or np.isfinite(boxes_of(long)).all(axis=1).mean() < LEAST_BOXED:
         return {}
     kind, told = first_of(CLASSES, long.columns), first_of(CLASSES, targets)
-    found = {"task": "object-detection", "answer": "boxes", "target": [*columns, *([told] if told else [])]}
+    found = {
+        "task": "object-detection",
+        "answer": "boxes",
+        "target": [name for name in train if name in (*columns, told)],
+    }
     return found | {"n_classes": int(long[kind].nunique()) if kind else 1}

@@ -59,8 +59,7 @@ def column_kind(column: pd.Series) -> str:
 
 
 def dense(numbers: pd.Series) -> bool:
-    """Whether whole numbers repeat, are many, leave few of their range out and lie in it evenly: such numbers
-    are names more often than amounts."""
+    """Whether whole numbers repeat, are many and lie evenly in their range: names more often than amounts."""
     values, spread = numbers.nunique(), np.ptp(numbers) + 1 if len(numbers) else 1.0
     even = values > MOST_CODES and 2 * values <= len(numbers) and values > spread / 2
     return bool(even and (numbers % 1 == 0).all() and 0.2 < numbers.std() / spread < 0.36)
@@ -99,17 +98,14 @@ def new_groups(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
             several = several and bool((as_numbers(train[name]).dropna() % 1 == 0).all())
         elif kind == "date":
             continue
-        if (
-            several
-            and test[name].dropna().astype(object).isin(train[name].astype(object).unique()).mean() < 0.05
-        ):
+        asked = test[name].dropna().astype(object)
+        if several and asked.isin(train[name].astype(object).unique()).mean() < 0.05:
             found.append(name)
     return found
 
 
 def see_split(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -> None:
-    """Where the plan names no time or groups that the table has, but all test rows are later, or of new
-    groups, rows are split like that, and a NOTE says so."""
+    """Rows are split by time or groups that the test set shows, where the plan names none that is there."""
     if plan.SPLIT == "time" and times_of(train) is not None:
         return
     if "group" in plan.SPLIT and group_column(train) is not None:
@@ -179,22 +175,17 @@ def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | 
         kinds[group] = "group"
         print(f"NOTE: {group} is no input as it stands: the test set has other groups", flush=True)
     given = [name for name in given if train[name].notna().any()]
-    return table_data(
-        train,
-        test,
-        sample,
-        target_columns=columns,
-        targets=targets,
-        outputs=outputs,
-        columns={name: kinds[name] for name in given},
-        inputs=pd.DataFrame({name: typed(train[name], kinds[name]) for name in given}, index=train.index),
-        test_inputs=pd.DataFrame({name: typed(test[name], kinds[name]) for name in given}, index=test.index),
+    more = {"targets": targets, "outputs": outputs, "columns": {name: kinds[name] for name in given}}
+    inputs, test_inputs = (
+        pd.DataFrame({name: typed(table[name], kinds[name]) for name in given}, index=table.index)
+        for table in (train, test)
     )
+    more |= {"target_columns": columns, "inputs": inputs, "test_inputs": test_inputs}
+    return table_data(train, test, sample, **more)
 
 
 def other_data() -> Data | None:
-    """The rows of a table, where the plan was made for files that are not there; None where the tables share
-    no column to learn from, or answers are no classes or values."""
+    """The rows of a table, where the plan was made for files that are not there; else None."""
     from memory_service.train.engine import train_members
 
     there = any((plan.DATA_DIR / name).is_dir() for name in ("train", "test"))

@@ -153,8 +153,7 @@ def right_boxes(truth: np.ndarray, found: np.ndarray, ious) -> np.ndarray:
 
 
 def ranked_boxes(targets: np.ndarray, predictions: np.ndarray, ious) -> Iterator[tuple[np.ndarray, int]]:
-    """Of each class with true boxes (whether each found box is right, (ious, boxes), the best first; how many
-    true boxes there are)."""
+    """Of each class (whether each found box is right, (ious, boxes), the best first; its true boxes)."""
     found_in_order, right_in_order = [], []
     for truth, found in zip(targets, predictions.reshape(len(targets), -1, 6), strict=True):
         found = found[found[:, 0] > 0]

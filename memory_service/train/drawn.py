@@ -1,5 +1,4 @@
-"""Pictures that are written as numbers: in an array, in one cell or a column for each pixel. Each becomes a
-name, and its file is written when it is asked for."""
+"""Pictures that are written as numbers: in an array, a cell or a column for each pixel."""
 
 from __future__ import annotations
 
@@ -37,8 +36,7 @@ def drawn_file(name: str) -> Path | None:
 
 
 def as_pictures(array: np.ndarray) -> np.ndarray | None:
-    """uint8 (pictures, height, width) or (pictures, height, width, 3) of an array of them, or of rows of as
-    many pixels as a square has; None where it is something else."""
+    """uint8 (pictures, height, width[, 3]) of an array of them or of their pixels; None of something else."""
     if array.ndim == 2 and array.dtype == np.uint8 and array.size and array.max() > LIGHT:
         side, colours = isqrt(array.shape[1]), isqrt(array.shape[1] // 3)
         if side**2 == array.shape[1]:
@@ -78,19 +76,25 @@ def whole_bytes(numbers: np.ndarray) -> np.ndarray | None:
     return numbers.astype(np.uint8) if light and (numbers % 1 == 0).all() else None
 
 
-def with_pixel_columns(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Columns such as pixel0, pixel1 ... or 1x1, 1x2 ... that make a square, as one of pictures."""
-    names = [name for name in train.columns if name in test.columns and PIXELS.fullmatch(str(name))]
+def with_pixels(
+    train: pd.DataFrame, test: pd.DataFrame, names: list[str], image: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Columns of whole numbers that make a square, such as pixel0, pixel1 ..., as one of pictures."""
     if len(names) < LEAST_SIDE**2:
         return train, test
     found = [whole_bytes(table[names].to_numpy(float, na_value=np.nan)) for table in (train, test)]
-    pictures = [None if each is None else as_pictures(each) for each in found]
-    if pictures[0] is None or pictures[1] is None:
+    pictures = [each for one in found if one is not None and (each := as_pictures(one)) is not None]
+    if len(pictures) < 2:
         return train, test
-    print(f"NOTE: {len(names)} columns are read as pixels of a picture", flush=True)
-    made = [
-        table.drop(columns=names).assign(image=drawn_names(each, f"{role}_image"))
-        for role, table, each in zip(("train", "test"), (train, test), pictures, strict=True)
-        if each is not None
+    print(f"NOTE: {len(names)} numbers of a row are read as pixels of a picture", flush=True)
+    drawn = [
+        drawn_names(each, f"{role}_{image}") for role, each in zip(("train", "test"), pictures, strict=True)
     ]
-    return made[0], made[1]
+    return tuple(
+        t.drop(columns=names).assign(**{image: each}) for t, each in zip((train, test), drawn, strict=True)
+    )
+
+
+def with_pixel_columns(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    names = [name for name in train.columns if name in test.columns and PIXELS.fullmatch(str(name))]
+    return with_pixels(train, test, names, "image")

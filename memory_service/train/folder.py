@@ -1,5 +1,4 @@
-"""Finds the tables of a folder by their names and contents: rows to learn from, rows to predict, the form of
-a submission."""
+"""Finds the tables of a folder: rows to learn from, rows to predict, the form of a submission."""
 
 from __future__ import annotations
 
@@ -22,6 +21,7 @@ from memory_service.train.table_files import (
     MISSING,
     MOST_UNPACKED,
     PEEK_ROWS,
+    SOUND_FILES,
     TEXT_TABLES,
     UNREAD,
     WHOLE_TABLES,
@@ -63,7 +63,7 @@ SPLITS = {"split", "set", "subset", "part", "partition", "is_test", "istest", "i
 MOST_PARTS = 60  # tables of a folder: more are of a sample each
 MOST_TABLES = 12  # that may be rows to learn from, to predict, or a sample
 MOST_COMPARED_CELLS = 20_000  # of a column, that are compared
-MOST_MARKS = 20  # different ratings
+DOUBTFUL = -5.0  # points of roles that no name tells: below them is asked
 CLEAR = 7.0  # points of roles that are taken before folders of classes
 UNNAMED = re.compile(r"column_\d{1,6}")
 
@@ -74,9 +74,7 @@ class Roles:
 
     split   a column that tells the rows of one table to predict from the others
     key     a column that labels have once and train in several rows, a row a step
-    index   whether a column without a name is counted among the others
     ids     whether the first column names rows
-    rated   what users gave items, where nothing says what is to be predicted
     answered  whether test rows may have all columns, that to be predicted, too
     """
 
@@ -87,10 +85,8 @@ class Roles:
     beside: dict[str, list[Source]] = field(default_factory=dict)
     split: str = ""
     key: str = ""
-    index: bool = True
     ids: bool = True
     answered: bool = False
-    rated: str = ""
 
 
 def name_words(name: str) -> list[str]:
@@ -105,8 +101,7 @@ UNPACKED: list[tempfile.TemporaryDirectory[str]] = []  # they go with the proces
 
 @lru_cache(maxsize=8)
 def opened(folder: Path) -> Path:
-    """The folder that has the data: the only one in it, such as data/; where it has archives of several files
-    of up to a gibibyte a temporary one, with what they hold and what lies beside them."""
+    """The folder that has the data: the only one in it, or a temporary one with what archives hold."""
     if not folder.is_dir():
         return folder
     inside = [path for path in sorted(folder.iterdir()) if path.name[0] not in "._"]
@@ -116,17 +111,10 @@ def opened(folder: Path) -> Path:
         UNPACKED.append(tempfile.TemporaryDirectory(prefix="memory-data-"))
         place = Path(UNPACKED[-1].name)
         for path in inside:
-            if path not in archives:
+            if path in archives:
+                unpack(path, place / path.stem)
+            else:
                 (place / path.name).symlink_to(path.resolve())
-                continue
-            with suppress(BadZipFile, RuntimeError), ZipFile(path) as packed:  # broken, or with a password
-                size = sum(each.file_size for each in packed.infolist())
-                if size > MOST_UNPACKED:
-                    print(
-                        f"NOTE: {path.name} holds {size >> 20} MiB: unpack it, where it is needed", flush=True
-                    )
-                    continue
-                packed.extractall(place / path.stem)
         return opened(place)
     notes = [path for path in inside if not ending_of(path) or NEVER & {*name_words(path.name)}]
     told = [path for path in inside if path.is_dir() or path not in notes]
@@ -134,17 +122,29 @@ def opened(folder: Path) -> Path:
     return opened(told[0]) if alone else folder
 
 
+def unpack(path: Path, place: Path) -> None:
+    with suppress(BadZipFile, RuntimeError), ZipFile(path) as packed:  # broken, or with a password
+        size = sum(each.file_size for each in packed.infolist())
+        if size <= MOST_UNPACKED:
+            packed.extractall(place)
+        else:
+            print(f"NOTE: {path.name} holds {size >> 20} MiB: unpack it, where it is needed", flush=True)
+
+
+def folders_in(folder: Path) -> list[Path]:
+    return [path for depth in ("*", "*/*") for path in sorted(folder.glob(depth)) if path.is_dir()]
+
+
 def tables_in(folder: Path, deep: bool = False) -> list[Source]:
     """Those of a folder; `deep` those of folders in it instead, where these hold no file a sample."""
-    places = [path for depth in ("*", "*/*") for path in sorted(folder.glob(depth))] if deep else [folder]
     found: list[Source] = []
-    for place in (path for path in places if path.is_dir()):
+    for place in folders_in(folder) if deep else [folder]:
         files = [path for path in sorted(place.iterdir()) if not OWN_FILES.fullmatch(path.name)]
         files = [each for each in files if ending_of(each) and each.name[0] != "." and each.is_file()]
         small = [{*name_words(path.name)} for path in files if path.suffix in (".txt", ".npy")]
         named = all(words & (TRAIN | TEST | VALID | LABELS | NEVER) for words in small)
-        samples = len(files) > MOST_PARTS or not named  # a file is a sample
-        found += [Source(path, part) for path in files for part in parts_of(path) if not (deep and samples)]
+        if not deep or (named and len(files) <= MOST_PARTS):  # else a file is a sample
+            found += [Source(path, part) for path in files for part in parts_of(path)]
     return found
 
 
@@ -219,8 +219,7 @@ class Table:
         return 2.0 * found[0] - 2.0 * any(found[1:]) - 0.2 * self.extra
 
     def has_ids_of(self, other: Table, name: str = "") -> float:
-        """The share of the other's ids, or of its column of that name, that are here in the column of that
-        name, else in the first; 0 where neither table has names."""
+        """The share of the other's ids, or of its column of that name, that are here; 0 without names."""
         name = name or other.columns[0]
         if (other, name) not in self.shares:
             mine, ids = self.plain.get(plain_name(name), self.columns[0]), other.cells(name).dropna()
@@ -234,52 +233,20 @@ def plain_name(name: str) -> str:
 
 
 def grouped_tables(folder: Path, sources: list[Source]) -> list[Table]:
-    """Tables of the same columns are one, where their names differ in numbers only and these are years or
-    count parts, or where they lie in a folder below."""
+    """Tables of the same columns are one, where their names count parts or years, or folders differ."""
     found: dict[tuple[str, ...], Table] = {}
     for source in sources:
         name = f"{source.path.relative_to(folder).as_posix()} {source.part}".strip()
         words, columns = {*name_words(name)}, columns_in(source)
-        if not columns or NEVER & words:
-            continue
         parts = re.search(r"/|-of-|part|(?:19|20)\d\d", name) and "fold" not in name.lower()
         key = (re.sub(r"\d+", "#", name) if parts else name, *columns)
-        found.setdefault(key, Table([], columns, words)).parts.append(source)
-    return joined_sets(list(found.values()))
-
-
-def joined_sets(tables: list[Table]) -> list[Table]:
-    """Where each of several sets has a table of training and one of test rows, of the same columns, such as
-    fear-train, fear-test, joy-train and joy-test, those of a role are one. Not those of numbered sets, of
-    folds or of sets that share values of the first column: test rows of one may train another."""
-    by_role: dict[str, dict[frozenset[str], Table]] = {}
-    for one in tables:
-        roles = [name for name, each in (("a", TRAIN), ("b", TEST), ("c", VALID)) if each & one.words]
-        rest = frozenset(one.words - TRAIN - TEST - VALID)
-        if len(roles) == 1 and not rest & (LABELS | SAMPLE | {"x"}):
-            by_role.setdefault(roles[0], {})[rest] = one
-    sets = [*by_role.values()]
-    alike = all(
-        {*each} == {*sets[0]} and len({tuple(t.columns) for t in each.values()}) == 1 for each in sets
-    )
-    if len(sets) < 2 or len(sets[0]) < 2 or not alike:
-        return tables
-    numbered = len({frozenset(filter(str.isalpha, rest)) for rest in sets[0]}) < len(sets[0])
-    gone = [one for each in sets for one in each.values()]
-    first = pd.concat([pd.Series(one.cells(one.columns[0]).dropna().unique()) for one in gone])
-    if numbered or first.duplicated().any() or any("fold" in word for one in gone for word in one.words):
-        return tables
-    made = []
-    for each in sets:
-        parts = [part for one in each.values() for part in one.parts]
-        words = set.intersection(*(one.words for one in each.values()))
-        made.append(Table(parts, next(iter(each.values())).columns, words))
-    return [*made, *(one for one in tables if one not in gone)]
+        if columns and not NEVER & words:
+            found.setdefault(key, Table([], columns, words)).parts.append(source)
+    return list(found.values())
 
 
 def find_roles(folder: Path) -> Roles:
-    """What the tables of a folder, else those of folders in it, else its folders of files are for. Folders of
-    classes go before tables that fit badly."""
+    """What its tables, those of folders in it or its folders of files are for."""
     if not folder.is_dir():
         return Roles()
     stamp = tuple((path.name, path.stat().st_mtime_ns) for path in sorted(folder.iterdir()))
@@ -295,8 +262,8 @@ def _found_roles(folder: Path, *_: Any) -> Roles:
         points, roles = max((points, roles), _roles(grouped_tables(folder, above + deep)), key=itemgetter(0))
     roles = roles if points >= CLEAR else _find_files(folder) or roles
     if roles.train and not (roles.test or roles.sample):  # files of a folder are all that is asked
-        places = [path for depth in ("*", "*/*") for path in sorted(folder.glob(depth)) if path.is_dir()]
-        places = [path for path in places if TEST & {*name_words(path.name)} and not classes_in(path)]
+        places = [path for path in folders_in(folder) if TEST & {*name_words(path.name)}]
+        places = [path for path in places if not classes_in(path)]
         roles.test = [Source(place, "names") for place in places if len(files_below(place)) > 1][:1]
     return roles
 
@@ -324,8 +291,7 @@ class Cast:
         self.known = self.known - self.empty
 
     def points(self) -> float:
-        """How well facts fit: columns and ids that tables share, what is known of training rows alone, what
-        the sample asks for. Names of files count less."""
+        """How well columns, ids, what is known and what the sample asks fit; names of files count less."""
         train, test, sample = self.train, self.test, self.sample
         total = train.says(TRAIN, TEST, SAMPLE) - bool(VALID & train.words) - 2.0 * train.silent
         if self.split:
@@ -430,8 +396,7 @@ def tells_split(table: Table, name: str) -> bool:
 
 
 def _split_of(table: Table, sample: Table | None) -> str:
-    """The column that marks rows to predict or is empty there: of the rows of the sample the one that it asks
-    for, else the target or the last one."""
+    """The column that marks rows to predict, or is empty there."""
     if named := [name for name in table.columns if tells_split(table, name)]:
         return named[0]
     if sample is None:
@@ -449,51 +414,32 @@ def _roles(tables: list[Table]) -> tuple[float, Roles]:
     samples = [one for one in tables if is_sample(one)]
     few = [one for one in tables if one not in samples][:MOST_TABLES]
     casts: list[Cast] = []
-    asked: list[Table | None] = [*samples] or [None, *few]
-    for train, sample in product(few, asked):
+    either: list[Table | None] = [*samples] or [None, *few]
+    for train, sample in product(few, either):
         if train is sample:
             continue
+        rest = [one for one in few if one not in (train, sample)]
         casts.append(Cast(train, None, sample))
         if split := _split_of(train, sample):
-            others = [None, *few] if tells_split(train, split) else [None]
-            casts += [
-                Cast(train, train, sample, each, split)
-                for each in others
-                if each is None or each not in (train, sample)
-            ]
-        for test in few:
-            if test in (train, sample) or 2 * len(train.keys & test.keys) < len(test.keys):
-                continue
+            others = [None, *rest] if tells_split(train, split) else [None]
+            casts += [Cast(train, train, sample, each, split) for each in others]
+        for test in (one for one in rest if 2 * len(train.keys & one.keys) >= len(one.keys)):
             casts.append(Cast(train, test, sample))
             if train.keys <= test.keys:
-                casts += [
-                    Cast(train, test, sample, each)
-                    for each in few
-                    if each not in (train, test, sample)
-                    and (each.rows == train.rows or (not each.unnamed and each.keys & train.keys))
+                labels = [
+                    one for one in rest if one is not test and (one.rows == train.rows or not one.unnamed)
                 ]
+                labels = [one for one in labels if one.rows == train.rows or one.keys & train.keys]
+                casts += [Cast(train, test, sample, each) for each in labels]
     if not casts:
         return -9.0, Roles(beside=_beside(tables))
     best = max(casts, key=Cast.points)
     alone = len(tables) == 1 and not TEST & best.train.words
     told = TRAIN & best.train.words or alone
-    if not told and best.points() < 0 and (rated := [one for one in tables if rating_of(one)]):
-        best = Cast(rated[0], None, None)
-    elif not (best.test or best.sample or told):
+    if not told and (best.points() < DOUBTFUL or not (best.test or best.sample)):
         return -9.0, Roles(beside=_beside(tables))
     named = CLEAR * bool(TRAIN & best.train.words)
     return max(best.points(), named), _told(best, tables)
-
-
-def rating_of(table: Table) -> str:
-    """The third column where the first two name users and what each of them rated once, else ""."""
-    if len(table.columns) < 3 or table.different[table.columns[2]] > MOST_MARKS:
-        return ""
-    users, items, marks = (table.cells(name) for name in table.columns[:3])
-    again = users.duplicated().mean() > 0.5 and items.duplicated().mean() > 0.5
-    again = again and not pd.DataFrame({"user": users, "item": items}).duplicated().any()
-    few = marks.nunique() <= MOST_MARKS and table.is_number(table.columns[2])
-    return table.columns[2] if again and few else ""
 
 
 def _told(cast: Cast, tables: list[Table]) -> Roles:
@@ -510,25 +456,38 @@ def _told(cast: Cast, tables: list[Table]) -> Roles:
     again = {*known.columns} != {*(test.columns if test else ())} or cast.twins()
     again = again and (not labels or len(parts(labels)) > len(labels.parts))
     of = parts if again else attrgetter("parts")
-    roles = Roles(of(train), test.parts if test else [], sample.parts if sample else [], split=cast.split)
+    sets = [(train, test)] if labels or test is None else sets_like(train, test, tables)
+    roles = Roles([*dict.fromkeys(part for one, _ in sets for part in of(one))], split=cast.split)
+    roles.test = [part for _, one in sets if one for part in one.parts]
+    roles.sample = sample.parts if sample else []
     if labels:
         roles.labels = of(labels)
         shared = [name for name in labels.columns if name in train.columns and not labels.unnamed]
         if shared and labels.cells(shared[0]).is_unique:
             rows = train.head[shared[0]]
             roles.key = shared[0] if rows.nunique() < len(rows) / 2 else ""
-    roles.index = sample is not None and sample.columns[0] not in train.columns[1:]
     taken = {*roles.train, *roles.test, *roles.labels, *roles.sample}
     roles.beside = _beside([one for one in tables if not taken & {*one.parts} and not SAMPLE & one.words])
     _find_ids(roles, train, test, sample)
-    roles.rated = "" if test or sample else rating_of(train)
     roles.answered = sample is None and (cast.twins() or bool(cast.split))
     return roles
 
 
+def sets_like(train: Table, test: Table, tables: list[Table]) -> list[tuple[Table, Table]]:
+    """Pairs such as fear-train, fear-test; that one alone where sets share ids, as folds do."""
+    pairs = [
+        (one, other)
+        for one, other in product(tables, tables)
+        if {*one.columns} == {*train.columns} and {*other.columns} == {*test.columns}
+        and TRAIN & one.words and TEST & other.words and one.words - TRAIN == other.words - TEST
+    ]  # fmt: skip
+    first = [pd.Series(one.cells(one.columns[0]).dropna().unique()) for pair in pairs for one in pair]
+    alone = len(pairs) < 2 or (train, test) not in pairs or pd.concat(first).duplicated().any()
+    return [(train, test)] if alone else pairs
+
+
 def _beside(tables: list[Table]) -> dict[str, list[Source]]:
-    """Further tables by their names, of training and of test rows as one; of training rows alone they say
-    nothing of others."""
+    """Further tables by their names, of training and of test rows as one; none of training rows alone."""
     found: dict[str, list[Table]] = {}
     for one in tables:
         twin = " ".join(sorted(one.words - TRAIN - TEST - {"csv"})) if (TRAIN | TEST) & one.words else ""
@@ -539,8 +498,7 @@ def _beside(tables: list[Table]) -> dict[str, list[Source]]:
 
 
 def _find_ids(roles: Roles, train: Table, test: Table | None, sample: Table | None) -> None:
-    """Rows are counted where the columns have no names, or the first holds texts or fractions, or the sample
-    has only what is to be predicted."""
+    """Rows are counted where the first column is no id: texts, fractions, or what is to be predicted."""
     shown = test or train
     first = shown.columns[0]
     only = sample is not None and test is not None
@@ -558,16 +516,16 @@ def in_split(table: pd.DataFrame, name: str) -> pd.Series:
     told = {*cells[table[name].notna()]}
     if name.lower().strip() not in SPLITS and not told <= TRAIN | TEST | VALID:  # it is withheld
         return table[name].isna()
-    if "train" in name.lower() or "test" in name.lower():
-        yes = cells.isin(["1", "1.0", "true", "yes", "y", "t"])
-        return yes if "test" in name.lower() else ~yes
-    last = [word for word in (*TEST, "unlabeled", "unlabelled", *VALID) if (cells == word).any()]
-    return cells == (last[0] if last else "test")
+    yes = cells.isin(["1", "1.0", "true", "yes", "y", "t"])
+    if "test" in name.lower():
+        return yes
+    last = [word for word in (*TEST, *VALID) if word in told]
+    return ~yes if "train" in name.lower() else cells == (last[0] if last else "test")
 
 
 def _find_files(folder: Path) -> Roles | None:
     """A folder of classes, train/<class>/<file>, and the files of a folder to predict."""
-    places = [path for depth in ("*", "*/*") for path in sorted(folder.glob(depth)) if path.is_dir()]
+    places = folders_in(folder)
     trains = [path for path in places if TRAIN & {*name_words(path.name)}]
     tests = [path for path in places if (TEST | VALID) & {*name_words(path.name)} and path not in trains]
     trains = [path for path in trains if len(classes_in(path)) > 1]
@@ -580,9 +538,15 @@ def _find_files(folder: Path) -> Roles | None:
 
 
 def classes_in(folder: Path) -> set[str]:
-    """Names of its classes; none where these are folders of pictures and their masks."""
-    names = {*classes_of(folder).values()}
-    return set() if any(re.match("masks?|images?|labels?", name.lower()) for name in names) else names
+    """Names of its classes; none of folders of pictures and their masks, or of sounds and their texts."""
+    found = classes_of(folder)
+    names, ends = {*found.values()}, {path.suffix.lower() for path in found}
+    return (
+        set()
+        if (".txt" in ends and ends & {*SOUND_FILES})
+        or any(re.match("masks?|images?|labels?", name.lower()) for name in names)
+        else names
+    )
 
 
 def not_understood(folder: Path) -> str:

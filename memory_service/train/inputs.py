@@ -32,8 +32,7 @@ NO_RUNS = ("-1", "-1.0", "nan", "0")  # of no object
 
 
 def read_files(train: pd.DataFrame, test, sample) -> Data:
-    """The data of pictures or sounds, `inputs` are paths; where groups are to be matched, whole groups
-    validate."""
+    """The data of pictures or sounds, `inputs` are paths; where groups are matched, whole ones validate."""
     given = {*target_columns(train, test, sample), *naming_columns(train), train.columns[0]}
     given |= {group_column(train)}
     train, columns, targets, outputs = read_answers(train, test, sample)
@@ -57,19 +56,19 @@ def read_masks(train: pd.DataFrame, test, sample) -> Data:
     a column between, or ids such as <image>_<kind>. Folds have their shares of the masks' sizes: those of
     empty ones are small."""
     drawn = not (plan.DATA_DIR / "train_masks").is_dir()
-    asked, kinds = (sample if test is None else test), mask_kinds(sample)
+    rows, kinds = (sample if test is None else test), mask_kinds(sample)
     if kinds is None and sample is not None and len(sample.columns) != 2:
         raise ValueError(f"{list(sample.columns)} are not an id, a kind and run lengths: change read_data")
     names, known = ["mask"], None
     if kinds is not None and sample is not None:
-        asked, names = kinds.drop_duplicates("image"), list(dict.fromkeys(kinds["kind"]))
+        rows, names = kinds.drop_duplicates("image"), list(dict.fromkeys(kinds["kind"]))
         if drawn and {*sample.columns} <= {*train.columns}:
             known = mask_kinds(train[list(sample.columns)], names)
             own = [name for name in train.columns if name != sample.columns[0]]
             train = pd.concat([known["image"].rename(sample.columns[0]), train[own]], axis=1)  # type: ignore[index]
     train = train.drop_duplicates(train.columns[0])
     plan.MASKS = len(names)
-    ids, test_ids = train.iloc[:, 0], asked.iloc[:, 0].tolist()
+    ids, test_ids = train.iloc[:, 0], rows.iloc[:, 0].tolist()
     column = "" if sample is None else sample.columns[-1]
     if kinds is not None and drawn:
         if known is None:
@@ -91,23 +90,12 @@ def read_masks(train: pd.DataFrame, test, sample) -> Data:
         told = told or "no file of train_masks is named as an id of train.csv"
         raise FileNotFoundError(f"{told}: change read_data")
     if empty:
-        print(
-            f"WARNING: {empty} of {len(parts)} images have no mask: they count as without an object",
-            flush=True,
-        )
-    return table_data(
-        train,
-        test,
-        sample,
-        target_columns=["rle_mask" if sample is None else column],
-        ids=ids.tolist(),
-        inputs=find_files("train", ids),
-        targets=np.array(["\n".join(each) for each in parts]),
-        strata=np.array(sizes)[:, None],
-        outputs=names,
-        test_ids=test_ids,
-        test_inputs=find_files("test", test_ids),
-    )
+        told = f"{empty} of {len(parts)} images have no mask"
+        print(f"WARNING: {told}: they count as without an object", flush=True)
+    asked = {"target_columns": ["rle_mask" if sample is None else column], "ids": ids.tolist()}
+    asked |= {"inputs": find_files("train", ids), "targets": np.array(["\n".join(each) for each in parts])}
+    asked |= {"strata": np.array(sizes)[:, None], "outputs": names, "test_ids": test_ids}
+    return table_data(train, test, sample, test_inputs=find_files("test", test_ids), **asked)
 
 
 def mask_kinds(table: pd.DataFrame | None, known: Sequence[str] = ()) -> pd.DataFrame | None:
@@ -125,10 +113,8 @@ def mask_kinds(table: pd.DataFrame | None, known: Sequence[str] = ()) -> pd.Data
         kinds = sorted(
             known or kinds_of_ids(image), key=len, reverse=True
         )  # of small_bowel and bowel the first
-        ends = [next((end for end in kinds if name.endswith(f"_{end}")), None) for name in image]
-        cuts = [
-            name.rpartition("_")[2] if end is None else end for name, end in zip(image, ends, strict=True)
-        ]
+        ends = [next((end for end in kinds if name.endswith(f"_{end}")), "") for name in image]
+        cuts = [end or name.rpartition("_")[2] for name, end in zip(image, ends, strict=True)]
         kind = pd.Series(cuts, image.index, dtype=object)
         image = pd.Series([name[: -len(end) - 1] for name, end in zip(image, cuts, strict=True)], image.index)
     if not known and not 2 <= len(kinds) <= MOST_KINDS:
@@ -137,8 +123,7 @@ def mask_kinds(table: pd.DataFrame | None, known: Sequence[str] = ()) -> pd.Data
 
 
 def kinds_of_ids(ids: pd.Series) -> set[str]:
-    """The kinds of ids such as <image>_<kind>: what follows the longest beginning that names a file, or where
-    none does the last _. None where ids name files themselves."""
+    """The kinds of ids such as <image>_<kind>; none where ids name files themselves."""
     begins = {
         name: [name[:at] for at in range(len(name), 0, -1) if f"{name}_"[at] == "_"] for name in ids.unique()
     }
@@ -177,8 +162,7 @@ def size_of_mask(text: str) -> int:
 
 
 def read_texts(train: pd.DataFrame, test, sample) -> Data:
-    """The data of texts, `inputs` are texts: the column `text` or else columns of text as one, those that are
-    far shorter left out; of pairs all columns of text."""
+    """The data of texts: the column `text`, else columns of text as one; of pairs all columns of text."""
     train, columns, targets, outputs = read_answers(train, test, sample)
     inputs = [name for name in train.columns[1:] if name in test.columns and name not in columns]
     inputs = [name for name in inputs if not pd.api.types.is_numeric_dtype(train[name])]

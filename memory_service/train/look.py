@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import wave
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from memory_service.train.box_tables import BOX_NUMBERS, box_facts
 from memory_service.train.budget import plan
 from memory_service.train.columns import IDS, column_kind, new_groups
 from memory_service.train.folder import VALID, find_roles, name_words, not_understood, opened
+from memory_service.train.media_files import sound_seconds
 from memory_service.train.points import AXIS, axes_of, points_in_cells
 from memory_service.train.reading import (
     as_days,
@@ -35,6 +35,7 @@ MOST_FILES = 30
 MOST_KEYS = 4  # columns that name a series
 WITH_TEXT = 3  # further columns, none of numbers, beside which a text says the most
 FEW_ANSWERS = 20  # to a question about a picture: else they are classes
+FEW_SPANS = 50  # different targets, which may be classes that texts name
 FEW_CLASSES = 15  # distinct whole numbers of a target that may be classes
 
 
@@ -55,35 +56,23 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
     train, test, sample = three_tables(MOST_FILES)
     if train is None:
         raise FileNotFoundError(not_understood(folder))
-    if rated := find_roles(folder).rated:
-        told = f"users with items between spaces as sample_submission.csv, or pairs for {rated} as test.csv"
-        print(f"NOTE: no rows to predict: put {told}", flush=True)
-        return {
-            "n_train": len(train),
-            "n_test": 0,
-            "task": "recommendation",
-            "target": [rated],
-            "columns": {},
-        }
     targets = target_columns(train, test, sample)
     asked = test if test is not None else sample
-    validation = [
-        part for part in find_roles(folder).train if VALID & {*name_words(f"{part.path.name} {part.part}")}
-    ]
+    parts = find_roles(folder).train
+    validation = [part for part in parts if VALID & {*name_words(f"{part.path.name} {part.part}")}]
     known = int(train[targets].notna().any(axis=1).sum()) if targets else len(train)
     found: dict[str, Any] = {"n_train": known, "target": targets[:20]}
+    found |= {} if asked is None else {"n_test": len(asked)}
     if validation and (rows := len(read_parts(validation))) < known:
         found |= {"n_train": known - rows, "n_validation": rows}
     if others := [part.path.name for parts in side_files(folder).values() for part in parts]:
         found["further_tables"] = others
-    if asked is not None:
-        found["n_test"] = len(asked)
     what = what_files(folder, train.head(MOST_ROWS))
     if test is not None and what is None:
         keep_first(train, test)
     some = train.head(MOST_ROWS)
-    inputs = [name for name in train.columns[1:] if test is not None and name in test.columns]
-    inputs = [name for name in inputs if name not in targets]
+    shared = [name for name in train.columns[1:] if test is not None and name in test.columns]
+    inputs = [name for name in shared if name not in targets]
     kinds = {name: column_kind(some[name]) for name in inputs}
     found["columns"] = kinds
     if test is None and sample is not None and what is None and asks_for_items(train, sample):
@@ -93,14 +82,21 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         told = f"no column of train.csv is known{asked_for} or is not in test.csv, too"
         raise ValueError(f"what is to be predicted is not found: {told}: name it by --target (there are "
                          f"{', '.join(map(str, train.columns[:20]))}), in train.py as TARGET")  # fmt: skip
+    if targets and not target and test is not None and {*targets} <= {*test.columns}:
+        raise ValueError(f"{', '.join(targets[:12])} is known of rows to predict: name another by --target")
+    unlike = {column_kind(some[name]) for name in targets} if what is None and len(targets) > 1 else set()
+    unlike |= {str(name) for name in targets if unlike and IDS.search(str(name))}
+    if len(unlike) > 1 and (sample is None or not {*targets} & {*sample.columns}):
+        raise ValueError(
+            f"which of {', '.join(map(str, targets[:12]))} is to be predicted: name it by --target"
+        )
+    if what is None and len(targets) == 1 and (whole := part_of_text(some, targets[0], inputs)):
+        raise ValueError(f"{targets[0]} is a part of the text {whole}: no script cuts parts out of texts yet")
     answer = {"answer": "values"} if "qid" in kinds else target_facts(some, targets, sample)  # in order
     found |= answer
     axes = sum(AXIS.search(str(name)) is not None for name in targets)  # of points, if over four
-    boxes = (
-        box_facts(train, targets)
-        if axes <= BOX_NUMBERS and what is not None and what["modality"] == "image"
-        else {}
-    )
+    pictures = what is not None and what["modality"] == "image"
+    boxes = box_facts(train, targets) if pictures and axes <= BOX_NUMBERS else {}
     if what is not None:
         found |= what
         if what["modality"] == "image" and len(targets) == 1 and are_run_lengths(some[targets[0]]):
@@ -116,10 +112,10 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
             found |= {"task": written, "target": [transcript_column(some, targets)]}
         if task == "image" and "image_size" in found:  # no network takes smaller ones: they are enlarged
             found["image_size"] = max(32, found["image_size"])
-            if not found.get("task") and "text" in {
-                kinds[name] for name in {*kinds} - {*naming_columns(some)}
-            }:
-                task = "multimodal"
+            plain = {*kinds} - {*naming_columns(some)}
+            task = (
+                "multimodal" if "text" in {kinds[name] for name in plain} and not found.get("task") else task
+            )
     else:
         found |= {"n_features": len(kinds)} if kinds else {}
         others = [name for name, kind in kinds.items() if kind != "text"]
@@ -139,17 +135,12 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         series = found.pop("is_series", False) and found["test_is_later"] and task != "text"
         if series and answer["answer"] == "values":
             task = "time-series"
-    if test is not None and (groups := new_groups(train, test, kinds)):
-        found["group_by"] = groups[0]
-    elif several := [
-        name
-        for name in train.columns[1:]
-        if name not in inputs
-        and name not in targets
-        and IDS.search(str(name))
-        and 3 * found.get("n_classes", 2) <= train[name].nunique() <= train[name].count() / 2
-    ]:
-        found["group_by"] = several[0]
+    groups = [] if test is None else new_groups(train, test, kinds)
+    for name in train.columns[1:]:
+        rows, values = train[name].count(), train[name].nunique()
+        several = 3 * found.get("n_classes", 2) <= values <= rows / 2 and IDS.search(str(name))
+        groups += [name] if several and name not in (*inputs, *targets) else []
+    found |= {"group_by": groups[0]} if groups else {}
     kind = "regression" if answer["answer"] == "values" else "classification"
     if task == "masks":
         found |= {"n_train": len(train), "answer": "masks", "n_classes": 2}  # of no object there is none
@@ -159,6 +150,15 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         return {name: each for name, each in found.items() if name not in OF_CLASSES} | answer_of
     found["task"] = {"masks": "image-segmentation", "multimodal": task}.get(task, f"{task}-{kind}")
     return found
+
+
+def part_of_text(train: pd.DataFrame, target: str, inputs: list) -> str:
+    """The column whose text has the target in it, one of many; "" where there is none."""
+    known = train[train[target].map(lambda cell: isinstance(cell, str))].head(1000)
+    for name in inputs if known[target].nunique() > FEW_SPANS else ():
+        if np.mean([part in str(text) for text, part in zip(known[name], known[target], strict=True)]) > 0.95:
+            return str(name)
+    return ""
 
 
 def asks_for_items(train: pd.DataFrame, sample) -> bool:
@@ -172,8 +172,7 @@ def asks_for_items(train: pd.DataFrame, sample) -> bool:
 
 
 def target_facts(train: pd.DataFrame, targets: list[str], sample=None) -> dict[str, Any]:
-    """answer: values, classes or labels; of classes how many, the share of the rarest, and whether they are
-    numbers. Several numbers in a cell of the sample are the likeliest classes."""
+    """answer: values, classes or labels; of classes their number, rarest share, if they are numbers."""
     columns = train[targets].dropna()  # rows without an answer say nothing of it
     numbers = columns.apply(pd.to_numeric, errors="coerce")
     if not targets:
@@ -238,10 +237,7 @@ def what_files(folder: Path, train: pd.DataFrame) -> dict[str, Any] | None:
         return None
     drawn = files[:: max(1, len(files) // MOST_FILES)]
     if any(path.suffix.lower() in SOUND_FILES for path in drawn):
-        seconds = []
-        for path in drawn:
-            with suppress(OSError, wave.Error, EOFError), wave.open(str(path)) as file:
-                seconds.append(file.getnframes() / file.getframerate())
+        seconds = [one for path in drawn if (one := sound_seconds(path))]
         found: dict[str, Any] = {"modality": "audio"}
         if seconds:
             found["seconds"] = round(float(np.median(seconds)), 2)

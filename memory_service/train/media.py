@@ -1,5 +1,4 @@
-"""Rows that name more than their columns say: signals, pictures, sounds, videos. Their features are columns
-for trees, and blocks for kernels and linear models beside topics of texts and all other columns."""
+"""Rows that name signals, pictures, sounds or videos: features as columns for trees and as blocks."""
 
 from __future__ import annotations
 
@@ -149,8 +148,7 @@ def over_time(block: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 def frames_of(path: Path) -> list[Any]:
-    """Some frames of a video: files of its folder, or pictures of a .gif or, with OpenCV, another file. None
-    where it cannot be read."""
+    """Some frames of a video: of a folder, a .gif or, with OpenCV, another file; else none."""
     from PIL import Image, ImageSequence
 
     there: list[Any] = []

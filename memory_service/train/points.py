@@ -79,8 +79,7 @@ def read_keypoints(train: pd.DataFrame, test, sample) -> Data:
 
 @cache
 def size_of(path: Path) -> tuple[float, float]:
-    """(width, height) that coordinates count in, of the picture upright; 1 where they are shares of it, NaN
-    where it cannot be read."""
+    """(width, height) that coordinates count in, upright; 1 of shares, NaN of what cannot be read."""
     from PIL import Image
 
     if plan.SHARES:

@@ -1,5 +1,4 @@
-"""Reads tables: ids, targets, groups and times of train.csv, test.csv and sample_submission.csv, and where
-files lie."""
+"""Reads tables: ids, targets, groups and times of the three of them, and where files lie."""
 
 from __future__ import annotations
 
@@ -9,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,12 @@ from memory_service.train.folder import (
     in_split,
     not_understood,
 )
-from memory_service.train.submission_form import as_asked, is_fraction
+from memory_service.train.submission_form import as_asked, id_pairs, is_fraction
 from memory_service.train.table_files import (
     IMAGE_FILES,
+    MEDIA_FILES,
     MISSING,
     PEEK_ROWS,
-    SOUND_FILES,
     Source,
     amounts_in,
     columns_in,
@@ -40,11 +40,9 @@ from memory_service.train.table_files import (
     is_no_text,
     step_columns,
     whole_table,
-    without_far_marks,
 )
 
-ANSWERS = re.compile(r"(?:.{1,40}[_ ])?(?:labels?|targets?)|class", re.IGNORECASE)
-SPOKEN = re.compile(r"sentence|transcript(?:ion)?", re.IGNORECASE)  # an answer where files are sounds
+ANSWERS = re.compile(r"(?:.{1,40}[_ ])?(?:labels?|targets?)|class|sentence|transcript(?:ion)?", re.IGNORECASE)
 MOMENTS = re.compile(r"time|date|stamp|_at$", re.IGNORECASE)
 MOST_ANSWERS = 100  # classes of a last column that may be the answers
 MOST_NUMBERS = 0.7  # of the columns of steps: more are a signal
@@ -105,12 +103,12 @@ def read_tables(needed: str) -> list[pd.DataFrame | None]:
 
 
 def three_tables(files: int = 0) -> tuple[Any, Any, Any]:
-    """train.csv, test.csv and sample_submission.csv, None for what is not there: ids come first, and the
-    targets are in train.csv. Of files of a sample each only so many are read, 0: all."""
+    """The three tables, ids first, None for what is not there; of files of a sample each so many, 0: all."""
     plan.STEPS = False
     sample = read_table("sample_submission.csv")
     ids = "" if sample is None else str(sample.columns[0])
     test = read_table("test.csv", ids)
+    test = None if test is None or not len(test) else test  # a split of which there is no row
     if test is None or test.columns[0] != ids:
         ids = ""
     elif sample is not None and not (test[ids].is_unique and test[ids].isin(sample[ids]).mean() > 0.5):
@@ -129,21 +127,18 @@ def three_tables(files: int = 0) -> tuple[Any, Any, Any]:
 
 
 def without_withheld(train: pd.DataFrame, test):
-    """test.csv without the one column of train.csv that says nothing there, what is to be predicted; else,
-    where test rows may have answers, without the last called so, else the last one, of classes or y."""
+    """test.csv without the column that says nothing there, or, where it may have answers, without these."""
     if test is None or not {*train.columns[1:]} <= {*test.columns} or not len(test):
         return test
-    same = [name for name in train.columns[1:] if test[name].nunique() < 1 < train[name].nunique()]
-    same = same or [name for name in train.columns[1:] if test[name].nunique() == 1 < train[name].nunique()]
+    values = {name: test[name].nunique() for name in train.columns[1:] if train[name].nunique() > 1}
+    same = [name for name, count in values.items() if count == min(values.values()) < 2]
     if not same:  # of some rows it is known
         empty = test.isna().mean() - train.isna().mean()
         same = [name for name in train.columns[1:] if empty[name] > MOST_EMPTY]
     if not same and not plan.TARGET and find_roles(plan.DATA_DIR).answered:
         few = train.iloc[:, -1].nunique() <= MOST_ANSWERS and not is_fraction(train.iloc[:, -1])
-        named, spoken = ([*filter(each.fullmatch, train.columns[1:])] for each in (ANSWERS, SPOKEN))
-        heard = any(str(cell).lower().endswith(SOUND_FILES) for cell in train.head(1).to_numpy().ravel())
         last = [*train.columns[-1:]] if few or train.columns[-1].lower() == "y" else []
-        same = [*spoken, *last, *named, *(spoken if heard else [])][-1:]
+        same = [*last, *filter(ANSWERS.fullmatch, train.columns[1:])][-1:]
         for name in same:
             print(f"NOTE: {name} of the test rows is known, too: it is no input", flush=True)
     return test.drop(columns=same) if len(same) == 1 else test
@@ -159,8 +154,7 @@ def further_tables() -> dict[str, Any]:
 
 
 def with_sample_classes(train: pd.DataFrame, sample) -> pd.DataFrame:
-    """Of folders of classes: named as the sample names them, or numbered in their order where it has numbers
-    in a column."""
+    """Folders of classes as the sample names them, or numbered in their order where it has numbers."""
     if "classes" not in {one.part for one in find_roles(plan.DATA_DIR).train} or sample is None:
         return train
     names = sorted(train["label"].unique())
@@ -206,9 +200,7 @@ def steps_of(path: Path, row: int) -> pd.DataFrame:
 
 
 def read_table(name: str, ids: str = "") -> pd.DataFrame | None:
-    """A table of DATA_DIR, ids as text; None where there is none. A malformed line costs no other. The column
-    of ids is the first, or that of this name, which then comes first. Of train.csv, test.csv and
-    sample_submission.csv it is what `find_roles` takes for it."""
+    """A table of DATA_DIR, ids as text and first; None where there is none."""
     roles = find_roles(plan.DATA_DIR) if name in ROLES else None
     path = plan.DATA_DIR / name
     sources = getattr(roles, ROLES[name]) if roles else [Source(path)] if path.is_file() else []
@@ -261,16 +253,14 @@ def read_source(source: Source, ids: str, most: int = 0) -> pd.DataFrame:
             continue
         if (amounts := amounts_in(table[column], settings.get("decimal") == ",")) is not None:
             table[column] = amounts
-        elif table[column].dtype.kind in "if":
-            table[column] = without_far_marks(table[column])
     return table
 
 
 def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
-    """The rows of this role, with ids where it has none, what lies apart of train.csv, and a row for each id
-    of labels where it has a row a step."""
+    """The rows of this role with ids, with what lies apart, a row for each id of labels."""
     train, test = name == "train.csv", name == "test.csv"
-    if not roles.index and str(table.columns[0]).startswith("Unnamed: 0") and len(table.columns) > 1:
+    ids = columns_in(roles.sample[0])[0] if roles.sample else str(table.columns[-1])
+    if str(table.columns[0]).startswith("Unnamed: 0") and ids in table.columns[1:]:
         table = table.iloc[:, 1:].astype({table.columns[1]: str})
     if roles.split and (train or test):
         asked, marks = in_split(table, roles.split), table[roles.split].notna().all()
@@ -318,32 +308,26 @@ def completed(table: pd.DataFrame, name: str, roles: Roles) -> pd.DataFrame:
 
 
 def with_target_last(table: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:
-    """Where columns have no names the one more that training rows have is the target: the first or the last,
-    whichever leaves others with values as in the test rows."""
+    """Where columns have no names, training rows have one more, the first or the last: the target."""
     if table.shape[1] != test.shape[1] + 1:
         return table
-    known, asked = (
-        [{*part[name].dropna().astype(str)} for name in part] for part in (table.head(PEEK_ROWS), test)
-    )
-    first, last = (
-        sum(
-            len(one & other) / max(1, len(other)) + likeness_of_cells(one, other)
-            for one, other in zip(columns, asked, strict=True)
-        )
-        for columns in (known[1:], known[:-1])
-    )
+    alike = [
+        sum(likeness_of_cells(*pair) for pair in zip(train, test.to_numpy().T, strict=True))
+        for train in (table.to_numpy().T[1:], table.to_numpy().T[:-1])
+    ]
     names = [str(name) for name in test.columns]
-    table = table.set_axis(["target", *names] if first > last else [*names, "target"], axis=1)
+    table = table.set_axis(["target", *names] if alike[0] > alike[1] else [*names, "target"], axis=1)
     table = table[[*names, "target"]]
     if table["target"].astype(str).str.fullmatch(r"[^\W\d]\S{0,60}\.").all():  # negative.
         table["target"] = table["target"].str.rstrip(".")
     return table
 
 
-def likeness_of_cells(one: set[str], other: set[str]) -> float:
-    """1 where the same share of them are numbers."""
-    shares = [as_numbers(pd.Series([*cells], dtype=object)).notna().mean() for cells in (one, other)]
-    return float(1 - abs(shares[0] - shares[1])) if one and other else 0.0
+def likeness_of_cells(one: Any, other: Any) -> float:
+    """The share of the other's values that are in one, and how alike their shares of numbers are."""
+    known, asked = ({*map(str, cells[:PEEK_ROWS])} for cells in (one, other))
+    shares = [as_numbers(pd.Series([*each], dtype=object)).notna().mean() for each in (known, asked)]
+    return float(len(known & asked) / max(1, len(asked)) + 1 - abs(shares[0] - shares[1]))
 
 
 def class_names(roles: Roles) -> dict[str, str]:
@@ -358,13 +342,12 @@ def class_names(roles: Roles) -> dict[str, str]:
 def by_beginnings(table: pd.DataFrame, ids: pd.Series) -> pd.DataFrame:
     """A row for each id, where ids are those of the table with a part behind, as in 1234_q2."""
     first = str(table.columns[0])
-    parts = ids.str.extract(r"^(?P<key>.{1,200})[_\-|:.](?P<part>[^_\-|:.]{1,40})$")
-    if ids.isin(table[first]).any() or parts["key"].isin(table[first]).mean() < 0.5:
+    found = None if ids.isin(table[first]).any() else id_pairs(ids.to_frame(), table[[first]])
+    if found is None:
         return table
-    found = parts.merge(table.rename(columns={first: "key"}), on="key", how="left")
-    found = found.rename(columns={"key": f"{first} begins", "part": f"{first} ends"})
-    found.insert(0, first, ids.to_numpy())
-    return found
+    made = table.set_index(first).reindex(found[1]).reset_index(names=f"{first} begins")
+    made.insert(0, first, ids.to_numpy())
+    return made.assign(**{f"{first} ends": found[2].to_numpy()})
 
 
 def as_numbers_or_texts(column: pd.Series) -> pd.Series:
@@ -377,8 +360,7 @@ def as_numbers_or_texts(column: pd.Series) -> pd.Series:
 def sampled_table(
     path: Path, settings: Mapping[str, Any], most: int, at_once: int = 1_000_000
 ) -> pd.DataFrame:
-    """About so many rows of a long table: the latest by its first column of dates where SPLIT is time, whole
-    groups where it is group, else drawn at random; read in parts, without malformed lines."""
+    """About so many rows of a long table: the latest, whole groups or drawn at random, as SPLIT says."""
     settings = {**settings, "on_bad_lines": "skip"}
     head = pd.read_csv(path, nrows=1000, **settings)
     if not len(head):
@@ -410,8 +392,7 @@ def sampled_table(
 
 
 def drawn_runs(given: str, size: tuple[int, int]) -> np.ndarray | None:
-    """(height, width) of 0 and 255, of run lengths such as "32 33 96 33": from where, down the columns, and
-    how many; None where it is no such text."""
+    """(height, width) of 0 and 255, of run lengths down the columns; None where it is no such text."""
     if not RUNS.fullmatch(given.strip()):
         return None
     flat = np.zeros(size[0] * size[1], np.uint8)
@@ -449,8 +430,7 @@ def is_dates(column: pd.Series) -> bool:
 
 
 def keep_first(train: pd.DataFrame, test: pd.DataFrame) -> None:
-    """A first column of dates, or of values that repeat, is more than an id: it is an input, too; so are
-    numbers that go on in the test set, where there is nothing else to learn from."""
+    """A first column of dates, or of values that repeat or go on, is an input, too."""
     first = train.columns[0]
     if first not in test.columns:
         return
@@ -464,21 +444,17 @@ def keep_first(train: pd.DataFrame, test: pd.DataFrame) -> None:
 
 def look_up(folder: str, ids) -> tuple[Path, list[Path | None]]:
     """(the folder, of each id the file with or without its ending or another's, or `<id>_mask`)."""
-    places, known = (
-        [plan.DATA_DIR / f"{folder}{end}" for end in ("", "_images", "_audio", "_videos")],
-        dict[str, Path](),
-    )
+    places = [plan.DATA_DIR / f"{folder}{end}" for end in ("", "_images", "_audio", "_videos")]
     place = next((path for path in places if path.is_dir()), None)
-    for path in sorted(place.iterdir()) if place is not None else ():
-        known[path.name] = known[path.stem] = path
-        known.setdefault(path.stem.removesuffix("_mask"), path)
+    paths = sorted(place.iterdir()) if place is not None else []
+    known = {path.stem.removesuffix("_mask"): path for path in paths}
+    known |= {name: path for path in paths for name in (path.stem, path.name)}
     found = [known.get(name) or known.get(Path(str(name)).stem) for name in ids]
     if not any(found):
         found = [drawn_file(str(name)) for name in ids]
     if not any(found) and folder in ("train", "test"):
         known = media_files(plan.DATA_DIR, folder)
-        ends = [endings(str(name)) for name in ids]
-        found = [next((known[end] for end in each if end in known), None) for each in ends]
+        found = [next((known[end] for end in endings(str(name)) if end in known), None) for name in ids]
     if place is None and not any(found):
         there = ", ".join(sorted(path.name for path in plan.DATA_DIR.iterdir() if path.is_dir()))
         raise FileNotFoundError(f"{places[0]} is not there, but {there or 'no folder'}: change read_data")
@@ -486,19 +462,19 @@ def look_up(folder: str, ids) -> tuple[Path, list[Path | None]]:
 
 
 def media_files(root: Path, folder: str) -> dict[str, Path]:
-    """Pictures and sounds, then files of steps, of all folders by the ends of their paths, with and without
-    .png: of like ends that in a folder called `folder`, as train, else the first."""
-    if (root, folder) in FILES:
-        return FILES[root, folder]
-    paths = [path for path in sorted(root.rglob("*")) if path.suffix.lower() in IMAGE_FILES + SOUND_FILES]
-    paths += [path for path in sorted(root.glob("*/**/*")) if path.suffix.lower() in STEP_FILES]
-    known: dict[str, Path] = {}
-    paths.sort(key=lambda path: not any(folder in part for part in path.parent.parts))
-    for path in sorted(paths, key=lambda path: path.suffix.lower() in STEP_FILES):
-        names = endings(path.relative_to(root).as_posix())
-        for name in (*names, *(name.removesuffix(path.suffix) for name in names)):
-            known.setdefault(name, path)
-    return FILES.setdefault((root, folder), known)
+    """Pictures and sounds, then files of steps, by the ends of their paths: first those of this folder."""
+    if (root, folder) not in FILES:
+        paths = [path for path in sorted(root.rglob("*")) if path.suffix.lower() in MEDIA_FILES]
+        paths += [path for path in sorted(root.glob("*/**/*")) if path.suffix.lower() in STEP_FILES]
+        paths.sort(
+            key=lambda path: (path.suffix in STEP_FILES, folder not in str(path.parent.relative_to(root)))
+        )
+        known = FILES.setdefault((root, folder), {})
+        for path in paths:
+            for name in endings(path.relative_to(root).as_posix()):
+                known.setdefault(name, path)
+                known.setdefault(name.removesuffix(path.suffix), path)
+    return FILES[root, folder]
 
 
 def endings(path: str) -> list[str]:
@@ -508,22 +484,21 @@ def endings(path: str) -> list[str]:
 
 
 def find_files(folder: str, ids, *others) -> list[Path]:
-    """The file of each id, or of that of the other columns that names the most files where ids name less than
-    half. A missing one is a file that cannot be read."""
-    found: list[Path | None] = []
+    """The file of each id, or of that of the other columns that names the most files."""
+    tried: list[tuple[int, Any, Path, list[Path | None]]] = []
     missing: FileNotFoundError | None = None
     for column in (ids, *others):
-        if found and len(found) - found.count(None) >= len(found) / 2:
-            break
         try:
-            there, more = look_up(folder, column)
+            place, found = look_up(folder, column)
         except FileNotFoundError as error:
             missing = missing or error
             continue
-        if not found or more.count(None) < found.count(None):
-            ids, place, found = column, there, more
-    if not found and missing is not None:
+        tried.append((len(found) - found.count(None), column, place, found))
+        if 2 * tried[-1][0] >= len(found):
+            break
+    if missing is not None and not tried:
         raise missing
+    _, ids, place, found = max(tried, key=itemgetter(0))
     if folder == "test" and None in found:
         told = f"{found.count(None)} of {len(found)} files of the test set are not in {place}"
         if not any(found):
@@ -539,7 +514,7 @@ def files_of(folder: str, table: pd.DataFrame) -> list[Path]:
 
 def naming_columns(table: pd.DataFrame) -> list[str]:
     """Columns that may name files, by their name or their values."""
-    marks, ends = ("image", "img", "file", "path"), IMAGE_FILES + SOUND_FILES
+    marks, ends = ("image", "img", "file", "path"), MEDIA_FILES
     shown = {name: str(table[name].iloc[0]).lower() if len(table) else "" for name in table.columns[1:]}
     return [
         name for name, first in shown.items()
@@ -576,8 +551,7 @@ def tell_unread(data: Data, rows) -> None:
 
 
 def target_columns(train: pd.DataFrame, test: pd.DataFrame | None, sample: pd.DataFrame | None) -> list[str]:
-    """The columns to predict: those that the sample submission shares, else those that test.csv has not, and
-    of these the one with the classes that the sample's columns name. Never the one that GROUP_BY names."""
+    """Those that the sample shares, else those that test.csv has not; of these the one with its classes."""
     if plan.TARGET in train.columns:
         return [plan.TARGET]
     asked = pd.Index([]) if sample is None else sample.columns[1:]
@@ -598,9 +572,7 @@ def target_columns(train: pd.DataFrame, test: pd.DataFrame | None, sample: pd.Da
 
 
 def read_labels(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[str], np.ndarray, list]:
-    """(rows whose class is known, target columns, class numbers, class names). Several columns of 0 and 1
-    are multi-label, and so is one of several labels in a cell: a 0/1 matrix and their names. Where each row
-    has one 1 they are classes."""
+    """(rows whose class is known, target columns, class numbers or 0/1 matrix of labels, their names)."""
     columns = target_columns(train, test, sample)
     several = len(columns) > 1 and train[columns].dropna().isin([0, 1]).all(axis=None)
     if len(columns) > 1 and not several:
@@ -647,8 +619,7 @@ def mark_between(classes: pd.Series) -> str:
 
 
 def labels_in_cells(classes: pd.Series) -> pd.DataFrame | None:
-    """A column of 0 and 1 for each label; None where a cell is one class: then its words are not fewer than
-    the classes, as many in each, or, of few classes, none of several words that also stand alone."""
+    """A column of 0 and 1 for each label of cells of several; None where a cell is one class."""
     if pd.api.types.is_numeric_dtype(classes) or plan.TASK == "image-retrieval":
         return None
     mark = mark_between(classes := classes.astype(str)).strip() or None
@@ -683,8 +654,7 @@ def read_values(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[s
 
 
 def levels_of(outputs: list, several: bool) -> list[float]:
-    """The quantile of each: of several the one that its name ends with (q0.1, p90, q_05, p97.5, q025), else
-    that of the plan, else evenly spread ones; of one that of the plan, else the median."""
+    """The quantile of each by its name (q0.1, p90, q025), else that of the plan, else evenly spread ones."""
     if several:
         found = [level_in(str(name)) for name in outputs]
         if all(0 < level < 1 for level in found) and len(set(found)) == len(found):
@@ -697,15 +667,11 @@ def levels_of(outputs: list, several: bool) -> list[float]:
 
 
 def level_in(name: str) -> float:
-    """The share that the last number of a name tells, as a fraction, in percent or, of three digits,
-    in thousandths; 0 where there is none."""
+    """The share that the last number of a name tells: 0.1, 90, 97.5 or 025; 0 where there is none."""
     found = re.search(r"(?<!\d)(?:0[._]\d+|\d+(?:\.\d+)?)$", re.sub(r"[^\d]+$", "", name))
-    if found is None:
-        return 0.0
-    text = found[0].replace("_", ".")
-    if "." in text:
-        return float(text) if float(text) < 1 else float(text) / 100
-    return float(text) / (1000 if len(text) >= 3 else 100)
+    text = found[0].replace("_", ".") if found else "0"
+    share = 1 if "." in text and float(text) < 1 else 1000 if "." not in text and len(text) >= 3 else 100
+    return float(text) / share
 
 
 def read_answers(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[str], np.ndarray, list]:
@@ -754,8 +720,7 @@ def group_column(train: pd.DataFrame) -> str | None:
 
 
 def groups_of(train: pd.DataFrame) -> np.ndarray | None:
-    """Of each row, where rows are to be split by groups: the column that GROUP_BY names, else the part of the
-    id before _ or - where many ids share it (10_left and 10_right). Elsewhere a warning, where many do."""
+    """Groups of rows: the column that GROUP_BY names, else the beginning of ids where many share it."""
     if plan.SPLIT == "time":
         return None
     column = group_column(train) if "group" in plan.SPLIT else None

@@ -23,7 +23,6 @@ MOST_COLUMNS = 40  # of a table, that are summarised
 FEW_VALUES = 12  # of a category, of which each has its share
 RANGES = ("min", "max", "std", "last")
 MOST_KEYS = 2  # by each of which the rows of a table are summarised
-CALENDAR = ("year", "month", "day", "hour")  # columns of a table that tell a moment together
 FEW_NAMES = 3  # yes and no name no rows of another table
 ONCE = 0.995  # of the rows, whose keys are different: an hour comes twice when clocks are set back
 NAMED = 0.8  # of the rows, whose names a column of another name must have
@@ -41,9 +40,7 @@ def side_files(folder: Path) -> dict[str, list[Source]]:
 def join_side_tables(
     train: pd.DataFrame, test: pd.DataFrame, targets: list[str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The tables with further columns, named "table: column". A table that has a column of another one that
-    was joined is joined by it: items.csv, and by its category categories.csv. One that cannot be read or
-    joined costs nothing but itself."""
+    """Both with further columns, "table: column"; what was joined may join a next table."""
     left: dict[str, pd.DataFrame] = {}
     end = state.elapsed() + JOIN_SHARE * 60 * state.minutes
     tables = side_files(plan.DATA_DIR)
@@ -65,18 +62,17 @@ def join_side_tables(
             try:
                 found = columns_by_key(train, test, name, table)
             except Exception as error:
-                found = None
                 del left[name]
                 print(f"NOTE: {name}.csv cannot be joined: {error!r:.200}", flush=True)
-            if found is None:
                 continue
-            told, columns = found
-            columns = columns[[each for each in columns.columns if each not in train.columns]]
-            train = pd.concat([train, columns.iloc[: len(train)].set_axis(train.index)], axis=1)
-            test = pd.concat([test, columns.iloc[len(train) :].set_axis(test.index)], axis=1)
-            print(f"NOTE: {name}.csv is joined by {told}: {columns.shape[1]} columns", flush=True)
-            del left[name]
-            joined = True
+            if found is not None:
+                told, columns = found
+                columns = columns[[each for each in columns.columns if each not in train.columns]]
+                train = pd.concat([train, columns.iloc[: len(train)].set_axis(train.index)], axis=1)
+                test = pd.concat([test, columns.iloc[len(train) :].set_axis(test.index)], axis=1)
+                print(f"NOTE: {name}.csv is joined by {told}: {columns.shape[1]} columns", flush=True)
+                del left[name]
+                joined = True
     why = "there is no time" if state.elapsed() > end else "no column names rows of both tables"
     for name in left:
         print(f"NOTE: {name}.csv is not read: {why}", flush=True)
@@ -88,20 +84,11 @@ def columns_by_key(
 ) -> tuple[str, pd.DataFrame] | None:
     """(the key, columns of all rows of both tables); None where no column names rows of both."""
     shared = shared_columns(train, test, table)
-    moments = calendar_keys(
-        train, test, table.drop(columns=[mine for mine in shared if mine in train.columns])
-    )
-    shared = {
-        mine: own for mine, own in shared.items() if mine not in moments
-    }  # a joined table has years, too
     both = pd.concat([train[[*shared.values()]], test[[*shared.values()]]], ignore_index=True)
-    others = sorted(shared, key=lambda each: -table[each].nunique())
-    both = pd.concat([both, moments], axis=1)
-    together = [[*shared, *moments]] if len(moments.columns) else []
-    together += [list(shared)] if len(shared) > 1 else []
-    shared |= {name: name for name in moments}
+    keys = [[*shared]] if len(shared) > 1 else []
+    keys += [[name] for name in sorted(shared, key=lambda each: -table[each].nunique())]
     found: list[tuple[bool, list[str], np.ndarray, np.ndarray]] = []
-    for key in [*together, *([column] for column in others)]:
+    for key in keys:
         rows, asked = codes_of(table, both, {column: shared[column] for column in key})
         known = rows[rows >= 0]
         once = len(np.unique(known)) >= ONCE * len(known)
@@ -111,7 +98,8 @@ def columns_by_key(
         in_train, in_test = there[: len(train)].mean(), there[len(train) :].mean()
         if in_test >= max(LEAST_MATCHED, in_train / 2):
             found.append((once, key, rows, asked))
-    if len({column for _, key, *_ in found for column in key}) > 1:  # a table's own id names no row of ours
+    several = len({column for _, key, *_ in found for column in key}) > 1
+    if several:  # a table's own id names no row of ours
         found = [each for each in found if shared[each[1][0]] != train.columns[0] or len(each[1]) > 1]
     found = [each for each in found if each[0]][:1] or found[:MOST_KEYS]
     parts = []
@@ -125,20 +113,18 @@ def columns_by_key(
             part = summaries(left, rows, asked, moments_of(train, test), len(train)).add_prefix(before)
         parts.append(part.reset_index(drop=True))
     if not parts and not shared:
-        roles = named_otherwise(train, test, table)
-        for mine, own in roles:
+        for mine, own in named_otherwise(train, test, table):
             asked = pd.concat([train[own], test[own]], ignore_index=True)
             there = table[table[mine].notna()]
             part = there.drop(columns=mine).set_index(there[mine].astype(str)).reindex(asked.astype(str))
             parts.append(part.add_prefix(f"{name} of {own}: ").reset_index(drop=True))
-        found = [(True, [own], asked, asked) for _, own in roles]
+            found.append((True, [own], asked, asked))
     joined = pd.concat(parts, axis=1) if parts else pd.DataFrame()
     return (", ".join(" and ".join(key) for _, key, *_ in found), joined) if joined.shape[1] else None
 
 
 def shared_columns(train: pd.DataFrame, test: pd.DataFrame, table: pd.DataFrame) -> dict[str, str]:
-    """Column of the table -> that of train.csv and test.csv which may hold the same names; their own columns
-    before joined ones. Ids that both tables have name other rows in each."""
+    """Column of the table -> that of both tables with the same names; own ones go before joined ones."""
     first, own = train.columns[0], [name for name in train.columns if name in test.columns]
     if first in own and train[first].is_unique and train[first].isin(test[first]).any():
         own.remove(first)
@@ -149,37 +135,8 @@ def shared_columns(train: pd.DataFrame, test: pd.DataFrame, table: pd.DataFrame)
     return {mine: name for mine, name in shared.items() if train[name].nunique() > 1}
 
 
-def calendar_keys(train: pd.DataFrame, test: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """Year, month, day and hour of the rows of both tables, where the table has columns of these names; the
-    hour of days alone by the first column of times such as 1425."""
-    parts = {str(name).lower(): name for name in table.columns if str(name).lower() in CALENDAR}
-    days = moments_of(train, test)
-    if days is None or "month" not in parts or len(parts) < 2:
-        return pd.DataFrame(index=range(len(train) + len(test)))
-    when = pd.Timestamp(0) + pd.to_timedelta(days, unit="D")
-    found = {
-        parts[name]: getattr(when.dt.round("s").dt, name).astype(float) for name in CALENDAR if name in parts
-    }
-    if "hour" in parts and (days.dropna() % 1 == 0).all():
-        del found[parts["hour"]]
-        clocks = [name for name in train.columns if name in test.columns and is_clock(train[name], str(name))]
-        if clocks:
-            clock = as_numbers(pd.concat([train[clocks[0]], test[clocks[0]]], ignore_index=True))
-            found[parts["hour"]] = clock // 100
-    return pd.DataFrame(found)
-
-
-def is_clock(column: pd.Series, name: str) -> bool:
-    """Whether numbers such as 1425 are hours and minutes."""
-    numbers = as_numbers(column).dropna()
-    if "time" not in name.lower() or not len(numbers):
-        return False
-    return bool(((numbers >= 0) & (numbers <= 2400) & (numbers % 100 < 60)).all() and numbers.max() > 60)
-
-
 def named_otherwise(train: pd.DataFrame, test: pd.DataFrame, table: pd.DataFrame) -> list[tuple[str, str]]:
-    """Columns of names that a column of another name has once each: airports.csv by its code, for origin and
-    for destination."""
+    """Columns of names that another one has once each: airports by code, for origin and destination."""
     named = table.iloc[:, :MOST_COLUMNS]
     names = [name for name in named if named[name].dropna().is_unique and is_names(named[name])]
     known = {name: set(named[name].dropna().astype(str)) for name in names}
@@ -310,8 +267,7 @@ def before(
     then: pd.Series,
     until: pd.Series,
 ) -> pd.DataFrame:
-    """Of the rows of a key that are earlier than `until` of the one that asks: how many, their means, the
-    last one, and how long before `then` that was."""
+    """How many rows of a key are earlier than `until`, their means, the last, and how long ago that was."""
     dated = when.notna().to_numpy()
     order = np.flatnonzero(dated)[np.argsort(when.to_numpy()[dated], kind="stable")]
     codes, ordered = keys[order], numbers.iloc[order]

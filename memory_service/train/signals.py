@@ -110,8 +110,7 @@ def signals_of(parts: Sequence[dict[str, np.ndarray]], ids: Sequence[Sequence[st
 
 
 def numbered_columns(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, list[str]]:
-    """Beginning -> its columns in the order of their numbers, of those that both tables have: as many as most
-    beginnings have, and enough for a signal."""
+    """Beginning -> its numbered columns in order, as many as most beginnings have."""
     found: dict[str, list[tuple[int, str]]] = {}
     for name in train.columns[1:]:
         match = re.fullmatch(r"([^\d]{0,40}(?:\d{1,4}[^\d]{1,40})?)(\d{1,9})", str(name)[:99])
@@ -173,8 +172,7 @@ def read_signals(given: Sequence[Any]) -> list[np.ndarray]:
 
 
 def statistics_of(signal: np.ndarray) -> np.ndarray:
-    """Of each channel its level, spread, shape, changes, autocorrelation, spectrum and course; of up to eight
-    channels how they go together."""
+    """Level, spread, shape, changes, spectrum and course of each channel, and how they go together."""
     length = signal.shape[1]
     x = (signal if length >= LEAST_STEPS else even(signal, LEAST_STEPS)).astype(float)
     steps = x.shape[1]

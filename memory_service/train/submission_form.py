@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
-from memory_service.train.drawn import as_pictures, drawn_names, whole_bytes, with_pixel_columns
+from memory_service.train.drawn import with_pixel_columns, with_pixels
 
 SEEN = 200  # rows of a sample that are looked at before all are
 MOST_TRIED = 20_000  # rows of the test set, one of which may have made an id
@@ -31,7 +31,6 @@ EVENT = re.compile(r"event|status|censor|death|dead|died|efs|relapse|churn|fail"
 DURATION = re.compile(r"time|days|weeks|months|years|duration|tenure|surviv", re.IGNORECASE)
 SEPARATORS = re.compile(r"(?=([^0-9A-Za-z][A-Za-z][^0-9A-Za-z]|[^0-9A-Za-z]{1,4}))")
 FORM_CELLS = re.compile(r"[-0-9. ]+")
-FEW_SPANS = 50  # different targets, which may be classes that texts name
 MOST_OF_CELLS = 65_536  # numbers of a cell that are columns
 
 
@@ -49,8 +48,6 @@ def as_asked(train, test, sample, further: Callable[[], dict[str, Any]]) -> tupl
         if test is None or not (plan.cells or known_ids(ids, test.iloc[:, 0])):
             train, test, sample = with_cells(train, test, sample, further)
         sample = without_unknown(train, test, sample)
-        if test is not None and plan.cells is None:
-            train, test, sample = with_words(train, test, sample)
     if test is not None:
         train, test = with_numbers_of_cells(with_ids(train, test), test)
         train, test = with_pixel_columns(train, test)
@@ -90,22 +87,14 @@ def with_numbers_of_cells(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.D
             continue
         step = -(-(count + 1) // MOST_OF_CELLS)
         with suppress(ValueError, AttributeError):  # of other cells
-            found = [
-                np.array([cell.split()[::step] for cell in table[name]], float) for table in (train, test)
-            ]
+            found = [np.array([cell.split()[::step] for cell in each[name]], float) for each in (train, test)]
             columns = [f"{name} {number}" for number in range(found[0].shape[1])]
-            bytes_found = [whole_bytes(cells) for cells in found]
-            pictures = [None if each is None else as_pictures(each) for each in bytes_found]
-            if step == 1 and pictures[0] is not None and pictures[1] is not None:
-                print(f"NOTE: {name} is read as pictures of {pictures[0].shape[1:3]} pixels", flush=True)
-                train = train.assign(**{name: drawn_names(pictures[0], f"train_{name}")})
-                test = test.assign(**{name: drawn_names(pictures[1], f"test_{name}")})
-                continue
             train, test = (
                 pd.concat([table.drop(columns=name), pd.DataFrame(cells, table.index, columns)], axis=1)
                 for table, cells in zip((train, test), found, strict=True)
             )
             print(f"NOTE: {name} is read as {len(columns)} columns of numbers", flush=True)
+            train, test = with_pixels(train, test, columns if step == 1 else [], name)
     return train, test
 
 
@@ -113,8 +102,7 @@ def with_numbers_of_cells(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.D
 
 
 def with_named_targets(train: pd.DataFrame, test, sample: pd.DataFrame) -> pd.DataFrame:
-    """train.csv with its targets called as in the sample: the one that TARGET names, else the same in other
-    spelling, the likest of several names, or what an event and its time say together."""
+    """train.csv with its target called as in the sample: the same, the likest, or an event with its time."""
     asked = [str(name) for name in sample.columns[1:]]
     given = {*([] if test is None else test.columns)}
     asked = [name for name in asked if name not in given or name not in train.columns] or asked
@@ -157,8 +145,7 @@ def likeness(one: str, other: str) -> float:
 
 
 def risk_of(train: pd.DataFrame, left: list) -> pd.Series | None:
-    """Of an event and its time: the share of all that is expected to last as long as the row or longer; of a
-    censored one half of what lasts at that time. None where there is no such pair."""
+    """Of an event and its time the share expected to last as long or longer; None without such a pair."""
     binary = [name for name in left if train[name].dropna().isin([0, 1]).all() and EVENT.search(str(name))]
     times = [name for name in left if name not in binary and DURATION.search(str(name))]
     times = [name for name in times if pd.api.types.is_numeric_dtype(train[name])]
@@ -175,8 +162,7 @@ def risk_of(train: pd.DataFrame, left: list) -> pd.Series | None:
 
 
 def without_unknown(train: pd.DataFrame, test, sample: pd.DataFrame) -> pd.DataFrame:
-    """The sample without columns beside a target that train.csv has not, such as Confidence, or that test.csv
-    has, too: they are submitted as it has them."""
+    """The sample without columns that train.csv has not, or test.csv has, too: submitted as it has them."""
     asked = list(sample.columns[1:])
     known = [name for name in asked if name in train.columns]
     known = [name for name in known if test is None or name not in test.columns] or known
@@ -195,8 +181,7 @@ def without_unknown(train: pd.DataFrame, test, sample: pd.DataFrame) -> pd.DataF
 
 
 def with_joint_ids(train, test, sample) -> tuple[Any, Any, Any]:
-    """The tables with ids as the sample spells them, where the test set has them in other columns: in another
-    spelling, or joined of several; or beside the sample's first column in further ones."""
+    """The tables with ids as the sample spells them or joins them of columns, or has them in several."""
     name, ids = str(sample.columns[0]), sample.iloc[:, 0].astype(str)
     more = [each for each in sample.columns[1:] if each in test.columns and each in train.columns]
     more = [each for each in more if sample[each].isin(test[each]).mean() > 0.5]
@@ -240,8 +225,7 @@ def made_by(template: list[tuple[str, bool]], table: pd.DataFrame) -> pd.Series:
 
 
 def template_of(ids: pd.Series, test: pd.DataFrame) -> list[tuple[str, bool]]:
-    """(column, True) or (text, False) by which the sample's ids are made of the test rows; empty where none
-    makes nearly all. The same rows in the same order are tried first, then any row for the first id."""
+    """(column, True) or (text, False) by which the sample's ids are made of nearly all test rows."""
     names = [name for name in test.columns[:MOST_KEY_COLUMNS] if not is_fraction(test[name])]
     shown = {name: id_text(test[name].head(MOST_TRIED)).tolist() for name in names}
     together = [range(min(SEEN, len(test)))] if len(ids) == len(test) else []
@@ -294,21 +278,28 @@ def parsed(texts: list[str], values: Mapping[str, list[str]], used: tuple[str, .
 
 
 def with_cells(train, test, sample, further) -> tuple[Any, Any, Any]:
-    """The tables where the sample's rows are not the test's: a row for each id and target, class, moment or
-    place, or a column for each period of wide series."""
+    """The tables where the sample has a row for each id and target, class or period, or a column for each."""
     ids, name = sample.iloc[:, 0].astype(str), str(sample.columns[0])
-    if test is None:
-        periods = periods_of_columns(train.drop(columns=sample.columns[1:], errors="ignore"))
-        return long_series(train, sample, periods, further()) if periods else (train, test, sample)
-    running = ids.tolist() in ([str(n + start) for n in range(len(ids))] for start in (0, 1))
-    found = pairs_among(ids, further, test)
-    for form in (by_name, by_moment, by_place):
-        if found and (made := form(train, test, sample, *found)) is not None:
+    rows = train.iloc[:, :1] if test is None else test
+    found = pairs_among(ids, further, rows)
+    for form in (by_name, by_step):
+        if (made := form(train, test, sample, found, further)) is not None:
             return made
-    if len(test) == len(sample):
+    if test is not None and len(test) == len(sample):
+        running = ids.tolist() in ([str(n + start) for n in range(len(ids))] for start in (0, 1))
         told = "the sample's ids are in no column of test.csv: taken in its order"
         print(f"{'NOTE' if running else 'WARNING'}: {told}", flush=True)
         return train, with_ids_first(test, name, ids), sample
+    moments = (
+        []
+        if found is None or len(sample) < len(rows)
+        else [name for name in train.select_dtypes("number") if name in rows]
+    )
+    numbers = pd.to_numeric(found[2], errors="coerce") if found else pd.Series()
+    if moments := [name for name in moments if numbers.isin(train[name]).mean() > 0.5]:
+        raise ValueError(
+            f"ids such as {ids.iloc[0]} ask for other {moments[0]} than test.csv has: put a row each"
+        )
     return train, test, sample
 
 
@@ -327,8 +318,7 @@ def pairs_among(ids: pd.Series, further, rows: pd.DataFrame) -> tuple[str, pd.Se
 
 
 def id_pairs(asked: pd.DataFrame, rows: pd.DataFrame) -> tuple[str, pd.Series, pd.Series] | None:
-    """(column of the rows, of each id the value that it has there, what else the id says); None where ids do
-    not name rows."""
+    """(column of the rows, of each id its value there, what else the id says); None where ids name none."""
     for column in [name for name in rows.columns[:MOST_KEY_COLUMNS] if rows[name].is_unique]:
         names = {*id_text(rows[column])}
         for one in asked.columns:
@@ -347,9 +337,11 @@ def id_pairs(asked: pd.DataFrame, rows: pd.DataFrame) -> tuple[str, pd.Series, p
     return None
 
 
-def by_name(train, test, sample, column, keys, rest):
-    """A row for each id and column to predict, or class of one. Where test.csv has the columns, too, one was
-    taken from each of its rows: which that is, is learned of rows that are without one of theirs."""
+def by_name(train, test, sample, found, _):
+    """A row for each id and column to predict, or class of one; or one that a row was taken from."""
+    if found is None or test is None:
+        return None
+    column, keys, rest = found
     names, value = list(dict.fromkeys(rest)), str(sample.columns[1])
     left = [each for each in train.columns[1:] if each not in test.columns]
     classes = [each for each in left if {*names} <= {*id_text(train[each].dropna())}]
@@ -362,129 +354,79 @@ def by_name(train, test, sample, column, keys, rest):
         row = train.index.astype(str) + "_" + train[value]  # of one row all stay together
         train = train.assign(**{train.columns[0]: row.to_numpy()}).reset_index(drop=True)
         plan.SPLIT = "group" if plan.SPLIT == "random" else plan.SPLIT
-    return (
-        train,
-        with_column_first(test, column),
-        pd.DataFrame({column: keys.unique(), **dict.fromkeys(names, 0.5)}),
+    asked = pd.DataFrame({column: keys.unique(), **dict.fromkeys(names, 0.5)})
+    return train, with_column_first(test, column), asked
+
+
+def by_step(train, test, sample, found, further):
+    """A row for each id and place of a list or period of a wide series, which train.csv has as columns."""
+    names, rows = [str(name) for name in sample.columns[1:]], train if test is None else test
+    key, keys, rest = found or (str(train.columns[0]), sample.iloc[:, 0].astype(str), None)
+    if test is None:
+        value = "value" if rest is None else names[0]
+        lists = {value: periods_of_columns(train.drop(columns=names, errors="ignore"))}
+    elif rest is not None and rest.str.fullmatch(r"\d{1,6}").all():
+        form = r"[._ ]\d{1,6}"
+        lists = {name: [one for one in train if re.fullmatch(re.escape(name) + form, one)] for name in names}
+    else:
+        return None
+    columns = next(iter(lists.values()))
+    if not columns or {*map(len, lists.values())} != {len(columns)}:
+        return None
+    steps, step = (
+        (pd.Series(range(len(columns))), "place") if test is not None else days_of_columns(columns, further())
     )
-
-
-def by_moment(train, test, sample, column, keys, rest):
-    """A row for each id and further moment, such as a patient and a week: of train.csv each row of an id is
-    asked for from its first one, of test.csv each moment of the sample."""
-    numbers = pd.to_numeric(rest, errors="coerce")
-    asked = [name for name in sample.columns[1:] if name in train.columns]
-    if not asked or column not in train.columns or numbers.isna().any():
-        return None
-    moments = [
-        name for name in train.select_dtypes("number")
-        if name in test.columns and name not in (column, *asked) and numbers.isin(train[name]).mean() > 0.5
-        and train.groupby(column)[name].nunique().mean() > 2
-    ]  # fmt: skip
-    if not moments:
-        return None
-    changing = {name: f"first {name}" for name in (moments[0], *asked) if name in test.columns}
-    earlier = train.groupby(column).cumcount() > 0
-    later = train[earlier].reset_index(drop=True)
-
-    def asked_from(base: pd.DataFrame, of: pd.Series, when: pd.Series, ids: Any) -> pd.DataFrame:
-        rows = base.set_index(base[column].astype(str)).loc[of.astype(str)].reset_index(drop=True)
-        rows = rows.rename(columns=changing).assign(**{moments[0]: when.to_numpy()})
-        return with_ids_first(rows, str(sample.columns[0]), ids)
-
-    ids = later[column].astype(str) + "_" + later[moments[0]].astype(str)
-    known = asked_from(train[~earlier], later[column], later[moments[0]], ids)
-    known = known.assign(**{name: later[name] for name in asked})
-    print(f"NOTE: rows are asked for by {column} and {moments[0]}, from the first row of each", flush=True)
-    return known, asked_from(test, keys, numbers, sample.iloc[:, 0]), sample
-
-
-def by_place(train, test, sample, column, keys, rest):
-    """A row for each id and place in a list: train.csv has a column for each place, such as reactivity.0, and
-    other columns texts of which each letter is a place."""
-    lists = {
-        name: [
-            each
-            for each in train.columns
-            if re.fullmatch(rf"{re.escape(str(name))}[._ ]\d{{1,6}}", str(each))
+    if test is not None:
+        asked = dict.fromkeys(names, keys if rest is None else rest.astype(int))
+    elif rest is not None:
+        asked = {
+            names[0]: pd.to_datetime(
+                rest.map(dict(zip(columns, steps, strict=True))).fillna(rest), errors="coerce"
+            )
+        }
+    elif keys.isin({*train[key].astype(str)}).mean() > 0.99:
+        ahead = [steps.iloc[-1] + n * (steps.iloc[-1] - steps.iloc[-2]) for n in range(1, len(names) + 1)]
+        days = [
+            pd.Timestamp(name) if A_DAY.fullmatch(name) else day
+            for name, day in zip(names, ahead, strict=True)
         ]
-        for name in sample.columns[1:]
-    }
-    long = len(next(iter(lists.values())))
-    if not long or {*map(len, lists.values())} != {long} or not rest.str.fullmatch(r"\d{1,6}").all():
+        asked = {name: pd.Series(day, keys.index) for name, day in zip(names, days, strict=True)}
+    else:
         return None
-    both = [name for name in test.columns if name in train.columns and name != column]
-    texts = [name for name in both if all(isinstance(cell, str) and len(cell) >= long for cell in test[name])]
 
-    def at_places(table: pd.DataFrame, rows: np.ndarray, places: np.ndarray, ids: Any) -> pd.DataFrame:
-        found: dict[str, Any] = {"place": places}
-        for name in texts:
-            at = list(zip(rows, places, strict=True))
-            found |= around(name, [list(text) for text in table[name]], at, 3)
-        return with_ids_first(pd.DataFrame(found), str(sample.columns[0]), ids)
+    def row_ids(ids: pd.Series, at: pd.Series) -> pd.Series:
+        texts = at.astype(str) if at.dtype.kind == "i" else at.dt.strftime("%Y-%m-%d %H:%M")
+        return ids.astype(str) + "|" + texts
 
-    rows, places = np.repeat(np.arange(len(train)), long), np.tile(np.arange(long), len(train))
-    known = at_places(
-        train, rows, places, [f"{row}_{place}" for row, place in zip(rows, places, strict=True)]
-    )
-    known = known.assign(**{name: train[each].to_numpy().ravel() for name, each in lists.items()})
-    asked = pd.Index(test[column].astype(str)).get_indexer(keys)
-    print(f"NOTE: rows are asked for by {column} and place in {', '.join(lists)}", flush=True)
-    return known, at_places(test, asked, rest.astype(int).to_numpy(), sample.iloc[:, 0]), sample
-
-
-def with_words(train, test, sample) -> tuple[Any, Any, Any]:
-    """The tables with a row for each word, where the target is a part of a text of the row: whether a word is
-    in it is learned from words around it and the other columns, and the best run of words submitted."""
-    target = str(sample.columns[1])
-    known = train[train.get(target, train.iloc[:, 0]).map(lambda cell: isinstance(cell, str))]
-    both = [name for name in known.columns[1:] if name in test.columns]
-    many = known[both].astype(str) if target in known and known[target].nunique() > FEW_SPANS else known[[]]
-    texts = [
-        name for name in many if many[name].str.contains(" ").mean() > 0.5
-        and np.mean([part in text for text, part in zip(many[name], known[target], strict=True)]) > 0.95
-    ]  # fmt: skip
-    if sample.shape[1] != 2 or len(texts) != 1 or target in both:
-        return train, test, sample
-    both.remove(texts[0])
-
-    def words_of(table: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, list[re.Match]]]]:
-        found = [(text, list(re.finditer(r"\S+", text))) for text in table[texts[0]].astype(str)]
-        at = [(row, n) for row, (_, words) in enumerate(found) for n in range(len(words))]
-        spelled = [[word[0].lower() for word in words] for _, words in found]
-        columns: dict[str, Any] = {"place": [n for _, n in at], **around("word", spelled, at, 2)}
-        columns["left"] = [len(spelled[row]) - n for row, n in at]
-        long = table[both].iloc[[row for row, _ in at]].reset_index(drop=True).assign(**columns)
-        return with_ids_first(long, "row", [f"{row}_{n}" for row, n in at]), found
-
-    (longer, found), (asked, found_asked) = words_of(known), words_of(test)
-    inside: list[bool] = []
-    for (text, words), part in zip(found, known[target], strict=True):
-        begin = text.find(part)
-        inside += [begin >= 0 and word.start() < begin + len(part) and word.end() > begin for word in words]
-
-    def parts(answers: pd.DataFrame) -> pd.DataFrame:
-        chances, best = iter(answers.iloc[:, 0].astype(float) - 0.5), []
-        for text, words in found_asked:
-            total = np.cumsum([0.0, *(next(chances) for _ in words)])
-            gains = total[None, 1:] - total[:-1, None]  # of each run of words
-            gains[np.tril_indices(len(words), -1)] = -np.inf
-            begin, end = np.unravel_index(gains.argmax(), gains.shape) if words else (0, 0)
-            best.append(text[words[begin].start() : words[end].end()] if words else text)
-        made = dict(zip(test.iloc[:, 0].astype(str), best, strict=True))
-        return sample.assign(**{target: sample.iloc[:, 0].astype(str).map(made)})
-
-    plan.cells = (sample, parts)
-    plan.SPLIT = "group" if plan.SPLIT == "random" else plan.SPLIT
-    print(f"NOTE: {target} is a part of {texts[0]}: which words are in it is learned", flush=True)
-    return longer.assign(**{target: np.array(inside, int)}), asked, asked[["row"]].assign(**{target: 0.5})
-
-
-def around(name: str, pieces: list[list[str]], at: list[tuple[int, int]], reach: int) -> dict[str, list[str]]:
-    """Of each (row, place) the piece there and those around it, by how far off they are."""
-    padded = [["none"] * reach + each + ["none"] * reach for each in pieces]
-    steps = range(2 * reach + 1)
-    return {f"{name} {step - reach:+d}": [padded[row][n + step] for row, n in at] for step in steps}
+    fill(sample, {name: (row_ids(keys, at), name if name in lists else value) for name, at in asked.items()})
+    used = {each for some in lists.values() for each in some}
+    fixed = [each for each in rows.columns if each in train.columns and each not in used]
+    kept = range(len(steps))[-max(LEAST_PERIODS, MOST_LONG // len(train)) :]
+    parts = [
+        train[fixed].assign(**{step: steps[n], **{name: train[each[n]] for name, each in lists.items()}})
+        for n in kept
+    ]
+    long = pd.concat(parts).sort_index(kind="stable").dropna(subset=[*lists])
+    whole = pd.concat([pd.DataFrame({key: keys, step: at}) for at in asked.values()]).drop_duplicates()
+    whole = whole.merge(rows[fixed].astype({key: str}), on=key, how="left")
+    print(f"NOTE: {len(columns)} columns are read as rows of a {key} and a {step}", flush=True)
+    made = []
+    for table in (long.reset_index(drop=True), whole):
+        letters = [
+            name
+            for name in fixed
+            if step == "place"
+            and name != key
+            and all(len(str(cell)) > table[step].max() for cell in table[name])
+        ]
+        ids = row_ids(table[key], table[step])
+        for name in letters:
+            pairs = [*zip("___" + table.pop(name).astype(str) + "___", table[step], strict=True)]
+            table = table.assign(
+                **{f"{name} {off:+d}": [cell[at + off + 3] for cell, at in pairs] for off in range(-3, 4)}
+            )
+        made.append(with_ids_first(table, "row", ids).astype({step: str} if step != "place" else {}))
+    return made[0], made[1], made[1][["row"]].assign(**dict.fromkeys(lists, 0.0))
 
 
 def periods_of_columns(train: pd.DataFrame) -> list[str]:
@@ -496,44 +438,6 @@ def periods_of_columns(train: pd.DataFrame) -> list[str]:
             named.setdefault(found[1], []).append(name)
     longest = max([days, *named.values()], key=len)
     return longest if len(longest) >= LEAST_PERIODS else []
-
-
-def long_series(
-    train: pd.DataFrame, sample: pd.DataFrame, periods: list[str], further: Mapping[str, pd.DataFrame]
-) -> tuple[Any, Any, Any]:
-    """Wide series as rows of a series and a day, and those that the sample asks for as a test set."""
-    days, column = days_of_columns(periods, further)
-    known, ids = dict(zip(periods, days, strict=True)), sample.iloc[:, 0].astype(str)
-    key, targets, value = str(train.columns[0]), list(sample.columns[1:]), "value"
-    asked: dict[str, tuple[pd.Series, pd.Series]] = {}
-    if ids.isin({*train[key].astype(str)}).mean() > 0.99 and len(targets) > 1:  # a column for each period
-        for place, name in enumerate(targets, 1):
-            behind = days.iloc[-1] + place * (days.iloc[-1] - days.iloc[-2])
-            day = pd.Timestamp(name) if A_DAY.fullmatch(str(name)) else behind
-            asked[name] = (ids, pd.Series(day, index=ids.index))
-    elif (found := pairs_among(ids, lambda: further, train[[key]])) is not None:
-        value = str(targets[0])
-        days_asked = pd.to_datetime(found[2].map(known).fillna(found[2]), errors="coerce")
-        asked[value] = (found[1], days_asked)
-    else:
-        return train, None, sample
-
-    def row_ids(keys: pd.Series, when: pd.Series) -> pd.Series:
-        return keys.astype(str) + "|" + when.dt.strftime("%Y-%m-%d %H:%M")
-
-    fill(sample, {name: (row_ids(*each), value) for name, each in asked.items()})
-    kept = periods[-max(LEAST_PERIODS, MOST_LONG // len(train)) :]
-    fixed = [each for each in train.columns if each not in periods]
-    long = train[[*fixed, *kept]].melt(fixed, kept, "period", value).dropna(subset=[value])
-    long[column] = long.pop("period").map(known)
-    rows = pd.concat([pd.DataFrame({key: k, column: w}) for k, w in asked.values()], ignore_index=True)
-    rows = rows.drop_duplicates().merge(train[fixed].astype({key: str}), on=key, how="left")
-    print(f"NOTE: {len(periods)} columns of periods are read as rows of a {key} and a {column}", flush=True)
-    long, rows = (
-        with_ids_first(t.reset_index(drop=True), "row", row_ids(t[key], t[column])).astype({column: str})
-        for t in (long, rows)
-    )
-    return long[[*rows.columns, value]], rows, rows[["row"]].assign(**{value: 0.0})
 
 
 def days_of_columns(periods: list[str], further: Mapping[str, pd.DataFrame]) -> tuple[pd.Series, str]:
@@ -566,8 +470,6 @@ def in_cells(table: pd.DataFrame) -> pd.DataFrame:
     known = table.set_index(table.iloc[:, 0].astype(str)).iloc[:, 1:]
     known = known[~known.index.duplicated()].rename(columns=str)
     written = sample.rename(columns=str)
-    if callable(cells):
-        return cells(known)
     for column, (ids, names) in cells.items():
         names = np.broadcast_to(np.asarray(names, object), len(ids))
         row, place = known.index.get_indexer(ids), known.columns.get_indexer(names)

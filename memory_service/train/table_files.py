@@ -30,6 +30,7 @@ WHOLE_TABLES = (".parquet", ".feather", ".json", ".jsonl", ".jsonlines", ".ndjso
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 SOUND_FILES = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff", ".opus", ".m4a")
 IMAGE_FILES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
+MEDIA_FILES = IMAGE_FILES + SOUND_FILES
 
 PEEK_BYTES, PEEK_ROWS = 1 << 16, 40
 LONGEST_LINE, MOST_UNPACKED, MOST_TIMES = 8 << 20, 1 << 30, 500  # packed by others
@@ -89,8 +90,7 @@ def read_bytes(path: Path, most: int = -1) -> bytes:
 
 
 def encoding_of(raw: bytes) -> str:
-    """By the mark at its beginning, else the first of UTF-8, UTF-16 and what its bytes over 127 look like:
-    Chinese and Japanese have pairs of them, Cyrillic has words, others single ones."""
+    """By the mark at its beginning, else UTF-8, UTF-16 or what its bytes over 127 look like."""
     for mark, name in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
         if raw.startswith(mark):
             return name
@@ -119,8 +119,7 @@ def is_number(cell: str) -> bool:
 
 
 def has_names(rows: list[list[str]]) -> bool:
-    """Whether the first row names the columns: it has no number where a column has numbers, or only numbers
-    that count upwards, as years and days do."""
+    """Whether the first row names the columns: it has no number where they have, or numbers that count up."""
     head, others = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
     if not others:
         return True
@@ -138,8 +137,7 @@ def has_names(rows: list[list[str]]) -> bool:
 
 
 def form_of(path: Path) -> dict[str, Any]:
-    """How a file of lines is written, as pandas takes it: encoding, what stands between values (of commas,
-    else semicolons, tabs, bars, blanks), decimal commas, and names of columns where it has none."""
+    """How a file of lines is written, as pandas takes it, with names where it has none."""
     raw = read_bytes(path, PEEK_BYTES)
     more = (
         read_bytes(path, LONGEST_LINE) if len(raw) == PEEK_BYTES and not re.search(rb"[\r\n]", raw) else b""
@@ -171,12 +169,10 @@ def form_of(path: Path) -> dict[str, Any]:
         shown = cells[-1 if ending_of(path) != ".csv" else 0]
         legend = len(shown) == 2 and len({row[0] for row in cells if is_number(row[0])}) == len(cells)
         blanks = [line.split(" ") for line in lines]  # between two of them a cell is empty
-        known = sum(is_number(cell) for row in blanks[1:] for cell in row)
+        width, known = len(blanks[0]), sum(is_number(cell) for row in blanks[1:] for cell in row)
         if alike and (legend or all(is_number(cell) or cell in MISSING for cell in shown)):
             form["sep"], table = r"\s+", cells
-        elif {len(row) for row in blanks[1:]} == {len(blanks[0])} != {1} and 2 * known > len(blanks) * len(
-            blanks[0]
-        ) > 20:
+        elif {len(row) for row in blanks} == {width} != {1} and 2 * known > len(blanks) * width > 20:
             form["sep"], table = " ", blanks
         else:
             table = [[line] for line in lines]
@@ -195,15 +191,15 @@ def form_of(path: Path) -> dict[str, Any]:
 
 def heading_of(lines: list[str]) -> int:
     """How many lines of fewer cells stand above those of a table, all of as many."""
-    tables = [list(islice(csv.reader(lines, delimiter=mark), PEEK_ROWS)) for mark in ",;\t|"]
-    if any(len({len(row) for row in rows}) == 1 < len(rows[0]) for rows in tables):
-        return 0
-    for rows in tables:
-        widths = [len(row) for row in rows]
+    found = 0
+    for mark in ",;\t|":
+        widths = [len(row) for row in csv.reader(lines, delimiter=mark)]
         first = max((n + 1 for n, width in enumerate(widths) if width != widths[-1]), default=0)
-        if 0 < first < len(rows) - 2 and widths[-1] > max(2, *widths[:first]):
-            return first
-    return 0
+        if first == 0 and widths[-1] > 1:
+            return 0
+        if not found and 0 < first < len(widths) - 2 and widths[-1] > max(2, *widths[:first]):
+            found = first
+    return found
 
 
 @lru_cache(maxsize=8)
@@ -213,8 +209,7 @@ def files_of_names(folder: Path, _: int) -> list[Path]:
 
 
 def names_beside(path: Path, width: int) -> list[str]:
-    """Of a table without names those that a file beside it lists, with or without the target's, which is the
-    last: a line each, numbered or not, or "age: continuous."."""
+    """Names that a file beside a table without names lists, with or without that of the target, the last."""
     for other in files_of_names(path.parent, path.parent.stat().st_mtime_ns):
         if other == path or not other.is_file():
             continue
@@ -247,31 +242,22 @@ def is_sparse(path: Path) -> bool:
 def sparse_rows(lines: list[str]) -> pd.DataFrame:
     """Features by their numbers, the query, the target; a feature that is not there is 0."""
     cells = [line.split("#")[0].split() for line in lines]
-    table = (
-        pd.DataFrame([dict(each.split(":") for each in row[1:]) for row in cells]).astype(float).fillna(0.0)
-    )
-    names = sorted((name for name in table if name.isdigit()), key=int)
-    table = table[[*names, *(name for name in table if name not in names)]]
-    table = table.rename(columns={name: f"column_{n + 1}" for n, name in enumerate(names)})
-    return table.assign(target=[float(row[0]) for row in cells])
+    found = pd.DataFrame([dict(each.split(":") for each in row[1:]) for row in cells]).astype(float).fillna(0)
+    numbers = sorted((name for name in found if name.isdigit()), key=int)
+    table = found[numbers].set_axis([f"column_{n + 1}" for n in range(len(numbers))], axis=1)
+    return table.join(found.drop(columns=numbers)).assign(target=[float(row[0]) for row in cells])
 
 
 def flat(data: Any) -> pd.DataFrame:
-    """Objects as rows: those in them as columns with dots; arrays of numbers as columns, or of other lengths
-    as what is usual in them; other arrays as texts."""
+    """Objects as rows, those in them as columns with dots; arrays as columns, usual values or texts."""
     if isinstance(data, dict) and is_coco(data):
         return of_coco(data)
     if isinstance(data, dict):
-        lists = [
-            each for each in data.values() if isinstance(each, list) and each and isinstance(each[0], dict)
-        ]
+        lists = [each for each in data.values() if isinstance(each, list) and isinstance([*each, 0][0], dict)]
         data = max(lists, key=len) if lists else pd.DataFrame(data).to_dict("records")
     table = pd.json_normalize(data)
-    order = (
-        {name: place for one in data[:PEEK_ROWS] for place, name in enumerate(one)}
-        if isinstance(data, list)
-        else {}
-    )
+    shown = data[:PEEK_ROWS] if isinstance(data, list) else []
+    order = {name: place for one in shown for place, name in enumerate(one)}
     table = table[sorted(table, key=lambda name: order.get(str(name).split(".")[0], len(order)))]
     parts: list[pd.Series | pd.DataFrame] = []
     for name in table.columns:
@@ -282,7 +268,7 @@ def flat(data: Any) -> pd.DataFrame:
             continue
         if not all(isinstance(each, int | float) for cell in arrays for each in cell):
             words = [str(each).lower() for cell in arrays for each in cell]
-            files = all(word.endswith(IMAGE_FILES + SOUND_FILES) for word in words)
+            files = all(word.endswith(MEDIA_FILES) for word in words)
             cut = slice(1 if files else None)  # of several files the first
             parts.append(pd.Series([", ".join(map(str, cell[cut])) for cell in arrays], name=name))
             continue
@@ -310,13 +296,18 @@ def of_coco(data: dict[str, Any]) -> pd.DataFrame:
     found = pd.DataFrame(data.get("annotations") or [], dtype=object)
     if "image_id" not in found or "image_id" not in images:
         return images
-    kept = [name for name in ("image_id", "bbox", "caption", "category_id") if name in found]
+    points = "keypoints" in found and found["image_id"].is_unique  # of one thing a picture
+    wanted = ("image_id", "keypoints") if points else ("image_id", "bbox", "caption", "category_id")
+    kept = [name for name in wanted if name in found]
     names = {one.get("id"): one.get("name") for one in data.get("categories", [])}
     found = found[kept].astype({"image_id": images["image_id"].dtype})
     table = images.merge(found, on="image_id", how="left")
     if names and "category_id" in table:
         table["category"] = table.pop("category_id").map(names)
-    return table.assign(bbox=table["bbox"].astype(str)) if "bbox" in table else table
+    lists = [name for name in ("bbox", "keypoints") if name in table]
+    return table.assign(
+        **{name: table[name].where(table[name].isna(), table[name].astype(str)) for name in lists}
+    )
 
 
 UNREAD: dict[str, str] = {}  # table that cannot be read -> why
@@ -423,8 +414,7 @@ def files_below(folder: Path) -> list[Path]:
 
 
 def classes_of(folder: Path) -> dict[Path, str]:
-    """The class of each file: its folder's name, else what stands before a number, as in cat.12.jpg, where
-    each has that."""
+    """The class of each file: its folder's name, else what stands before a number, as in cat.12.jpg."""
     paths = files_below(folder)
     if found := {path: path.parent.name for path in paths if path.parent != folder}:
         return found
@@ -433,8 +423,7 @@ def classes_of(folder: Path) -> dict[Path, str]:
 
 
 def files_in(folder: Path, part: str) -> pd.DataFrame:
-    """A row for each picture, sound or text: its path, its class, the words of a text. Of "names" a text is
-    called with its ending."""
+    """A row for each picture, sound or text: its path, its class, its words."""
     classes = part == "classes"
     kinds = classes_of(folder) if classes else {}
     paths = list(kinds) if classes else files_below(folder)
@@ -470,8 +459,7 @@ def step_columns(table: pd.DataFrame, key: Any) -> pd.DataFrame:
 
 
 def written_amounts(column: pd.Series, commas: bool = False) -> pd.Series | None:
-    """The numbers of texts such as "$1,234.50" and "12.5 %", with decimal `commas` "41.234,5"; None where
-    they are others."""
+    """The numbers of texts such as "$1,234.50", with `commas` "41.234,5"; None where they are others."""
     if pd.api.types.is_numeric_dtype(column):
         return None
     known = column.dropna()
@@ -479,34 +467,19 @@ def written_amounts(column: pd.Series, commas: bool = False) -> pd.Series | None
     for some in (known.head(200), known):  # of long texts few are read
         if not len(some) or not some.astype(str).str.strip().str.fullmatch(form).all():
             return None
-    plain = column.astype(object).where(column.notna()).astype(str)
-    plain = plain.str.replace(rf"[^\d{decimal}-]", "", regex=True).str.replace(",", ".")
-    return pd.to_numeric(plain, errors="coerce").where(column.notna())
+    plain = known.astype(str).str.replace(rf"[^\d{decimal}-]", "", regex=True).str.replace(",", ".")
+    return pd.to_numeric(plain, errors="coerce").reindex(column.index)
 
 
 def amounts_in(column: pd.Series, commas: bool = False) -> pd.Series | None:
     """The numbers of texts such as "315,95 EUR", where the same stands behind each, and `written_amounts`."""
     known = column.dropna()
-    if not len(known) or (found := AMOUNT_OF.fullmatch(str(known.iloc[0]).strip())) is None:
+    found = AMOUNT_OF.fullmatch(str(known.iloc[0]).strip()) if len(known) else None
+    end = re.escape(found["unit"].removesuffix("s")) + r"s?\s?" if found else ""  # 1 review, 2 reviews
+    if not found or not known.astype(str).str.fullmatch(rf"\s?-?[\d.,\s]{{1,30}}{end}").all():
         return written_amounts(column, commas)
-    unit = re.escape(found["unit"].removesuffix("s"))  # 1 review, 2 reviews
-    if not known.astype(str).str.fullmatch(rf"\s?-?[\d.,\s]{{1,30}}{unit}s?\s?").all():
-        return written_amounts(column, commas)
-    plain = known.astype(str).str.replace(rf"{unit}s?\s?$", "", regex=True).str.strip()
+    plain = known.astype(str).str.replace(rf"{end}$", "", regex=True).str.strip()
     plain = plain.str.replace(r"(?<=\d)\s(?=\d{3})", "", regex=True)
     commas = commas or plain.str.contains(r",(?:\d{1,2}|\d{4,9})$").any()
     amounts = written_amounts(plain if commas else plain + "%", commas)  # a mark needs no thousands
     return None if amounts is None else amounts.reindex(column.index)
-
-
-def without_far_marks(column: pd.Series) -> pd.Series:
-    """-999 and the like are missing values where they stand far off the others, all at least 0."""
-    if (
-        not pd.api.types.is_numeric_dtype(column)
-        or not len(column)
-        or column.min() not in (-999, -9999, -99999)
-    ):
-        return column
-    others = column[column > column.min()]
-    far = len(others) > 1 and others.min() >= 0 and others.max() < -column.min()
-    return column.where(column != column.min()) if far else column

@@ -45,27 +45,21 @@ def are_transcripts(column: pd.Series) -> bool:
 
 
 def read_written(train: pd.DataFrame, test, sample) -> Data:
-    """The data of texts, `inputs` are paths; `outputs` are a blank and the characters of all texts. What is
-    asked of a file is `beside` it."""
+    """The data of texts, `inputs` are paths; what is asked of a file is `beside` it."""
     column = transcript_column(train, target_columns(train, test, sample))
     train = without_missing(train, train[column].notna(), [column])
     texts = [" ".join(str(text).split()) for text in train[column]]
     plan.CHARACTERS = min(MOST_CHARACTERS, 16 + 2 * max(map(len, texts)))
     asked = sample if test is None else test
     question = question_column(train, asked)
-    return table_data(
-        train,
-        test,
-        sample,
-        target_columns=[column],
-        inputs=files_of("train", train),
-        targets=np.array(texts, dtype=object),
-        outputs=["", *sorted({*"".join(texts)})],
-        test_inputs=files_of("test", asked),
-        beside=None
-        if question is None
-        else pd.concat([train, asked])[[question]].set_axis(["question"], axis=1),
-    )
+    found: dict[str, Any] = {
+        "targets": np.array(texts, dtype=object),
+        "outputs": ["", *sorted({*"".join(texts)})],
+    }
+    if question is not None:
+        found["beside"] = pd.concat([train, asked])[[question]].set_axis(["question"], axis=1)
+    found |= {"inputs": files_of("train", train), "test_inputs": files_of("test", asked)}
+    return table_data(train, test, sample, target_columns=[column], **found)
 
 
 def as_codes(texts: Sequence[str]) -> np.ndarray:

@@ -488,17 +488,6 @@ def ratings(folder: Path, **settings: Any) -> pd.DataFrame:
     return table
 
 
-def test_ratings_without_rows_to_predict_are_a_recommendation_and_it_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = ratings(tmp_path)
-    tags = table.head(60)[["userId", "gameId", "timestamp"]].assign(tag=["luck", "long", "fun"] * 20)
-    tags.to_csv(tmp_path / "tags.csv", index=False)
-    found = describe(tmp_path)
-    assert (found["task"], found["target"], found["n_test"]) == ("recommendation", ["rating"], 0)
-    assert "no rows to predict" in capsys.readouterr().out
-
-
 def test_of_ratings_without_names_the_moment_is_no_second_target(tmp_path: Path) -> None:
     table = ratings(tmp_path, header=False)
     asked = table.iloc[::9, :2].astype(str).to_numpy()
@@ -589,16 +578,6 @@ def test_numbers_as_germans_write_them_and_marks_of_missing_ones(
     assert read["Last"].tolist()[:2] == [40716.3, 939.25]
     assert read["Höhe"].tolist() == [-1.2, 0.9, 2.0]
     assert read[["Last", "Wind"]].isna().sum().tolist() == [1, 1]
-
-
-def test_far_marks_are_missing_and_near_ones_are_values(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plan, "DATA_DIR", tmp_path, raising=False)
-    TRAIN.assign(depth=[-999, 3] * 20, change=[-999, -998] * 20).to_csv(tmp_path / "train.csv", index=False)
-    read = read_table("train.csv")
-    assert read is not None
-    assert (read["depth"].isna().sum(), read["change"].isna().sum()) == (20, 0)
 
 
 def test_dates_are_no_amounts() -> None:

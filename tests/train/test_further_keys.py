@@ -1,4 +1,4 @@
-"""Are tables beside train.csv joined where their keys have other names, or are a moment in parts?"""
+"""Are tables beside train.csv joined where their keys have other names?"""
 
 from __future__ import annotations
 
@@ -30,10 +30,6 @@ def rides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[pd.DataFrame
     )
     rows["day"] = rows.day.astype(str)
     pd.DataFrame({"code": quays, "depth": np.arange(30.0)}).to_csv(tmp_path / "quays.csv", index=False)
-    hours = pd.DataFrame([(2021, day.month, day.day, hour) for day in days for hour in range(24)])
-    hours.columns = ["year", "month", "day_", "hour"]
-    hours = hours.rename(columns={"day_": "day"}).assign(wind=np.arange(len(hours), dtype=float))
-    pd.concat([hours, hours.tail(2)]).to_csv(tmp_path / "wind.csv", index=False)
     train, test = rows.assign(late=0).iloc[:600], rows.iloc[600:].reset_index(drop=True)
     train.to_csv(tmp_path / "train.csv", index=False)
     test.to_csv(tmp_path / "test.csv", index=False)
@@ -47,14 +43,6 @@ def test_codes_of_another_name_are_joined_once_for_each_role(
     for table in (train, test):
         assert (table["quays of start: depth"] == table.start.str[1:].astype(int)).all()
         assert (table["quays of end: depth"] == table.end.str[1:].astype(int)).all()
-
-
-def test_a_table_of_hours_is_joined_by_the_moment_of_a_row(rides: tuple[pd.DataFrame, pd.DataFrame]) -> None:
-    train, test = (table.rename(columns={"day": "date"}) for table in rides)
-    train, test = side_tables.join_side_tables(train, test, ["late"])
-    for table in (train, test):
-        hours = (pd.to_datetime(table.date) - pd.Timestamp("2021-01-01")).dt.days * 24
-        assert (table["wind: wind"] == hours + table.departure_time // 100).all()
 
 
 @pytest.mark.parametrize("order", [["shop", "day"], ["day"]])

@@ -159,21 +159,6 @@ def test_a_row_for_each_id_and_target_is_filled(form: str, mark: str, folder: An
     assert in_cells(answers)["value"].tolist() == [4, 1, 5, 2, 6, 3]
 
 
-def test_a_sample_of_further_weeks_asks_for_each_of_them(folder: Any) -> None:
-    weeks = [(f"p{n}", week, 100.0 * n + week) for n in range(12) for week in range(0, 20, 4)]
-    train = pd.DataFrame(weeks, columns=["patient", "week", "volume"]).assign(age=50)
-    ids = [f"q{n}_{week}" for n in range(2) for week in (4, 8, 12)]
-    test = pd.DataFrame({"patient": ["q0", "q1"], "week": [0, 4], "volume": [3.0, 4.0], "age": 61})
-    sample = pd.DataFrame({"patient_week": ids, "volume": 2.0, "confidence": 70.0})
-    found = submitted(folder(train=train, test=test, sample_submission=sample))
-    assert found["patient_week"].tolist() == ids
-    assert found["volume"].tolist() == [0, 1, 2, 3, 4, 5]
-    assert found["confidence"].tolist() == [70.0] * 6
-    _, asked, _ = reading.read_tables("test.csv")
-    assert asked["week"].tolist() == [4, 8, 12, 4, 8, 12]  # type: ignore[index]
-    assert asked["first volume"].tolist() == [3, 3, 3, 4, 4, 4]  # type: ignore[index]
-
-
 def test_a_row_for_each_id_and_place_of_a_text_is_learned_by_the_letters(folder: Any) -> None:
     train = pd.DataFrame({"id": ["a", "b"], "letters": ["UGGA", "CAUC"]})
     train = train.assign(**{f"decay.{n}": [n, n + 10.0] for n in range(3)})
@@ -184,9 +169,10 @@ def test_a_row_for_each_id_and_place_of_a_text_is_learned_by_the_letters(folder:
     assert known is not None
     assert asked is not None
     assert known["decay"].tolist() == [0, 1, 2, 10, 11, 12]
-    assert asked.iloc[:, 0].tolist() == ids
+    assert in_cells(asked[["row"]].assign(decay=range(6)))["id_place"].tolist() == ids
+    assert asked[["id", "place"]].agg(lambda row: f"{row.iloc[0]}_{row.iloc[1]}", axis=1).tolist() == ids
     assert asked["letters +0"].tolist() == list("AAGGGC")
-    assert asked["letters -1"].tolist() == ["none", "A", "A", "none", "G", "G"]
+    assert asked["letters -1"].tolist() == list("_AA_GG")
 
 
 DAYS = pd.date_range("2024-03-01", periods=40).strftime("%Y-%m-%d")
@@ -258,22 +244,3 @@ def test_a_folder_without_a_target_is_told_of_and_the_target_may_be_named(folder
     with pytest.raises(ValueError, match="name it by --target"):
         describe(place)
     assert describe(place, "price")["target"] == ["price"]
-
-
-def test_a_part_of_a_text_is_learned_by_its_words(folder: Any) -> None:
-    """Of addresses the street: which words are in it, and the best run of words is submitted."""
-    streets = [f"{name} Road {number}" for name in ("Mill", "Old Oak", "Hill") for number in range(20)]
-    train = pd.DataFrame({"no": range(60), "address": [f"Jo Doe,  {each} , Bath" for each in streets]})
-    test = pd.DataFrame({"no": [70, 71], "address": ["Ann Lee,  Ash Road 7 , York", "Road 8"]})
-    sample = pd.DataFrame({"no": [71, 70], "street": [None, None]})
-    place = folder(train=train.assign(street=streets), test=test, sample_submission=sample)
-    assert (found := describe(place))["task"] == "tabular-classification"
-    assert found["n_test"] == 9
-    plan.ANSWER, plan.METRIC = "labels", ""
-    data = read_frames(*reading.read_tables("test.csv"))
-    assert data.groups is not None
-    assert len(set(data.groups)) == 60
-    chances = [0.1, 0.2, 0.9, 0.45, 0.9, 0.1, 0.1, 0.3, 0.8]  # Road, between, is in it, too
-    table = pd.DataFrame({"row": data.test_ids, "street": chances})
-    write_submission(data, table, place)
-    assert pd.read_csv(place / "submission.csv")["street"].tolist() == ["8", "Ash Road 7"]
