@@ -63,8 +63,9 @@ _BINARY = re.compile(
     r"\bbinary (?:classification|target|label|outcome|classifier)|\b(?:0 or 1|1 or 0|true or false|yes or "
     r"no|0/1|yes/no|pF1)\b|\b1 if\b[^.;]{0,80}\b(?:else|otherwise) 0\b|\b(\w+) or no \1\b|"
     r"\bwhether\b(?![^.;,]{0,60}(?:, [\w ]{2,30}){1,9},? or "
-    r"|(?: \w+){1,3} (?:is|are|has|have|shows?|contains?)\b[^.;,]{0,40},[^.;,]{2,40},)|\b(?:probability|chance|likelihood|risk) "
-    r"(?:of|that)\b|\bor not\b|(?:^|[.?!:] )(?:is|are|was|were|will|did|does|do|has) [^?.]{3,80}\?",
+    r"|(?: \w+){1,3} (?:is|are|has|have|shows?|contains?)\b[^.;,]{0,40},[^.;,]{2,40},)"
+    r"|\b(?:probability|chance|likelihood|risk) (?:of|that)\b"
+    r"|\bor not\b|(?:^|[.?!:] )(?:is|are|was|were|will|did|does|do|has) [^?.]{3,80}\?",
     re.IGNORECASE,
 )
 _MANY_CLASSES = re.compile(
