@@ -8,6 +8,7 @@ Only words that tell a task, a metric or a count are known (`languages.toml`); a
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from unicodedata import normalize
 
 from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.description.phrases import SMALL_WORDS, readable
@@ -22,11 +23,11 @@ _LEAST_SMALL_WORDS = 3
 _SMALL_WORDS = {
     "en": SMALL_WORDS["english"],
     "de": "der die das und ist ein eine mit für auf von den dem zu im werden wird soll zum sind "
-    "nach bis bewertet aus oder jede jeder jedes",
-    "fr": "le la les des du une et est sur dans pour par un il faut avec qui aux leurs sont nous de",
-    "es": "el los las del y en con que se una es para por cada al la un de hay su",
-    "pt": "o os um uma do da em não dos das e com para no na pela pelo que ao são de ou por só mais cada",
-    "it": "il lo la gli di da del della dei delle che con una un è sono nel nella dal dai degli ogni",
+    "nach bis bewertet aus oder jede jeder jedes wir haben",
+    "fr": "le la les des du une et est sur dans pour par un il faut avec qui aux leurs sont nous de avons",
+    "es": "el los las del y en con que se una es para por cada al la un de hay su unos tenemos",
+    "pt": "o os um uma do da em não dos das e com para no na pela pelo que ao são de ou por só cada temos",
+    "it": "il lo la gli di da del della dei delle che con una un è sono nel nella dal dai degli ogni abbiamo",
 }
 
 
@@ -54,8 +55,10 @@ def in_english(text: str, language: str) -> str:
     if language not in _TABLES:
         return text if language == "en" else _GROUPED.sub(_digits, text)
     pattern, meaning = _glossary(language)
-    text = pattern.sub(lambda match: meaning(match[0]), _plain_numbers(text, language))
-    return _COUNT_BEHIND.sub(r"\2 \1", text) if language in ("zh", "ja") else text
+    text = pattern.sub(lambda match: meaning(match[0]), _plain_numbers(_plain(text), language))
+    if language in ("zh", "ja"):
+        return _COUNT_BEHIND.sub(r"\2 \1", re.sub(" {2,}", " ", text))
+    return _BEHIND_ITS_NOUN.sub(r"\2 \1", text) if language in ("es", "fr", "it", "pt") else text
 
 
 @lru_cache(maxsize=len(_TABLES))
@@ -63,7 +66,7 @@ def _glossary(language: str) -> tuple[re.Pattern[str], Callable[[str], str]]:
     english: dict[str, str] = {}
     for entry in filter(str.strip, _TABLES[language].replace("\n", ";").split(";")):
         meant, words = entry.split(":", 1)
-        english |= {word.strip().lower(): meant.strip() for word in words.split(",")}
+        english |= {_plain(word.strip().lower()): meant.strip() for word in words.split(",")}
     spaced = language not in ("zh", "ja")
     ordered = sorted(english, key=len, reverse=True)
     parts = [re.escape(word).replace(r"\*", r"\w*") for word in ordered]
@@ -92,10 +95,18 @@ _MEASURE_WORDS = {
 }
 _FEW_KINDS = re.compile(r"[一二三四五六七八九十](?=[个個]?(?:类|種|种|クラス|段階))")
 _TEN_THOUSANDS = re.compile(r"(?<![\d.])(\d{1,9}(?:\.\d{1,4})?)\s{0,2}([万萬亿億])")
-_COUNT_BEHIND = re.compile(r"\b([a-z]{3,30}s) {0,2}[がはを共有约計计:] {0,2}(\d[\d,]{0,15})(?= {0,2}[,.;)])")
+_COUNT_BEHIND = re.compile(
+    r"\b([a-z]{3,30}s) {0,2}[がはを共有约計计:] {0,2}(\d[\d,]{0,15})(?= {0,2}[,.;)あで])"
+)
+_BEHIND_ITS_NOUN = re.compile(r"\b([^\W\d_]{3,30}[sie]) (new|other)\b")
 _SIGNS = str.maketrans(
     {"、": ",", "，": ",", "：": ":", "；": ";", "（": "(", "）": ")", "。": ".\n", "।": ".\n"}
 )
+
+
+def _plain(text: str) -> str:
+    """In composed letters, without the dot below those of Hindi, which is often left out."""
+    return normalize("NFC", normalize("NFD", text).replace("\u093c", ""))
 
 
 def _plain_numbers(text: str, language: str) -> str:

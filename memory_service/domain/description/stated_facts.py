@@ -61,7 +61,8 @@ _SUBTASK = {name: re.compile(words, re.IGNORECASE | re.DOTALL) for name, words i
 
 _BINARY = re.compile(
     r"\bbinary (?:classification|target|label|outcome|classifier)|\b(?:0 or 1|1 or 0|true or false|yes or "
-    r"no|0/1|yes/no|pF1)\b|\b1 if\b[^.;]{0,80}\b(?:else|otherwise) 0\b|\b(\w+) or no \1\b|"
+    r"no|0/1|yes/no|pF1|positive or negative)\b"
+    r"|\b1 if\b[^.;]{0,80}\b(?:else|otherwise) 0\b|\b(\w+) or no \1\b|"
     r"\bwhether\b(?![^.;,]{0,60}(?:, [\w ]{2,30}){1,9},? or "
     r"|(?: \w+){1,3} (?:is|are|has|have|shows?|contains?)\b[^.;,]{0,40},[^.;,]{2,40},)"
     r"|\b(?:probability|chance|likelihood|risk) (?:of|that)\b"
@@ -165,7 +166,7 @@ def _of_a_share(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
     if share is None or name not in stated or other in stated:
         return {}
     total, words = stated[name]
-    if any(q.words == words and q.direct for q in found):
+    if any(q.words == words and q.direct and q.role for q in found):
         return {}
     if share["parts"]:
         parts = [int(part) for part in re.split(r"\D", share["parts"])]
@@ -190,7 +191,7 @@ _FRACTIONS = {
 _SHARE = re.compile(
     r"\b(?P<parts>[5-9]0[/:-](?:[1-4]?[05][/:-])?[1-4]?[05])\b(?! ?(?:mm|kg|%))"
     rf"|(?:\b(?P<percent>[1-9]\d) ?(?:%|per ?cent)|\b(?:an?|one) (?P<part>{'|'.join(_FRACTIONS)}))"
-    r"(?: of (?:them|these|it|the [a-z]{3,15}|all))?"
+    r"(?: of (?:them|these|it|all|(?:the )?(?!the\b)[a-z]{3,15}))?"
     r"(?: (?!the rest\b|of\b|not\b)\w+){0,4}? (?P<of>train|test)\w*",
     re.IGNORECASE,
 )
@@ -378,7 +379,7 @@ _OF_TABLE = re.compile(
 _EACH_OF = re.compile(r"^\W*each of (?:the|our|these|those) $", re.IGNORECASE)
 _OPENS = re.compile(
     r"^\W*(?:(?:for|of|with|about|some|nearly|over|sort|classify|label|tag|score|rate) ){0,2}$"
-    r"|[:,(] ?(?:(?:of|some|about|nearly|over) ){0,2}$",
+    r"|[:;,(] ?(?:(?:of|some|about|nearly|over) ){0,2}$",
     re.IGNORECASE,
 )
 """Before a number that a sentence or a clause of a short text begins with."""
@@ -550,7 +551,8 @@ def _is_told(quantity: Quantity, text: str) -> bool:
 _THERE_ARE = re.compile(r"\b(?:there are|over the|all|these|of the) $", re.IGNORECASE)
 _ITEM = r"[\w'’-]{1,40}(?: (?!or\b|and\b|is\b|are\b|was\b)[\w'’-]{1,40}){0,2}"
 _LISTED = re.compile(
-    r"(?:[:(]|\b(?:as|either|between|into|marked|labelled|(?:pixel|voxel|token)s? (?:is|are)"
+    r"(?:[:(]|\b(?:classif\w{1,8}[^.;:,]{0,60} in|as|either|between|into|marked|labelled"
+    r"|(?:pixel|voxel|token)s? (?:is|are)"
     r"|whether \w+(?: \w+)? (?:is|are|was|were))) ?"
     rf"(?P<list>{_ITEM}(?:, {_ITEM}){{0,11}},? or {_ITEM})(?=[ .,;:()?]|$)",
     re.IGNORECASE,
@@ -571,9 +573,10 @@ _SLASHED = re.compile(
     rf" ?(?P<list>{_ITEM}(?: / {_ITEM}){{1,11}})",
     re.IGNORECASE,
 )
+_VERSUS = re.compile(r"(?P<list>\b[\w-]{2,30}(?: vs\.? [\w-]{2,30}){2,9}\b)")
 _TO_TELL = re.compile(
     r"\b(?:predict|decide|say|tell|tag|draw|find|detect|recogni[sz]e|name|label(?:led)?|classif\w+|assign|"
-    r"marked|whether|sort|target|mask|grade|pixel|voxel|outcome|class|give)\b|->|→",
+    r"marked|whether|sort|target|mask|grade|pixel|voxel|outcome|class|give|vs)\b|->|→",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(
@@ -596,8 +599,8 @@ def _listed_classes(text: str) -> Stated:
             kind = KIND_OF.get(singular(match[2].lower()), "class")
             if kind == "class" and len(_ITEM_ENDS.split(match[3])) == _counted(match[1]):
                 return {"n_classes": (round(_counted(match[1])), match[0])}
-        if match := _SLASHED.search(clause):
-            return {"n_classes": (match["list"].count(" / ") + 1, match["list"])}
+        if match := _SLASHED.search(clause) or _VERSUS.search(clause):
+            return {"n_classes": (len(re.findall(" / | vs", match["list"])) + 1, match["list"])}
         for match in (*_BOXED.finditer(clause), *_LISTED.finditer(clause)):
             if len(items := _ITEM_ENDS.split(match["list"])) > 2:
                 return {"n_classes": (len(items), match["list"])}
