@@ -87,11 +87,11 @@ def _glossary(language: str) -> tuple[re.Pattern[str], Callable[[str], str]]:
 
 _GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:(?:\.\d{3})+|(?:[ \u00a0\u202f]\d{3})+)(?![\d.,]\d)")
 _MEASURE_WORDS = {
-    "张張枚幅": " photos ",
-    "条條件例份": " samples ",
-    "段": " clips ",
-    "名人位": " people ",
-    "个個本篇": " ",
+    "张張枚幅": "photos",
+    "条條件例份": "samples",
+    "段": "clips",
+    "名人位": "people",
+    "个個本篇": "",
 }
 _FEW_KINDS = re.compile(r"[一二三四五六七八九十](?=[个個]?(?:类|種|种|クラス|段階))")
 _TEN_THOUSANDS = re.compile(r"(?<![\d.])(\d{1,9}(?:\.\d{1,4})?)\s{0,2}([万萬亿億])")
@@ -114,7 +114,7 @@ def _plain_numbers(text: str, language: str) -> str:
         text = re.sub(r"(?<=[\u3040-\u9fff])(?=\d)", " ", text)
         text = _TEN_THOUSANDS.sub(lambda m: f"{float(m[1]) * (1e4 if m[2] in '万萬' else 1e8):.0f}", text)
         for signs, meant in _MEASURE_WORDS.items():
-            text = re.sub(rf"(?<=\d)\s{{0,9}}[{signs}]", meant, text)
+            text = re.sub(rf"(?<=\d)\s{{0,9}}[{signs}]", f" {meant} ", text)
         text = _FEW_KINDS.sub(lambda match: f"{'一二三四五六七八九十'.index(match[0]) + 1}", text)
     elif language != "hi":
         return re.sub(r"(?<=\d),(?=\d)", ".", _GROUPED.sub(_digits, text))

@@ -170,9 +170,11 @@ def _of_a_share(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
         return {}
     if share["parts"]:
         parts = [int(part) for part in re.split(r"\D", share["parts"])]
-        shares = parts[0] / sum(parts), parts[-1] / sum(parts)
+        if sum(parts) != 100:
+            return {}
+        shares = parts[0] / 100, parts[-1] / 100
     else:
-        part = _FRACTIONS[share["part"].lower()] if share["part"] else int(share["percent"]) / 100
+        part = 1 / _FRACTIONS[share["part"].lower()] if share["part"] else int(share["percent"]) / 100
         shares = (1 - part, part) if share["of"].lower().startswith("test") else (part, 1 - part)
     words = f"{words}, {share[0]}"
     return {
@@ -180,19 +182,13 @@ def _of_a_share(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
     }
 
 
-_FRACTIONS = {
-    "half": 1 / 2,
-    "third": 1 / 3,
-    "quarter": 1 / 4,
-    "fifth": 1 / 5,
-    "sixth": 1 / 6,
-    "tenth": 1 / 10,
-}
+_FRACTIONS = {"half": 2, "third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "tenth": 10}
 _SHARE = re.compile(
     r"\b(?P<parts>[5-9]0[/:-](?:[1-4]?[05][/:-])?[1-4]?[05])\b(?! ?(?:mm|kg|%))"
     rf"|(?:\b(?P<percent>[1-9]\d) ?(?:%|per ?cent)|\b(?:an?|one) (?P<part>{'|'.join(_FRACTIONS)}))"
     r"(?: of (?:them|these|it|all|(?:the )?(?!the\b)[a-z]{3,15}))?"
-    r"(?: (?!the rest\b|of\b|not\b)\w+){0,4}? (?P<of>train|test)\w*",
+    r"(?: (?:is|are|was|were|be|held|kept|set|put|used|back|out|aside|for|as|in|into|to|the|our|form)){0,5}"
+    r" (?P<of>train|test)\w*",
     re.IGNORECASE,
 )
 _RECORDED = re.compile(r"\d (?:hours?|h) of (?:\w+ ){0,2}(?:audio|speech|recording|sound)", re.IGNORECASE)
