@@ -152,9 +152,10 @@ def labelled() -> list[Labelled]:
         if line.startswith("= "):
             label = line[2:]
         elif line and not line.startswith("#"):
-            out.append(Labelled(line, label, line, line))
-            made = pages(chance, "", line, int(label != UNTOLD))
-            out += [Labelled(line, label, page, line, PAGE_WEIGHT) for page in made]
+            text = in_english(line, language_of(line))
+            out.append(Labelled(text, label, text, text))
+            made = pages(chance, "", text, int(label != UNTOLD))
+            out += [Labelled(text, label, page, text, PAGE_WEIGHT) for page in made]
     return out
 
 
@@ -218,7 +219,7 @@ def rarity_of(words: list[Counter[int]]) -> Floats:
 
 
 def fitted(x: csr_matrix, y: NDArray[np.str_], weights: NDArray[np.float64]) -> LogisticRegression:
-    return LogisticRegression(C=STRENGTH, max_iter=60, tol=1e-2).fit(x, y, sample_weight=weights)
+    return LogisticRegression(C=STRENGTH, max_iter=200, tol=1e-3).fit(x, y, sample_weight=weights)
 
 
 def temperature_of(logits: Floats, right: NDArray[np.intp], weights: NDArray[np.float64]) -> float:

@@ -72,10 +72,10 @@ class Evidence:
 
     @property
     def identifies(self) -> bool:
-        """Whether metric or year are its own, or figures where nothing else speaks for another: words alone
-        are those of a field ("sales of 3000 products in 50 stores"), and round figures meet by chance."""
+        """Whether the metric is its own, the year where no metric is told, or figures where nothing else
+        speaks for another: words alone are those of a field, and round figures meet by chance."""
         by_figures = self.figures > 0.0 and self.metric >= 0.0 and self.ahead > 0.0 and self.nearer > 0.0
-        return self.metric > 0.0 or self.year > 0.0 or by_figures
+        return self.metric > 0.0 or (self.year > 0.0 and self.metric == 0.0) or by_figures
 
 
 WEIGHTS = Evidence(

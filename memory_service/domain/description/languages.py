@@ -8,6 +8,7 @@ Only words that tell a task, a metric or a count are known (`languages.toml`); a
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from unicodedata import normalize
 
 from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.description.phrases import SMALL_WORDS, readable
@@ -22,10 +23,11 @@ _LEAST_SMALL_WORDS = 3
 _SMALL_WORDS = {
     "en": SMALL_WORDS["english"],
     "de": "der die das und ist ein eine mit für auf von den dem zu im werden wird soll zum sind "
-    "nach bis bewertet aus oder jede jeder jedes",
-    "fr": "le la les des du une et est sur dans pour par un il faut avec qui aux leurs sont nous",
-    "es": "el los las del y en con que se una es para por cada al la un de hay su",
-    "pt": "o os um uma do da em não dos das e com para no na pela pelo que ao são",
+    "nach bis bewertet aus oder jede jeder jedes wir haben",
+    "fr": "le la les des du une et est sur dans pour par un il faut avec qui aux leurs sont nous de avons",
+    "es": "el los las del y en con que se una es para por cada al la un de hay su unos tenemos",
+    "pt": "o os um uma do da em não dos das e com para no na pela pelo que ao são de ou por só cada temos",
+    "it": "il lo la gli di da del della dei delle che con una un è sono nel nella dal dai degli ogni abbiamo",
 }
 
 
@@ -51,17 +53,20 @@ def language_of(text: str) -> str:
 def in_english(text: str, language: str) -> str:
     """The text with the words that matter in English and its numbers as English has them."""
     if language not in _TABLES:
-        return text
+        return text if language == "en" else _GROUPED.sub(_digits, text)
     pattern, meaning = _glossary(language)
-    return pattern.sub(lambda match: meaning(match[0]), _plain_numbers(text, language))
+    text = pattern.sub(lambda match: meaning(match[0]), _plain_numbers(_plain(text), language))
+    if language in ("zh", "ja"):
+        return _COUNT_BEHIND.sub(r"\2 \1", re.sub(" {2,}", " ", text))
+    return _BEHIND_ITS_NOUN.sub(r"\2 \1", text) if language in ("es", "fr", "it", "pt") else text
 
 
 @lru_cache(maxsize=len(_TABLES))
 def _glossary(language: str) -> tuple[re.Pattern[str], Callable[[str], str]]:
     english: dict[str, str] = {}
-    for line in _TABLES[language].strip().splitlines():
-        meant, words = line.split(":", 1)
-        english |= {word.strip().lower(): meant for word in words.split(",")}
+    for entry in filter(str.strip, _TABLES[language].replace("\n", ";").split(";")):
+        meant, words = entry.split(":", 1)
+        english |= {_plain(word.strip().lower()): meant.strip() for word in words.split(",")}
     spaced = language not in ("zh", "ja")
     ordered = sorted(english, key=len, reverse=True)
     parts = [re.escape(word).replace(r"\*", r"\w*") for word in ordered]
@@ -80,23 +85,40 @@ def _glossary(language: str) -> tuple[re.Pattern[str], Callable[[str], str]]:
     return pattern, meaning
 
 
-_GROUPED = {"de": r"\.", "es": r"\.", "pt": r"\.", "fr": "[ \u00a0\u202f.]"}
-_MEASURE_WORDS = re.compile(r"(?<=\d)\s*[条張张枚个個件名人例份段幅本篇]")
+_GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:(?:\.\d{3})+|(?:[ \u00a0\u202f]\d{3})+)(?![\d.,]\d)")
+_MEASURE_WORDS = {
+    "张張枚幅": "photos",
+    "条條件例份": "samples",
+    "段": "clips",
+    "名人位": "people",
+    "个個本篇": "",
+}
 _FEW_KINDS = re.compile(r"[一二三四五六七八九十](?=[个個]?(?:类|種|种|クラス|段階))")
-_TEN_THOUSANDS = re.compile(r"(?<![\d.])(\d{1,9}(?:\.\d{1,4})?)\s{0,2}[万萬]")
+_TEN_THOUSANDS = re.compile(r"(?<![\d.])(\d{1,9}(?:\.\d{1,4})?)\s{0,2}([万萬亿億])")
+_COUNT_BEHIND = re.compile(
+    r"\b([a-z]{3,30}s) {0,2}[がはを共有约計计:] {0,2}(\d[\d,]{0,15})(?= {0,2}[,.;)あで])"
+)
+_BEHIND_ITS_NOUN = re.compile(r"\b([^\W\d_]{3,30}[sie]) (new|other)\b")
+_SIGNS = str.maketrans(
+    {"、": ",", "，": ",", "：": ":", "；": ";", "（": "(", "）": ")", "。": ".\n", "।": ".\n"}
+)
+
+
+def _plain(text: str) -> str:
+    """In composed letters, without the dot below those of Hindi, which is often left out."""
+    return normalize("NFC", normalize("NFD", text).replace("\u093c", ""))
 
 
 def _plain_numbers(text: str, language: str) -> str:
-    if language in _GROUPED:
-        mark = _GROUPED[language]
-        text = re.sub(rf"(?<![\d.,])\d{{1,3}}(?:{mark}\d{{3}})+(?![\d.,]\d)", _digits, text)
-        return re.sub(r"(?<=\d),(?=\d)", ".", text)
     if language in ("zh", "ja"):
-        text = _TEN_THOUSANDS.sub(lambda match: f"{float(match[1]) * 10_000:.0f}", text)
-        text = _MEASURE_WORDS.sub(" ", text)
+        text = re.sub(r"(?<=[\u3040-\u9fff])(?=\d)", " ", text)
+        text = _TEN_THOUSANDS.sub(lambda m: f"{float(m[1]) * (1e4 if m[2] in '万萬' else 1e8):.0f}", text)
+        for signs, meant in _MEASURE_WORDS.items():
+            text = re.sub(rf"(?<=\d)\s{{0,9}}[{signs}]", f" {meant} ", text)
         text = _FEW_KINDS.sub(lambda match: f"{'一二三四五六七八九十'.index(match[0]) + 1}", text)
-        return text.translate(str.maketrans("、。，：；（）", ",.,:;()"))
-    return text
+    elif language != "hi":
+        return re.sub(r"(?<=\d),(?=\d)", ".", _GROUPED.sub(_digits, text))
+    return text.translate(_SIGNS)
 
 
 def _digits(match: re.Match[str]) -> str:

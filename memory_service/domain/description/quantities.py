@@ -28,11 +28,13 @@ _NUMBERS = (
 _ONES, _TENS = _NUMBERS.split()[:20], _NUMBERS.split()[20:]
 _SMALL = {w: n for n, w in enumerate(_ONES)} | {w: 10 * n for n, w in enumerate(_TENS, 2)}
 _SCALE = {"hundred": 100, "thousand": 1e3, "million": 1e6, "billion": 1e9, "dozen": 12, "k": 1e3, "m": 1e6}
+_SCALE |= {"lakh": 1e5, "crore": 1e7}
 _DIGITS = r"\d{1,3}(?:[,’'\u202f\u00a0 ]\d{3})+(?!\d)|(?!0\d)\d+(?:\.\d+)?(?!\d)"
 NUMBER_WORD = rf"(?:{'|'.join([*_TENS, *reversed(_ONES[1:]), 'hundred', 'thousand', 'million', 'dozen'])})"
 _NUMBER = re.compile(
     rf"(?<![\w@^/.$€£%_])(?<![$€£#] )(?<![A-Za-z]-)(?<!\d,)(?:(?P<digits>{_DIGITS})"
-    r"(?:(?P<scale>[ -]?(?:thousand|million|billion|hundred)\b|(?-i:[ -]?[kKM]|m)\b)|(?![A-Za-z_]))"
+    r"(?:(?P<scale>[ -]?(?:thousand|million|billion|hundred|lakh|crore)\b|(?-i:[ -]?[kKM]|m)\b)"
+    r"|(?![A-Za-z_]))"
     rf"|(?P<words>\b(?:half an? |an? )?{NUMBER_WORD}(?:[ -](?:and )?{NUMBER_WORD}){{0,12}}\b))"
     r"(?!\s?%|\s?per ?cent|[.]\d|\s?(?:[$€£]|USD|EUR|GBP)|-(?!class|way|categor|label|species)[a-z])",
     re.IGNORECASE,
@@ -49,8 +51,8 @@ _EACH_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _ASKED_FOR = re.compile(
-    r"\b(?:predict|scor|forecast|submit|answer|giv|list|judg|tested|accuracy)\w*\b[^.;]{0,30}\b(?:for|on) "
-    r"(?:\w+ly |about |some |another |a |the )*$",
+    r"(?<!-)\b(?:predict|scor|forecast|submit|answer|giv|list|judg|tested|accuracy)\w*\b[^.;]{0,30}"
+    r"\b(?:for|on) (?:\w+ly |about |some |another |a |the )*$",
     re.IGNORECASE,
 )
 _TO_DO = re.compile(
@@ -71,6 +73,11 @@ _DATED = re.compile(
 )
 """What stands before a year."""
 _OF_COLUMNS = frozenset(("expression", "level", "value", "measurement", "reading", "intensity", "count"))
+_OF_THEM = re.compile(r" of (?:them|these|those|(?:the|our|these|those) ([a-z-]{3,20}))\b", re.IGNORECASE)
+_ORDINAL = re.compile(
+    r"\b(?:fold|part|split|week|day|phase|round|track|season|version|figure|fig\.|no\.|number|step) $"
+)
+"""Before the number of one of them: "fold 10"."""
 _FEW_WORDS = re.compile(r"(?: [a-z][a-z-]*){1,3}", re.IGNORECASE)
 _JOINS = r"\b(?:and|while|whereas|but|plus|then)\b"
 _CLAUSE_END = re.compile(rf"[,;:.(]|{_JOINS}", re.IGNORECASE)
@@ -152,6 +159,7 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
         n
         for n in _NUMBER.finditer(sentence)
         if not (_VAGUE.match(n[0]) or _is_year(n, sentence) or _SIZE.match(sentence, n.end()))
+        and not (len(n[0]) < 3 and _ORDINAL.search(sentence, max(0, n.start() - 10), n.start()))
         and not _OF_A_SIZE.search(sentence, max(0, n.start() - 8), n.start())
     ]
     of_file = _FILE.match(sentence)
@@ -199,18 +207,21 @@ def _is_year(number: re.Match[str], sentence: str) -> bool:
 def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None, int]:
     """The noun that a number counts (one that is known, else the first plural), the role said between the
     two, and where the noun ends."""
-    if sentence.startswith(" of them", start) and "(" not in sentence[max(0, start - 14) : start]:
-        return "sample", None, start + len(" of them")
+    of = None if "(" in sentence[max(0, start - 14) : start] else _OF_THEM.match(sentence, start)
+    if of and KIND_OF.get(whole := singular((of[1] or "sample").lower())) == "sample":
+        return whole, None, of.end()
     noun, role, end, plural = "", None, start, False
     other = "", start
     for count, token in enumerate(_TOKEN.finditer(sentence, start, min(limit, start + 90))):
         word = token[0].lower()
         if count >= NEAR or not word[0].isalpha() or word in _STOP:
             break
-        one = next((each for each in (word, word[:-1]) if each in KIND_OF), singular(word))
+        tail = singular(word.rpartition("-")[2])
+        whole = tail if KIND_OF.get(tail) == "sample" else singular(word)
+        one = next((each for each in (word, word[:-1]) if each in KIND_OF), whole)
         if one in _UNITS and not noun and not sentence.startswith(" cloud", token.end()):
             return one, None, end
-        if (one in _ROLES or one in _ELSEWHERE) and not noun:
+        if (one in _ROLES or word in _ELSEWHERE) and not noun:
             role, end = role or _ROLES.get(one, "test"), token.end()
         elif one in KIND_OF:
             noun, end, plural = one, token.end(), one != word
@@ -229,6 +240,10 @@ def _role_about(left: str, right: str) -> tuple[Role | None, bool]:
     """The role said just after ("5,000 images for training", "310 to segment"), else the nearest before."""
     if _TO_DO.match(_BETWEEN.sub("", right)):
         return "test", True
+    if _UNSEEN.match(right):
+        return "test", False
+    if _LABELLED.match(right):
+        return "train", True
     if said := _SAID_BEHIND.match(right):  # "1,498 letters (training)"
         return "valid" if said[1].lower() == "development" else _ROLES[said[1].lower()], True
     right = re.split(r"\d", _ASIDE.sub("", right), maxsplit=1)[0]
@@ -245,7 +260,22 @@ _OF_THE_LAST = re.compile(
 )
 _ASIDE, _BETWEEN = re.compile(r"^\s*\([^()]{0,60}\)"), re.compile(r"^, [^,.;]{0,40},(?= [a-z])")
 _SAID_BEHIND = re.compile(rf"\s?\((?:for |the |in ){{0,3}}({'|'.join(_ROLES)})\b", re.IGNORECASE)
-_ROLE = re.compile(rf"(?<![\w-])(?<![a-z]/)(?:{'|'.join(_ROLES)})(?![\w-]|/[a-z]| time\b)", re.IGNORECASE)
+_UNSEEN = re.compile(
+    r"[^.;,\d]{0,25}\b(?:not|never|un(?:seen|known)|absent)\b[^.;,\d]{0,20} (?:in|from|for|of) "
+    r"(?:the )?train",
+    re.IGNORECASE,
+)
+_LABELLED = re.compile(
+    r"\s?(?:(?:that|which) )?(?:carry|carries|have|has|bear|got|were|are|was|is)"
+    r"(?: an?| their| its| been| \w+ly| hand-?)?"
+    r"(?: |-)(?:label|annotat|mark(?:ed)? by|transcri)\w*",
+    re.IGNORECASE,
+)
+_ROLE = re.compile(
+    rf"(?<![\w-])(?<![a-z]/)(?:{'|'.join(_ROLES)})(?![\w-]|/[a-z]| time\b"
+    r"|(?:(?<=lled)|(?<=eled)|(?<=ated)|(?<=aded)) (?:for|with|by|into|as)\b)",
+    re.IGNORECASE,
+)
 _LEADING = re.compile(
     rf"(?<![\w/])({'|'.join(_ROLES)})(?:/|_\w{{1,20}}/|[ ._-](?:sets?|splits?|data|dataset|part|partition"
     rf"|portion|subset|file|csv|folder|table|images)\b(?:\.csv)?)[ :(=–-]*(?:(?!{_JOINS})[a-z]+ ){{0,4}}$",

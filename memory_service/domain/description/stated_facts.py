@@ -61,9 +61,12 @@ _SUBTASK = {name: re.compile(words, re.IGNORECASE | re.DOTALL) for name, words i
 
 _BINARY = re.compile(
     r"\bbinary (?:classification|target|label|outcome|classifier)|\b(?:0 or 1|1 or 0|true or false|yes or "
-    r"no|0/1|yes/no|pF1)\b|\b1 if\b[^.;]{0,80}\b(?:else|otherwise) 0\b|\b(\w+) or no \1\b|"
-    r"\bwhether\b(?![^.;,]{0,60}(?:, [\w ]{2,30}){1,9},? or )|\b(?:probability|chance|likelihood|risk) "
-    r"(?:of|that)\b|\bor not\b|(?:^|[.?!:] )(?:is|are|was|were|will|did|does|do|has) [^?.]{3,80}\?",
+    r"no|0/1|yes/no|pF1|positive or negative)\b"
+    r"|\b1 if\b[^.;]{0,80}\b(?:else|otherwise) 0\b|\b(\w+) or no \1\b|"
+    r"\bwhether\b(?![^.;,]{0,60}(?:, [\w ]{2,30}){1,9},? or "
+    r"|(?: \w+){1,3} (?:is|are|has|have|shows?|contains?)\b[^.;,]{0,40},[^.;,]{2,40},)"
+    r"|\b(?:probability|chance|likelihood|risk) (?:of|that)\b"
+    r"|\bor not\b|(?:^|[.?!:] )(?:is|are|was|were|will|did|does|do|has) [^?.]{3,80}\?",
     re.IGNORECASE,
 )
 _MANY_CLASSES = re.compile(
@@ -75,6 +78,11 @@ _ORDINAL = re.compile(
     r"\b(?:graded?s?|scale|severity|stages?|levels?|classes|labels?)\b[^.;]{0,30}?\b([01]|zero|one)"
     r"\s?(?:to|-|–|through)\s?(\d{1,2}|two|three|four|five|six|seven|nine|ten)\b(?![\d.%])",
     re.IGNORECASE,
+)
+_ONE_CLASS = re.compile(
+    r"\b(?:only (?:one|1|a single)|a single|just one) (?:class|category)\b|"
+    r"(?<!per )\b(?:one|1) (?:class|category)(?= only|[.);]|$| \()",
+    re.IGNORECASE | re.MULTILINE,
 )
 _CLASS_CONTEXT = re.compile(
     r"\b(?:one of|any number of|into|which of|out of|among|distinguish|tell apart)"
@@ -121,7 +129,7 @@ def stated_in(text: str) -> Stated:
     text = "\n".join(sentences)
     found = quantities_in(text)
     stated: Stated = {}
-    stated |= one_figure("n_train", _of_training(found, page))
+    stated |= one_figure("n_train", _of_training(found, page, bool(_RECORDED.search(text))))
     stated |= one_figure("n_test", told := _of_test(found, page))
     if not page and stated.keys() == {"n_test"} and not any(q.direct for q in told):
         stated["n_train"] = stated.pop("n_test")  # "predict it for 900 cows"
@@ -129,6 +137,7 @@ def stated_in(text: str) -> Stated:
         of_all = whole.words == stated.get("n_train", (0, ""))[1] and part.words.endswith(" of them")
         if of_all and part.role == "test" and _THE_REST.search(text):
             stated["n_train"] = round(whole.value - part.value), f"{whole.words}, {part.words}"
+    stated |= {} if page else _of_a_share(found, text, stated)
     stated |= {f"n_{of[1].lower()}": (int(of[2].replace(",", "")), of[0]) for of in _SHAPE.finditer(text)}
     stated |= _n_classes(found, text) or _listed_classes(text)
     stated = _of_each(found) | stated
@@ -150,6 +159,40 @@ def stated_in(text: str) -> Stated:
     return stated
 
 
+def _of_a_share(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
+    """Both sizes where the text tells one number and how it is shared: "90 % of them to train"."""
+    name, other = ("n_train", "n_test") if "n_train" in stated else ("n_test", "n_train")
+    share = _SHARE.search(text)
+    if share is None or name not in stated or other in stated:
+        return {}
+    total, words = stated[name]
+    if any(q.words == words and q.direct and q.role for q in found):
+        return {}
+    if share["parts"]:
+        parts = [int(part) for part in re.split(r"\D", share["parts"])]
+        if sum(parts) != 100:
+            return {}
+        shares = parts[0] / 100, parts[-1] / 100
+    else:
+        part = 1 / _FRACTIONS[share["part"].lower()] if share["part"] else int(share["percent"]) / 100
+        shares = (1 - part, part) if share["of"].lower().startswith("test") else (part, 1 - part)
+    words = f"{words}, {share[0]}"
+    return {
+        f"n_{of}": (round(total * each), words) for of, each in zip(("train", "test"), shares, strict=True)
+    }
+
+
+_FRACTIONS = {"half": 2, "third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "tenth": 10}
+_SHARE = re.compile(
+    r"\b(?P<parts>[5-9]0[/:-](?:[1-4]?[05][/:-])?[1-4]?[05])\b(?! ?(?:mm|kg|%))"
+    rf"|(?:\b(?P<percent>[1-9]\d) ?(?:%|per ?cent)|\b(?:an?|one) (?P<part>{'|'.join(_FRACTIONS)}))"
+    r"(?: of (?:them|these|it|all|(?:the )?(?!the\b)[a-z]{3,15}))?"
+    r"(?: (?:is|are|was|were|be|held|kept|set|put|used|back|out|aside|for|as|in|into|to|the|our|form)){0,5}"
+    r" (?P<of>train|test)\w*",
+    re.IGNORECASE,
+)
+_RECORDED = re.compile(r"\d (?:hours?|h) of (?:\w+ ){0,2}(?:audio|speech|recording|sound)", re.IGNORECASE)
+"""Recordings told by their length: then speakers and stations count no samples."""
 _THE_REST = re.compile(r"\b(?:rest|remaining|remainder|others)\b[^.;]{0,40}\btrain", re.IGNORECASE)
 _SHAPE = re.compile(
     r"\b(?:[a-z]_)?(train|test)\w*(?:\.\w+)?[^.;\n]{0,40}\bshape\W{0,3}(\d{1,3}(?:,\d{3})+(?!\d)|\d+)\s?[,x×]",
@@ -277,17 +320,19 @@ def _of_test(found: Sequence[Quantity], page: bool) -> list[Quantity]:
     return [q for q in told if q.direct and not re.search(later, q.words, re.IGNORECASE)] if page else told
 
 
-def _of_training(found: Sequence[Quantity], page: bool) -> list[Quantity]:
+def _of_training(found: Sequence[Quantity], page: bool, hours: bool = False) -> list[Quantity]:
     """What is said to be of training, else the greatest number of samples that the data are said to have: a
     page speaks of many numbers, a short text of its data alone."""
-    if of_table := [q for q in _usable(found, "train") if _OF_TABLE.search(q.before)]:
+    rows = [q for q in _usable(found, None) if q.kind == "sample" and _EACH_OF.search(q.before)]
+    if of_table := [q for q in _usable(found, "train") if _OF_TABLE.search(q.before)] or rows:
         return of_table[:1]
     bare = [q for q in _usable(found, None) if not _NOT_ALL.search(q.before)]
     of_data = [q for q in bare if q.noun and q.value >= 100 and _OF_DATA.search(q.before)]
     given = of_data if page else bare
     samples = [q for q in (*given, *(q for q in bare if _GIVEN.search(q.before))) if q.kind == "sample"]
     alone = len({q.value for q in bare if q.kind == "sample" and q.value >= 500}) == 1
-    kinds = ("sample",) if page and alone else () if page else ("sample", "group", "unknown")
+    whole = ("sample", "unknown") if hours else ("sample", "group", "unknown")
+    kinds = ("sample",) if page and alone else () if page else whole
     opening = [q for q in bare if q.kind in kinds and q.noun and q.value >= 500 and _OPENS.search(q.before)]
     told = _of_samples(found, "train")
     most_samples = max((q.value for q in samples), default=0.0)
@@ -295,7 +340,7 @@ def _of_training(found: Sequence[Quantity], page: bool) -> list[Quantity]:
     least = 100 if direct else max(10**10 if page else 500, most_samples)
     if told and (told[0].kind == "sample" or told[0].value >= least):
         return told
-    units = [] if page else [*_of_columns(found), *_only_units(bare)]
+    units = [] if page else [*_of_columns(found), *([] if hours else _only_units(bare))]
     for each in (samples, of_data, opening, units):
         if each:
             most = max(q.value for q in each)
@@ -327,9 +372,10 @@ _OF_TABLE = re.compile(
 )
 """Before the number of rows of the training table, however few they are."""
 
+_EACH_OF = re.compile(r"^\W*each of (?:the|our|these|those) $", re.IGNORECASE)
 _OPENS = re.compile(
     r"^\W*(?:(?:for|of|with|about|some|nearly|over|sort|classify|label|tag|score|rate) ){0,2}$"
-    r"|[:,(] ?(?:(?:of|some|about|nearly|over) ){0,2}$",
+    r"|[:;,(] ?(?:(?:of|some|about|nearly|over) ){0,2}$",
     re.IGNORECASE,
 )
 """Before a number that a sentence or a clause of a short text begins with."""
@@ -473,6 +519,8 @@ def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
             counts = Counter(q.value for q in of_kind).most_common(2)
             repeated = len(counts) > 1 and counts[0][1] > counts[1][1]
             return one_figure("n_classes", [q for q in of_kind if not repeated or q.value == counts[0][0]])
+    if match := _ONE_CLASS.search(text):
+        return {"n_classes": (1, match[0])}
     if match := _ORDINAL.search(text):
         return {"n_classes": (round(_counted(match[2]) - _counted(match[1])) + 1, match[0])}
     if "kappa" in text.lower() and (match := _GRADES.search(text)):
@@ -499,7 +547,8 @@ def _is_told(quantity: Quantity, text: str) -> bool:
 _THERE_ARE = re.compile(r"\b(?:there are|over the|all|these|of the) $", re.IGNORECASE)
 _ITEM = r"[\w'’-]{1,40}(?: (?!or\b|and\b|is\b|are\b|was\b)[\w'’-]{1,40}){0,2}"
 _LISTED = re.compile(
-    r"(?:[:(]|\b(?:as|either|between|into|marked|labelled|(?:pixel|voxel|token)s? (?:is|are)"
+    r"(?:[:(]|\b(?:classif\w{1,8}[^.;:,]{0,60} in|as|either|between|into|marked|labelled"
+    r"|(?:pixel|voxel|token)s? (?:is|are)"
     r"|whether \w+(?: \w+)? (?:is|are|was|were))) ?"
     rf"(?P<list>{_ITEM}(?:, {_ITEM}){{0,11}},? or {_ITEM})(?=[ .,;:()?]|$)",
     re.IGNORECASE,
@@ -516,11 +565,14 @@ _COUNTED_OUT = re.compile(
     re.IGNORECASE,
 )
 _SLASHED = re.compile(
-    rf"(?:->|=>|→|:|\b(?:into|as|labelled)) ?(?P<list>{_ITEM}(?: / {_ITEM}){{1,11}})", re.IGNORECASE
+    rf"(?:->|=>|→|:|\b(?:into|as|labell?ed|label|marked|flagged)(?: by hand)?)"
+    rf" ?(?P<list>{_ITEM}(?: / {_ITEM}){{1,11}})",
+    re.IGNORECASE,
 )
+_VERSUS = re.compile(r"(?P<list>\b[\w-]{2,30}(?: vs\.? [\w-]{2,30}){2,9}\b)")
 _TO_TELL = re.compile(
     r"\b(?:predict|decide|say|tell|tag|draw|find|detect|recogni[sz]e|name|label(?:led)?|classif\w+|assign|"
-    r"marked|whether|sort|target|mask|grade|pixel|voxel|outcome|class|give)\b|->|→",
+    r"marked|whether|sort|target|mask|grade|pixel|voxel|outcome|class|give|vs)\b|->|→",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(
@@ -543,8 +595,8 @@ def _listed_classes(text: str) -> Stated:
             kind = KIND_OF.get(singular(match[2].lower()), "class")
             if kind == "class" and len(_ITEM_ENDS.split(match[3])) == _counted(match[1]):
                 return {"n_classes": (round(_counted(match[1])), match[0])}
-        if match := _SLASHED.search(clause):
-            return {"n_classes": (match["list"].count(" / ") + 1, match["list"])}
+        if match := _SLASHED.search(clause) or _VERSUS.search(clause):
+            return {"n_classes": (len(re.findall(" / | vs", match["list"])) + 1, match["list"])}
         for match in (*_BOXED.finditer(clause), *_LISTED.finditer(clause)):
             if len(items := _ITEM_ENDS.split(match["list"])) > 2:
                 return {"n_classes": (len(items), match["list"])}

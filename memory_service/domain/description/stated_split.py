@@ -88,8 +88,9 @@ _GROUP_SPLIT = (
 _SEVERAL = re.compile(
     r"\b(?:several|many|multiple|more than one|two or more|up to \w+|a few|dozens of|repeated)[^.;,]{0,30}\b"
     rf"(?:per|(?:of|from) (?:the same|each|every|one|an?)|for (?:each|every)|by each) (?P<a>{_WHO})\b"
-    rf"|\b(?P<b>{_WHO})[^.;,]{{0,25}}\b(?:appears? in|has|have|contribute\w*|gave|is shown in|occur in|with) "
-    r"(?:several|many|multiple|more than one|two or more|up to)\b"
+    rf"|\b(?P<b>{_WHO})[^.;,]{{0,25}}\b(?:(?:appears? in|has|have|contribute\w*|gave|is shown in|occur in) "
+    r"(?:several|many|multiple|more than one|two or more|up to)|with (?:several|many|multiple|two or more))\b"
+    rf"|(?:\b(?P<e>{_WHO}), each|\beach (?P<f>{_WHO})) (?:\w+ ){{0,2}}(?:several|many|multiple|dozens)\b"
     rf"|\b(?P<c>{_WHO}), (?:several|more than one)\b"
     rf"|\bsame (?P<d>{_WHO})\b[^.;]{{0,40}}\b(?:several|again|more than once|twice)",
     re.IGNORECASE,

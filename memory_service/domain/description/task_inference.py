@@ -221,6 +221,8 @@ def facts_and_tasks(
         words = stated.metric_words or ""
         if measure_of(words, "values") and not measure_of(words, "labels"):  # how high, how old, how long
             ranked = _instead(AUDIO_VALUES, ("audio-classification",), tasks)
+    if ranked[0] == "seq2seq" and _SPOKEN.search(text):
+        ranked = _instead("speech-recognition", ("seq2seq",), tasks)
     if ranked[0] in (VISUAL_QUESTIONS, *_OF_PICTURES_TOO) and ASKS_OF_PICTURES.search(text):
         ranked = _instead(VISUAL_QUESTIONS, _OF_PICTURES_TOO, tasks)
     best = max((pair for pair in TASK_OF if TASK_OF[pair] == ranked[0]), key=_energy(axes).__getitem__)
@@ -237,6 +239,8 @@ def facts_and_tasks(
     if ranked[0] == "image-segmentation":
         said |= slices_of_volumes(text)
     if ranked[0] == "text-ranking":
+        if _SEARCHED.search(str(said.get("n_train", (0, ""))[1])):
+            del said["n_train"]
         said |= sizes_of_search(text)
     if ranked[0] == "recommendation":
         said = {name: fact for name, fact in said.items() if name not in ("n_train", "n_test")}
@@ -277,6 +281,10 @@ def with_separation(facts: InferredFacts, read: Separation | None) -> InferredFa
     return replace(facts, split_open=read) if told is None and read.split != "random" else facts
 
 
+_SEARCHED = re.compile(r"\d (?:[\w-]+ ){0,2}(?:articles|documents|passages|pages|paragraphs|products)$")
+_SPOKEN = re.compile(
+    r"\d (?:hours|h)\b[^.]{0,120}\b(?:speakers?|utterances?|spoken|speech|audio|recordings?)\b", re.IGNORECASE
+)
 _COUNTS_SERIES = re.compile(
     r"\d (?:[\w-]+ ){0,2}(?:clients?|customers?|stores?|shops?|households?|sensors?|stations?|meters?"
     r"|series|products?)$"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from memory_service.domain.description.languages import in_english, language_of
 from memory_service.domain.description.stated_facts import stated_in
 
 
@@ -60,3 +61,47 @@ def test_years_sizes_species_and_plants_are_not_samples(
 ) -> None:
     stated = stated_in(text)
     assert (stated.get("n_train", (None,))[0], stated.get("n_test", (None,))[0]) == (train, test)
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("Unos 85 mil correos en 27 categorías.", {"n_train": 85_000, "n_classes": 27}),
+        ("Wir haben 1,2 Mio. Fotos von Moos.", {"n_train": 1_200_000}),
+        ("Tenemos dos mil fotos de los puentes, tres clases.", {"n_train": 2_000, "n_classes": 3}),
+        ("Abbiamo 41.188 recensioni di alberghi e cinque classi.", {"n_train": 41_188, "n_classes": 5}),
+        ("Nous avons 3 600 annonces.", {"n_train": 3_600}),
+        ("桥梁照片共12万张，分为6类。", {"n_train": 120_000, "n_classes": 6}),
+        ("हमारे पास 2 लाख समीक्षाएँ हैं।", {"n_train": 200_000}),
+        ("São 1.842 recortes para treino e 460 para teste.", {"n_train": 1842, "n_test": 460}),
+        ("録音のクリップが5,400本あります。", {"n_train": 5_400}),
+    ],
+)
+def test_counts_of_other_languages_are_read_as_they_write_them(text: str, facts: dict[str, int]) -> None:
+    stated = stated_in(in_english(text, language_of(text)))
+    assert {name: stated.get(name, (None,))[0] for name in facts} == facts
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("1,000 hymns. 90 % of them are for training, the rest is test.", {"n_train": 900, "n_test": 100}),
+        ("9,000 rows; a third is held back as test.", {"n_train": 6000, "n_test": 3000}),
+        ("5,000 photos, split 80/10/10.", {"n_train": 4000, "n_test": 500}),
+        ("800 photos for training. 20% of the rooms are dark.", {"n_train": 800, "n_test": None}),
+        ("9,000 images carry boxes. 7,000 of the images are for training.", {"n_train": 7000}),
+        ("90,000 firms. 4,700 firms carry a label.", {"n_train": 4700}),
+        ("Each of the 3,500 adverts has 1 to 20 photos (21k photos).", {"n_train": 3500}),
+        ("12,000 films of 900 people. The hidden set has 300 films of 90 people not seen in training.",
+         {"n_train": 12_000, "n_test": 300}),
+        ("Ten folds are supplied; fold 10 is the test. 4,000 hymns.", {"n_test": None}),
+        ("90 hours of recordings by 300 speakers.", {"n_train": None}),
+        ("Find nests. One class only.", {"n_classes": 1}),
+        ("8k pairs marked by hand match / no match.", {"n_classes": 2}),
+        ("Hares vs rabbits vs pikas, 4,000 photos.", {"n_classes": 3}),
+        ("Say whether there is a crack, a hole, a dent.", {"n_classes": None}),
+    ],
+)  # fmt: skip
+def test_a_part_of_the_samples_is_told_from_all_of_them(text: str, facts: dict[str, int | None]) -> None:
+    stated = stated_in(text)
+    assert {name: stated.get(name, (None,))[0] for name in facts} == facts
