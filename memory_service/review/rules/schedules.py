@@ -11,13 +11,7 @@ from itertools import islice
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.rules.libraries.parameters import largest_tuning_rate
-from memory_service.review.source.nodes import (
-    entries_of,
-    last_name,
-    receiver,
-    receiver_name,
-    words,
-)
+from memory_service.review.source.nodes import entries_of, last_name, receiver, receiver_name, words
 from memory_service.review.tables import name_maps, name_sets, patterns
 from memory_service.review.training import KERAS, LIGHTNING
 

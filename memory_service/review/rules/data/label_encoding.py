@@ -10,12 +10,7 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.state import Coding, Rows
 from memory_service.review.rules.data.leakage import column_of
-from memory_service.review.source.nodes import (
-    calls_in,
-    grouped,
-    is_call,
-    last_name,
-)
+from memory_service.review.source.nodes import calls_in, grouped, is_call, last_name
 from memory_service.review.tables import patterns
 
 _RE = patterns("label_encoding")

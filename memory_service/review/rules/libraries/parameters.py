@@ -17,13 +17,7 @@ from pathlib import Path
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, told, wrong
-from memory_service.review.source.nodes import (
-    calls_in,
-    is_call,
-    keyword_names,
-    last_name,
-    receiver,
-)
+from memory_service.review.source.nodes import calls_in, is_call, keyword_names, last_name, receiver
 from memory_service.review.source.script import Script
 from memory_service.review.tables import name_maps, name_sets, patterns
 from memory_service.review.training import KERAS, LIGHTNING
