@@ -1,10 +1,4 @@
-"""Runs a review: text, tree, index, then every group of rules.
-
-    review_source(b"...", Asked(task="image-classification")) -> Reviewed
-
-Linear in the length of the script up to bounds that a training script does not reach; what is over them is
-reported, not followed. Nothing of the script is imported or run.
-"""
+"""Runs a review: text, tree, index, then every group of rules; linear in the length of the script."""
 
 from __future__ import annotations
 
@@ -56,10 +50,7 @@ Known = TypeVar("Known")
 
 @dataclass(frozen=True)
 class Reviewed(Generic[Known]):
-    """Findings by line, what was left out and why, and the facts (None where the text could not be read).
-
-    places  in which file and cell each line stands
-    """
+    """Findings by line, what was left out and why, facts (None: not readable), and the places of lines."""
 
     findings: tuple[Finding, ...]
     not_checked: tuple[str, ...]
@@ -73,8 +64,7 @@ def review_source(
     files: Mapping[str, str] | None = None,
     name: str = "",
 ) -> Reviewed[Facts]:
-    """The review of a script or notebook as far as its text, and the files of its folder, tell. TooLarge over
-    1 MiB of code; never another error."""
+    """The review of a script or notebook. TooLarge over 1 MiB of code; never another error."""
     try:
         source = source_of(script, files or {}, name)
     except Unreadable as why:
@@ -121,9 +111,7 @@ def _with_own_task(context: Context, script: Script) -> Context:
 
 @dataclass(frozen=True, slots=True)
 class SizingFacts:
-    """small_batches: by R28's limits alone; batch_place: where the batch is set, None where unknown;
-    has_reason: whether a comment there gives one; plain_images: whether one label an image is learned;
-    run: what the outputs of a notebook say."""
+    """Facts for sizing. small_batches: by R28's limits alone; run: what the outputs of a notebook say."""
 
     plan: TrainingPlan
     small_batches: tuple[Finding, ...]

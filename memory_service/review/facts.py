@@ -158,8 +158,7 @@ class Facts:
         return out
 
     def _sizes_of_timm(self) -> set[int]:
-        """Sizes that `resolve_data_config({"input_size": (3, 384, 384)}, model=m)` gets, or that the
-        model's own name says where nothing else does."""
+        """Sizes given to timm's `resolve_data_config`, or that the name of the model says."""
         if not self.script.called("resolve_data_config", "resolve_model_data_config"):
             return set()
         entries = (entry for item in self.script.all(ast.Dict) for entry in entries_of(item))

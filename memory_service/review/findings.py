@@ -17,8 +17,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")  # the gravest f
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`about`: what it looks for, in one sentence. `source`: the rule of the strategy tables behind it.
-    `says`: case -> message and fix, with the names of values in braces."""
+    """`about`: what it looks for; `source`: a rule of the strategy tables; `says`: case -> message, fix."""
 
     id: str
     severity: Severity
@@ -49,7 +48,6 @@ RULES: Mapping[str, Rule] = {
     name: Rule(name, about["severity"], about["source"], about["about"], about.get("says", {}))
     for name, about in _TABLE.items()
 }
-"""By id, in the order of the documentation."""
 
 Place = ast.AST | int
 
@@ -79,8 +77,7 @@ def told(rule: str, place: Place, message: str, fix: str, since: ast.AST | None 
     return Finding(rule, known.severity, line, max(line, end), column, message, fix, known.source)
 
 
-wrong = partial(finding, "wrong-parameter")
-"""A parameter that the library refuses, ignores or reads otherwise."""
+wrong = partial(finding, "wrong-parameter")  # the library refuses, ignores or misreads it
 
 
 def head_of(place: ast.AST) -> ast.AST:
@@ -92,7 +89,6 @@ def head_of(place: ast.AST) -> ast.AST:
 
 
 _BLOCKS = (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.With, ast.If)
-"""Of these only the head is shown."""
 
 
 def in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:

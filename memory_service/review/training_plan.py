@@ -23,8 +23,7 @@ _LIST = name_lists("training_plan")
 _RE = patterns("training_plan")
 _SET = name_sets("training_plan")
 _NAMES = shipped_table(__package__, "model_names.toml")
-RECOMPUTED = "activations are computed anew"
-"""Less memory for more time: what a full training takes at best, it takes too."""
+RECOMPUTED = "activations are computed anew"  # less memory for more time
 
 
 def smaller_than(model: str) -> list[str]:
@@ -38,9 +37,7 @@ def smaller_than(model: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Boosting:
-    """Rounds at most, the rate (None where the library's own), and whether early stopping ends a fold, after
-    how many rounds without a gain (None where unknown). on_card: trees grow there; planned: by a plan, whose
-    p90 held in its minutes."""
+    """Rounds at most; rate and patience, None where unknown; planned: by a plan, whose p90 held in time."""
 
     rounds: int
     learning_rate: float | None
@@ -317,7 +314,6 @@ _LIGHTER = (
     (re.compile(r"load_in_8bit|prefixtuning|prompttuning|ia3config"), ADAPTERS),
 )
 _CARDS = r"(n|num)_?(gpus|cards)|world_size"
-"""A script may state that it has one card for all that it could do with several."""
 
 
 def _recomputes(facts: Facts) -> bool:

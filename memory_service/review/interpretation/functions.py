@@ -1,5 +1,4 @@
-"""Calls of functions, methods and classes of the file itself; lists, tuples, dicts and the builtins that
-iterate."""
+"""Calls of what the file defines; lists, tuples, dicts and the builtins that iterate."""
 
 from __future__ import annotations
 

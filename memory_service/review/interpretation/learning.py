@@ -1,6 +1,4 @@
-"""What is learned from rows (fitted scalers, means by group, codes of categories), and calls that set
-validation rows apart or take columns out: splits, folds, samples, drops.
-"""
+"""What is learned from rows (fits, means, codes), and what divides rows or drops columns."""
 
 from __future__ import annotations
 

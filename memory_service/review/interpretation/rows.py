@@ -1,6 +1,4 @@
-"""The rows a value holds (file, part, selection), the columns that are picked of them, their kind (numbers or
-text), and which become features beside which target.
-"""
+"""Rows of a value, columns picked of them and their kind, and which become features beside which target."""
 
 from __future__ import annotations
 
@@ -292,11 +290,9 @@ def kind_selected(node: ast.Call, values: Values) -> Kind:
     return kind if given is not None else others.get(kind, "")  # type: ignore[no-any-return]
 
 
-OTHER_ROWS = "of other rows"
-"""Marks a table whose rows have values of earlier rows: `df.shift(1)`, `df.rolling(7, closed="left")`."""
+OTHER_ROWS = "of other rows"  # a table with values of other rows: `df.shift(1)`
 
-MOST_COLUMNS = 120
-"""Columns of one table that are followed by name; what goes into more of them is kept together."""
+MOST_COLUMNS = 120  # of one table, followed by name; others are kept together
 
 
 def _is_all(node: ast.AST) -> bool:

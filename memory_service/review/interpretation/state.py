@@ -1,9 +1,4 @@
-"""The abstract value, and what one walk through a script has found so far, with its one evaluator.
-
-Nothing is computed: a table is the set of rows it came from, a fitted scaler is where it was fitted and on
-which rows, a number is itself where the text says it. Handlers register for the nodes, methods or library
-functions that they interpret.
-"""
+"""The abstract value, and what one walk through a script has found so far, with its one evaluator."""
 
 from __future__ import annotations
 
@@ -292,8 +287,7 @@ class Division:
 
 @dataclass(eq=False, slots=True)
 class Coding:
-    """Categories numbered anew. `unconditional`: under no unknown condition, but for whether a column is
-    there (`present`), which rows of one file answer alike."""
+    """Categories numbered. `present`: only where a column is; `unconditional`: under no other condition."""
 
     place: ast.AST
     what: str
@@ -457,8 +451,7 @@ def constant(walk: Walk, node: ast.AST | None, scope: Scope) -> Any:
     return walk.values.one(node)
 
 
-LEVELS_OF_A_BODY = 4
-"""What a body counts for among expressions within one another: a call takes so many more frames."""
+LEVELS_OF_A_BODY = 4  # of MOST_DEEP: a call takes so many more frames
 
 
 def run_body(walk: Walk, body: Sequence[ast.stmt], scope: Scope) -> bool:

@@ -1,7 +1,4 @@
-"""Effect of each statement on names and rows, and the walk: statements in the order of a run, functions
-entered where they are called.
-
-What comes of it: `divisions` of rows, `leaks` (learned from rows that a division sets apart), `codings`."""
+"""Statements in the order of a run; functions are entered where they are called."""
 
 from __future__ import annotations
 

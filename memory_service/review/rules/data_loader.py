@@ -1,5 +1,4 @@
-"""Data loaders of a training: batch size by the simple limits of R28, workers, pinned memory and workers
-that stay."""
+"""Data loaders of a training: batch size by the limits of R28, workers, pinned memory."""
 
 from __future__ import annotations
 
@@ -171,8 +170,7 @@ def _test_files(facts: Facts, node: ast.AST, deep: int = 0) -> list[str]:
     return out
 
 
-LEAST_WORKERS = 4
-"""Wanted where nobody says how many cores there are; with `cpu_count` it is R08's 8, bounded by the cores."""
+LEAST_WORKERS = 4  # without `cpu_count`; with it R08's 8, bounded by the cores
 
 WANTED_WORKERS = 8
 NEVER_WITHOUT_REASON = 32
@@ -295,8 +293,7 @@ def _batch_places(facts: Facts) -> Iterator[ast.AST | None]:
 
 
 def _slices(facts: Facts) -> Iterator[ast.AST | None]:
-    """Batches cut from tensors in the loop itself: `range(0, n, size)`, `order.split(size)`, or by a
-    generator of the file that steps so."""
+    """Batches cut in the loop itself, or by a generator: `range(0, n, size)`, `order.split(size)`."""
     loops = {x.batch: None for x in facts.training.loops if isinstance(x.batch, ast.For)}
     for call in (c for loop in loops for c in calls_in(loop.iter)):
         yield _step_of(facts, call)
@@ -370,8 +367,7 @@ def _is_large(facts: Facts) -> bool:
 
 
 def accumulation(facts: Facts) -> int | None:
-    """Over how many batches gradients are accumulated: memory is the reason for a small one (R07). None where
-    nothing says so, 0 where it is unknown."""
+    """Over how many batches gradients are accumulated (R07); None where nothing says so, 0 where unknown."""
     named = ("gradient_accumulation_steps", "accumulate_grad_batches")
     numbers = [facts.values.number(given) for given in facts.script.given_as(*named)]
     if None in numbers:

@@ -1,6 +1,4 @@
-"""Evaluation mode and gradients where the model is validated or predicts: loops over batches that do so,
-whatever their names, and the last switch of the mode before them, here or in the callers.
-"""
+"""Evaluation mode and gradients where the model is validated or predicts."""
 
 from __future__ import annotations
 
@@ -37,8 +35,7 @@ def words_passed(call: ast.Call) -> set[str]:
 
 
 def goes_beside_training(facts: Facts, call: ast.Call, near: ast.For) -> bool:
-    """A loop of its own over batches: the model gets what the loop gives, nothing is learned in it or
-    behind it, and it stands beside the loop that trains, not within."""
+    """A loop over batches beside the one that trains: the model gets its rows, and nothing is learned."""
     script = facts.script
     function = script.function(call)
     if function is not None and _RE.other_passes.search(function.name):

@@ -29,7 +29,6 @@ MOST_NAMES = 4
 MOST_HELPERS = 2
 MOST_CALLERS = 8
 MOST_READINGS = 20
-"""Names that lead to the loss through one another, helpers within one another, callers of each, readings."""
 
 
 def memory_rules(facts: Facts) -> Iterator[Finding]:
@@ -80,8 +79,7 @@ def _meter(facts: Facts, node: ast.AST) -> ast.ClassDef | None:
 
 
 def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -> bool:
-    """Read while the activations live: something that the loss comes from is computed, and the backward pass
-    is still to come, in the same loop or function, or around the calls of a helper that reads."""
+    """Read between what computes the loss and its backward pass, here or around the calls of the helper."""
     script, order = facts.script, facts.script.order
     here, (home, loop) = order[call], _where(facts, call)
 

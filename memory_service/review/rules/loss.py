@@ -1,5 +1,4 @@
-"""A loss of PyTorch, Keras, boosted trees or transformers against the output, the labels, the metric and the
-task; metrics of probabilities that get classes."""
+"""A loss against output, labels, metric and task; metrics of probabilities that get classes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Schedules, stops and checkpoints that watch a figure: the wrong way round, one that nobody logs, or stepped
-by the wrong loop."""
+"""Schedules, stops and checkpoints that watch a figure the wrong way round, or one that nobody logs."""
 
 from __future__ import annotations
 

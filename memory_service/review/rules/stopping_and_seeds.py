@@ -108,8 +108,7 @@ def _rounds(facts: Facts, fit: ast.Call, made: list[ast.Call], *, several: bool 
 
 
 def _factories(facts: Facts, model: ast.AST | None, fit: ast.Call) -> list[tuple[Function, ast.Call]]:
-    """The function of the file that made a model, with the last call of it before the fit:
-    `model = make(rounds=2000); model.fit(X, y)`."""
+    """The function that made a model, and its last call before the fit: `model = make(rounds=2000)`."""
     script, order = facts.script, facts.script.order
     sources = [model] if isinstance(model, ast.Call) else facts.values.sources(model) if model else []
     before = [s for s in sources if order.get(s, 0) < order[fit] or isinstance(model, ast.Call)][-1:]
@@ -147,8 +146,7 @@ def _framework(facts: Facts, kind: str, fit: ast.Call) -> Iterator[Finding]:
         yield finding("no-deadline", fit, kind)
 
 
-_TIMED = {"ultralytics": "time", "autogluon": "time_limit"}
-"""The parameter by which a call of one ends by the clock."""
+_TIMED = {"ultralytics": "time", "autogluon": "time_limit"}  # ends by the clock
 
 
 def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:

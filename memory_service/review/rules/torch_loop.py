@@ -31,8 +31,7 @@ _LETS_GO = frozenset(("item", "detach", "float", "tolist", "numpy", "cpu_item"))
 
 
 def loop_rules(facts: Facts) -> Iterator[Finding]:
-    """gradients-not-zeroed, accumulation-voided, accumulation-unscaled, model-across-folds, not-on-gpu,
-    train-not-shuffled, result-thrown-away and loss-keeps-graph."""
+    """Rules of a PyTorch loop, by what `rules.toml` calls them."""
     yield from _across_folds(facts)
     yield from _overwritten(facts)
     loops = [loop for loop in facts.training.loops if isinstance(loop.batch, ast.For)]
@@ -114,8 +113,7 @@ def _not_zeroed(facts: Facts, loop: Loop, steps: Sequence[ast.Call]) -> Iterator
 
 
 def _accumulated(facts: Facts, loop: Loop) -> Iterator[Finding]:
-    """The optimizer steps once in several batches, while gradients are zeroed in each, or the loss of each
-    counts in full."""
+    """The optimizer steps once in several batches; gradients are zeroed in each, or no loss is divided."""
     script, batch = facts.script, loop.batch
     assert batch is not None  # noqa: S101 - as the caller looked
     inside = [call for statement in batch.body for call in calls_in(statement)]
@@ -172,8 +170,7 @@ def _divides(facts: Facts, loop: Loop, batch: ast.AST, every: ast.expr) -> bool:
 
 
 def _across_folds(facts: Facts) -> Iterator[Finding]:
-    """The optimizer, or the compiled Keras model, of all folds is made before them, and nothing in the loop
-    makes or resets one."""
+    """The optimizer, or Keras model, of all folds is made before them, and nothing makes it anew."""
     script, training = facts.script, facts.training
     for loop in training.fold_loops:
         inside = list(script.within(loop.body))
@@ -310,8 +307,7 @@ def _is_map_style(facts: Facts, call: ast.Call) -> bool:
 
 
 def _feeds(facts: Facts, loader: Loader, loops: list[Loop]) -> bool:
-    """Whether a loop with a backward pass goes over it: by its name in the same function; where the name says
-    that it is for training, by name anywhere or as a function's argument."""
+    """Whether a loop that learns goes over it, by its name or as an argument of a function that learns."""
     statement = facts.script.statement(loader.place)
     if not isinstance(statement, ast.Assign):
         return False

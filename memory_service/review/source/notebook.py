@@ -1,8 +1,4 @@
-"""Jupyter notebooks: their code cells one below the other as one script, and where each line stands.
-
-A cell is read as Jupyter runs it: its common indent is taken off; magics, shell lines and cells of another
-language are left out. A cell that cannot be read is left out alone.
-"""
+"""Jupyter notebooks as one script, cell by cell as Jupyter runs them, and where each line stands."""
 
 from __future__ import annotations
 
@@ -23,7 +19,6 @@ _OF_PYTHON = re.compile(
     r"(?:write)?file[ \t][^\n]*\.py[ \t]*$)(?![\w-])",
     re.MULTILINE,
 )
-"""Magics whose cell is Python all the same: a file of the project that it writes, too."""
 
 _STATEMENT = re.compile(r"^([ \t]*+)%(?:time|timeit|prun|memit)[ \t]++(?!-)", re.MULTILINE)
 _FIX = "Correct the cell or take it out; the others were read without it."

@@ -1,7 +1,4 @@
-"""Safe parsing: bytes become text, size and nesting are measured, notebook magics are skipped.
-
-Python's parser refuses what is nested deeper than it can go, whatever the text; what takes it long is
-refused before. Nothing here runs a line of the script."""
+"""Safe parsing: bytes become text, size and nesting are measured, magics are skipped. Nothing is run."""
 
 from __future__ import annotations
 
@@ -14,16 +11,12 @@ from itertools import islice
 from memory_service.errors import FieldError, TooLarge
 
 LONGEST_BYTES = 1_048_576
-LONGEST_NOTEBOOK = 2**25
-"""Bytes of a notebook with its outputs; of its code as much is read as of a script."""
+LONGEST_NOTEBOOK = 2**25  # bytes with its outputs
 
 MOST_TOKENS = 80_000  # words and signs. A training script has a few thousand; of more a second would not do.
-MOST_EXPRESSIONS = 1_000
-"""In an f-string of 1 MiB, more in a shorter script: Python's parser before 3.12 takes time by their number
-times the length, and holds the lock meanwhile."""
+MOST_EXPRESSIONS = 1_000  # of f-strings of 1 MiB; Python's parser before 3.12 is slow there
 
-DEEPEST = 450
-"""Levels of the tree. `a + b + ...` of a hundred terms, and as many `elif`, are still written by people."""
+DEEPEST = 450  # levels of the tree; people write a hundred
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _CODECS = re.compile(
@@ -61,8 +54,7 @@ class TooLong(Exception):
 
 
 def text_of(script: bytes | str) -> str:
-    """The script by its byte order mark or PEP 263. TooLarge over 1 MiB, of a notebook with its outputs over
-    32; Unreadable when it is no text."""
+    """The script by its byte order mark or PEP 263. TooLarge over the limits; Unreadable for no text."""
     plain = isinstance(script, bytes) or len(script) > LONGEST_NOTEBOOK or script.isascii()
     size = len(script) if plain else len(script.encode("utf-8", "surrogatepass"))  # type: ignore[union-attr]
     if size > LONGEST_BYTES and (size > LONGEST_NOTEBOOK or not is_notebook(script)):
@@ -89,10 +81,7 @@ def is_notebook(script: bytes | str) -> bool:
 
 
 def parsed(text: str) -> ast.Module:
-    """The tree; magics of notebooks are `pass` in it, on the same lines.
-
-    Unreadable for what is not Python and for what is nested too deep; TooLong.
-    """
+    """The tree, with `pass` for magics of notebooks. Unreadable (also where nested too deep); TooLong."""
     tokens = sum(1 for _ in islice(_TOKEN.finditer(text), MOST_TOKENS + 1))
     if tokens > MOST_TOKENS or text.count("{") * len(text) > MOST_EXPRESSIONS * LONGEST_BYTES:
         raise TooLong(f"over {MOST_TOKENS} tokens, or {MOST_EXPRESSIONS} expressions in one f-string")

@@ -1,8 +1,4 @@
-"""A script with what it imports from its own folder, as one tree, and with settings of YAML and JSON files.
-
-Modules stand before the script, in the order of their imports, without what they do only when they are run
-themselves. Each line of the whole leads back to its file.
-"""
+"""A script with what it imports from its folder as one tree, and with settings of YAML and JSON files."""
 
 from __future__ import annotations
 
@@ -70,10 +66,7 @@ class Source:
 
 
 def source_of(script: bytes | str, files: Mapping[str, str], name: str = "") -> Source:
-    """The script, or notebook, as a tree. files: path -> text of others of its folder; name: its own path.
-
-    Unreadable and TooLong as of `parsed`; TooLarge as of `text_of`.
-    """
+    """The script as a tree, with files of its folder by path. Unreadable, TooLong, TooLarge as of `_read`."""
     own = _read(script)
     if not files:
         return own
@@ -162,8 +155,7 @@ def _needed(
 
 
 def _resolve(tree: ast.Module, name: str, files: Mapping[str, str], *, runs: bool) -> None:
-    """Imports from the folder become plain names, loaders of settings what they load; what a module does when
-    it is run by itself goes."""
+    """Imports from the folder become plain names, loaders of settings what they load; `__main__` parts go."""
     own = {id(node): [""] for node, _, _ in imported_by(tree, name, files)}
     for node, _, inside in list(imported_by(tree, name, files)):
         own[id(node)].append(inside)
@@ -265,8 +257,7 @@ class _Resolver(ast.NodeTransformer):
 
 
 def project_files(project: Path) -> dict[str, str]:
-    """Path -> text of the modules, notebooks (without outputs) and settings of a folder or a zip archive.
-    BadZipFile, or RuntimeError, for an archive that cannot be read."""
+    """Path -> text of the files of a folder or zip. BadZipFile, or RuntimeError, for a broken one."""
     out: dict[str, str] = {}
     for inside, size, read in _members(project):
         wanted = inside.suffix in (".py", ".ipynb", *_SETTINGS)
@@ -278,8 +269,7 @@ def project_files(project: Path) -> dict[str, str]:
 
 
 def _members(project: Path) -> Iterator[tuple[PurePath, int, Callable[[], bytes]]]:
-    """(path inside, bytes, what reads them) of each file; the one folder that holds all of an archive is left
-    out."""
+    """(path below the one folder that holds all, bytes, what reads them) of each file."""
     if project.is_dir():
         files = (path for path in sorted(project.rglob("*")) if path.is_file())
         yield from ((path.relative_to(project), path.stat().st_size, path.read_bytes) for path in files)

@@ -24,14 +24,12 @@ Node = TypeVar("Node", bound=ast.AST)
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module | ast.ClassDef | ast.Lambda
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module, ast.ClassDef, ast.Lambda)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
-"""Nodes that say how, not what; the parser makes one of each for the whole tree."""
+_MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)  # one each for the whole tree
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _USUAL_NAMES = words("nn F optim torch tf keras self")
 MOST_FOLLOWED = 400  # functions followed from one place: a script's own are fewer
-MOST_VISITED = 2_000_000
-"""Nodes looked at by all rules together; a training script takes a tenth. Past it places look empty."""
+MOST_VISITED = 2_000_000  # by all rules together; a training script takes a tenth
 
 
 class Script:
@@ -186,10 +184,7 @@ class Script:
         return node if isinstance(node, ast.stmt) else next(self.around(node, ast.stmt), node)
 
     def within(self, place: ast.AST | Iterable[ast.AST], *, follow: bool = True) -> Iterator[ast.AST]:
-        """Every node under a place; with `follow` also those of this file's functions that are used there.
-
-        A function defined there but not used is part of the place all the same: it is under it.
-        """
+        """Nodes under a place; with `follow` also those of functions of this file that are used there."""
         pending = [place] if isinstance(place, ast.AST) else list(place)
         followed: set[ast.AST] = set(pending)
         while pending:

@@ -1,6 +1,4 @@
-"""Rows used before they were set apart, features that hold the target, and rows divided against time or
-across groups: patients, speakers, users, by their use and by what comments and docstrings say.
-"""
+"""Rows used before they were set apart, the target in features, rows divided against time or groups."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Parameters that contradict each other, results thrown away; and arguments, values, names and modules that
-the libraries have removed, or never had.
+"""Arguments, values and names that libraries have removed or never had, or that contradict each other.
 
-Of the files beside it, `signatures.txt` holds one call a line with its parameters, read from the installed
-libraries (scikit-learn 1.9, torch 2.15, lightgbm 4.7, xgboost 3.2, lightning 2.6, transformers 5.23,
-accelerate 1.15; losses of timm), and what a release or two before took; `removed.txt` holds what is gone."""
+`signatures.txt` has one call a line with its parameters, read from the installed libraries (scikit-learn 1.9,
+torch 2.15, lightgbm 4.7, xgboost 3.2, lightning 2.6, transformers 5.23, accelerate 1.15; losses of timm)."""
 
 from __future__ import annotations
 
@@ -29,8 +27,7 @@ GROWS = patterns("schedules").grows
 MOST_COPIES = 3  # of copies of a table
 LARGEST_RATE = 0.05  # of Adam; no recipe has more
 FINE_TUNING_RATE = 5e-3  # no pretrained transformer is trained at more
-ENCODER_RATE = 5e-4
-"""Nor is an encoder of text trained as a whole at more: papers of BERT to DeBERTa search 5e-6 to 3e-4."""
+ENCODER_RATE = 5e-4  # of an encoder of text as a whole: papers of BERT to DeBERTa search 5e-6 to 3e-4
 
 
 def largest_tuning_rate(script: Script) -> float:
@@ -242,8 +239,7 @@ def _rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         yield wrong(call, "usual-rate", name=name)
 
 
-_OWNERS = {"keras": "Keras' ", "xgboost": "xgboost's ", "lightgbm": "lightgbm."}
-"""What stands before the name of a call of theirs in a message."""
+_OWNERS = {"keras": "Keras' ", "xgboost": "xgboost's ", "lightgbm": "lightgbm."}  # before the name of a call
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,7 +410,6 @@ _LIBRARIES = {
     "xgboost": re.compile(r"xgboost\.(train|cv)$|XGB(RF)?(Class|Regr|Rank)"),
     "catboost": re.compile(r"catboost\.(train|cv)$|CatBoost(Classifier|Regressor|Ranker)?$"),
 }
-"""What trains, and which classes train."""
 
 _MULTICLASS = {
     "lightgbm.train": ("multiclass", "multiclassova", "softmax"),
