@@ -45,7 +45,7 @@ class Finding:
 
 _TABLE = shipped_table(__package__, "rules.toml")
 RULES: Mapping[str, Rule] = {
-    name: Rule(name, about["severity"], about["source"], about["about"], about.get("says", {}))
+    name: Rule(name, **{"severity": "warning", "source": "R28", "says": {}} | about)
     for name, about in _TABLE.items()
 }
 

@@ -268,7 +268,7 @@ def removed_of(name: str) -> list[Removed]:
 @cache
 def _signatures() -> dict[str, list[str]]:
     parts = (line.partition(": ") for line in _lines("signatures.txt"))
-    return {name: parameters.split() for name, _, parameters in parts}
+    return {name: parameters.split() for names, _, parameters in parts for name in names.split()}
 
 
 @cache
