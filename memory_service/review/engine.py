@@ -14,6 +14,7 @@ from memory_service.review.rules import (
     eval_mode,
     folds,
     gpu_memory,
+    leakage,
     loss,
     mixed_precision,
     own_settings,
@@ -21,7 +22,6 @@ from memory_service.review.rules import (
     stopping_and_seeds,
     torch_loop,
 )
-from memory_service.review.rules.data import label_encoding, leakage
 from memory_service.review.rules.data_loader import has_reason, small_batches
 from memory_service.review.rules.libraries import albumentations, parameters, timm
 from memory_service.review.source.notebook import run_of
@@ -40,7 +40,7 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     data_loader.loader_rules, mixed_precision.precision_rules, gpu_memory.memory_rules,
     stopping_and_seeds.time_rules, folds.fold_rules, folds.missing_fold_rules,
     leakage.split_rules, leakage.row_rules, leakage.target_rules,
-    label_encoding.code_rules, leakage.held_out_rules, eval_mode.eval_rules, timm.timm_rules,
+    leakage.code_rules, leakage.held_out_rules, eval_mode.eval_rules, timm.timm_rules,
     albumentations.albumentations_rules, parameters.parameter_rules, parameters.boosting_rules,
     schedules.watched_rules, schedules.logged_rules,
     loss.score_rules, loss.loss_rules, loss.objective_rules, torch_loop.loop_rules, own_settings.own_rules,

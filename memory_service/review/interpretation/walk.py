@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from memory_service.review.interpretation.expressions import assign, enter_doubt, leave_doubt, truth_of
-from memory_service.review.interpretation.functions import enter_function, make_instance, methods_in
-from memory_service.review.interpretation.learning import sum_into
+from memory_service.review.interpretation.learning import enter_function, make_instance, methods_in, sum_into
 from memory_service.review.interpretation.rows import combine, drop_column, element_of, note_names
 from memory_service.review.interpretation.state import (
     Scope,

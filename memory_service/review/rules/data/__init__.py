@@ -1,1 +1,0 @@
-"""Rules on data: leaks across a division of rows, the target among the features, codes made anew."""
