@@ -13,17 +13,15 @@ from memory_service.review.rules import (
     data_loader,
     eval_mode,
     folds,
-    gpu_memory,
     leakage,
     loss,
-    mixed_precision,
     own_settings,
-    schedules,
-    stopping_and_seeds,
+    precision_and_memory,
+    stopping_and_schedules,
     torch_loop,
 )
 from memory_service.review.rules.data_loader import has_reason, small_batches
-from memory_service.review.rules.libraries import albumentations, parameters, timm
+from memory_service.review.rules.libraries import parameters, vision
 from memory_service.review.source.notebook import run_of
 from memory_service.review.source.parsing import TooLong, Unreadable
 from memory_service.review.source.project import Places, source_of
@@ -37,12 +35,12 @@ MOST_FINDINGS = 200
 FAILED = "could not be applied to this script"
 
 _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    data_loader.loader_rules, mixed_precision.precision_rules, gpu_memory.memory_rules,
-    stopping_and_seeds.time_rules, folds.fold_rules, folds.missing_fold_rules,
+    data_loader.loader_rules, precision_and_memory.precision_rules, precision_and_memory.memory_rules,
+    stopping_and_schedules.time_rules, folds.fold_rules, folds.missing_fold_rules,
     leakage.split_rules, leakage.row_rules, leakage.target_rules,
-    leakage.code_rules, leakage.held_out_rules, eval_mode.eval_rules, timm.timm_rules,
-    albumentations.albumentations_rules, parameters.parameter_rules, parameters.boosting_rules,
-    schedules.watched_rules, schedules.logged_rules,
+    leakage.code_rules, leakage.held_out_rules, eval_mode.eval_rules, vision.timm_rules,
+    vision.albumentations_rules, parameters.parameter_rules, parameters.boosting_rules,
+    stopping_and_schedules.watched_rules, stopping_and_schedules.logged_rules,
     loss.score_rules, loss.loss_rules, loss.objective_rules, torch_loop.loop_rules, own_settings.own_rules,
 )  # fmt: skip
 Known = TypeVar("Known")

@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 from memory_service.review.interpretation.state import Walk
 from memory_service.review.interpretation.walk import walk_script
-from memory_service.review.source.nodes import entries_of, is_call, last_name
-from memory_service.review.source.script import Script
+from memory_service.review.source.script import Script, entries_of, is_call, last_name
 from memory_service.review.tables import name_lists, patterns
 from memory_service.review.training import Training
 from memory_service.review.values.values import Values

@@ -10,7 +10,8 @@ from functools import cached_property
 from itertools import islice, takewhile
 from typing import Literal
 
-from memory_service.review.source.nodes import (
+from memory_service.review.source.script import (
+    Script,
     bases_of,
     calls_in,
     is_call,
@@ -22,7 +23,6 @@ from memory_service.review.source.nodes import (
     words,
     words_in,
 )
-from memory_service.review.source.script import Script
 from memory_service.review.tables import name_lists, name_sets, patterns
 from memory_service.review.values.values import Values
 

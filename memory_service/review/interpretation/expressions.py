@@ -63,7 +63,7 @@ from memory_service.review.interpretation.state import (
     like,
     method,
 )
-from memory_service.review.source.nodes import arguments_of, is_call, last_name, receiver
+from memory_service.review.source.script import arguments_of, is_call, last_name, receiver
 from memory_service.review.tables import name_sets, patterns
 
 _RE = patterns("interpretation")

@@ -52,7 +52,7 @@ from memory_service.review.interpretation.state import (
     one_of,
     run_body,
 )
-from memory_service.review.source.nodes import Function, bases_of, is_call, last_name, receiver_name
+from memory_service.review.source.script import Function, bases_of, is_call, last_name, receiver_name
 from memory_service.review.tables import name_sets, patterns
 
 _RE = patterns("interpretation")

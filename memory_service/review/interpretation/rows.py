@@ -32,7 +32,7 @@ from memory_service.review.interpretation.state import (
     method,
     one_of,
 )
-from memory_service.review.source.nodes import is_call, last_name, roots, words
+from memory_service.review.source.script import is_call, last_name, roots, words
 from memory_service.review.tables import name_sets, patterns
 from memory_service.review.values.values import Values
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any, TypeVar
 
-from memory_service.review.source.nodes import Function, last_name
+from memory_service.review.source.script import Function, last_name
 from memory_service.review.tables import patterns
 from memory_service.review.values.values import Values
 

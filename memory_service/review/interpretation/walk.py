@@ -18,7 +18,7 @@ from memory_service.review.interpretation.state import (
     run_body,
     runs,
 )
-from memory_service.review.source.nodes import Function
+from memory_service.review.source.script import Function
 from memory_service.review.values.values import Values
 
 

@@ -11,8 +11,9 @@ from typing import Any, Literal
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, told
 from memory_service.review.interpretation.state import Value, flat
-from memory_service.review.source.nodes import (
+from memory_service.review.source.script import (
     Function,
+    Script,
     all_parameters,
     calls_in,
     grouped,
@@ -22,7 +23,6 @@ from memory_service.review.source.nodes import (
     unpacked,
     words_in,
 )
-from memory_service.review.source.script import Script
 from memory_service.review.tables import name_lists, name_maps, patterns
 
 _LIST = name_lists("data_loader")

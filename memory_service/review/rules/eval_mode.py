@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import (
+from memory_service.review.source.script import (
     Function,
     arguments_of,
     bases_of,

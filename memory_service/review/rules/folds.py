@@ -10,7 +10,7 @@ from functools import partial
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import (
+from memory_service.review.source.script import (
     arguments_of,
     is_call,
     last_name,

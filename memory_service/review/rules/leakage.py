@@ -13,7 +13,8 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.state import Coding, Division, Rows, Supervised, all_of
 from memory_service.review.rules.loss import VALUE_FAMILIES, metric_of
-from memory_service.review.source.nodes import (
+from memory_service.review.source.script import (
+    Script,
     calls_in,
     entries_of,
     grouped,
@@ -22,7 +23,6 @@ from memory_service.review.source.nodes import (
     last_name,
     receiver,
 )
-from memory_service.review.source.script import Script
 from memory_service.review.tables import PATTERNS, name_sets, patterns
 from memory_service.review.values.values import Values
 

@@ -10,7 +10,8 @@ from typing import Any
 from memory_service.domain.description.metrics import Metric, metric_named
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import (
+from memory_service.review.source.script import (
+    Script,
     arguments_of,
     calls_in,
     is_call,
@@ -24,7 +25,6 @@ from memory_service.review.source.nodes import (
     without_methods,
     words,
 )
-from memory_service.review.source.script import Script
 from memory_service.review.tables import name_maps, name_sets, patterns
 from memory_service.review.training import BOOSTED, BOOSTERS, KERAS, TRAINS_TREES
 

@@ -11,7 +11,7 @@ from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.rules.data_loader import has_reason
 from memory_service.review.rules.libraries.parameters import largest_tuning_rate
 from memory_service.review.rules.loss import against_metric
-from memory_service.review.source.nodes import words
+from memory_service.review.source.script import words
 from memory_service.review.tables import name_sets
 
 _SET = name_sets("own_settings")

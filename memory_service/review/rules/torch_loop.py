@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.rules.data_loader import Loader, has_reason, loaders_of, own_targets
-from memory_service.review.source.nodes import (
+from memory_service.review.source.script import (
     arguments_of,
     bases_of,
     calls_in,

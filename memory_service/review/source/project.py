@@ -15,9 +15,9 @@ from typing import Any
 from zipfile import ZipFile
 
 from memory_service.errors import TooLarge
-from memory_service.review.source.nodes import last_name, texts_in
 from memory_service.review.source.notebook import Cells, notebook_of, without_outputs
 from memory_service.review.source.parsing import LONGEST_NOTEBOOK, TooLong, Unreadable, parsed, text_of
+from memory_service.review.source.script import last_name, texts_in
 
 MOST_MODULES = 40  # of one script; a project of people has a dozen
 LONGEST_LINES = 20_000  # of all modules together

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
-from memory_service.review.source.nodes import (
+from memory_service.review.source.script import (
     Function,
     all_parameters,
     arguments_of,

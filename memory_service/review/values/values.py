@@ -14,8 +14,9 @@ from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from typing import Any
 
-from memory_service.review.source.nodes import (
+from memory_service.review.source.script import (
     Function,
+    Script,
     all_parameters,
     grouped,
     is_call,
@@ -26,7 +27,6 @@ from memory_service.review.source.nodes import (
     unpacked,
     words,
 )
-from memory_service.review.source.script import Script
 from memory_service.review.tables import patterns
 from memory_service.review.values.mappings import Entries, Mappings, fields, instances
 

@@ -15,15 +15,14 @@ from pathlib import Path
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, told, wrong
-from memory_service.review.source.nodes import calls_in, is_call, keyword_names, last_name, receiver
-from memory_service.review.source.script import Script
+from memory_service.review.source.script import Script, calls_in, is_call, keyword_names, last_name, receiver
 from memory_service.review.tables import name_maps, name_sets, patterns
 from memory_service.review.training import KERAS, LIGHTNING
 
 _MAP = name_maps("parameters")
 _RE = patterns("parameters")
 _SET = name_sets("parameters")
-GROWS = patterns("schedules").grows
+GROWS = patterns("stopping_and_schedules").grows
 MOST_COPIES = 3  # of copies of a table
 LARGEST_RATE = 0.05  # of Adam; no recipe has more
 FINE_TUNING_RATE = 5e-3  # no pretrained transformer is trained at more
