@@ -45,6 +45,7 @@ def parameter_rules(facts: Facts) -> Iterator[Finding]:
     yield from _shared(facts)
     for call in facts.script.calls:
         yield from _contradictions(facts, call)
+        yield from _of_keras(facts, call) if facts.script.uses(*KERAS) else ()
         yield from _rates(facts, call)
         yield from _unknown_arguments(facts, call)
         yield from _removed(facts, call)
@@ -167,13 +168,33 @@ def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             adds = all(isinstance(one, ast.Call) for one in facts.values.sources(given) or [given])
             if adds and any(is_call(m, "get_peft_model") for m in facts.values.makers(model)):
                 yield wrong(given, "adapted-twice")
-        case "EarlyStopping" if facts.script.uses(*KERAS):
-            patience, epochs = facts.number(call, "patience", 2), facts.training.framework_epochs("keras")
-            if patience and epochs and patience >= epochs:
-                yield wrong(call, "patience", patience=patience, epochs=epochs)
         case "map" if facts.script.uses("transformers") and call.args and isinstance(call.args[0], ast.Name):
             for function in facts.script.functions.get(call.args[0].id, ()):
                 yield from _not_cut(facts, function)
+
+
+def _of_keras(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    name, activation = last_name(call.func), facts.text(call, "activation")
+    if name in ("LSTM", "GRU") and activation not in (None, "tanh"):
+        yield wrong(call, "slow-cells", name=name, activation=activation)
+    if name in ("fit", "fit_generator"):
+        yield from _steps(facts, call)
+    if name == "EarlyStopping":
+        patience, epochs = facts.number(call, "patience", 2), facts.training.framework_epochs("keras")
+        if patience and epochs and patience >= epochs:
+            yield wrong(call, "patience", patience=patience, epochs=epochs)
+
+
+def _steps(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
+    """`steps_per_epoch=n // 40` of a generator whose batches are of 10."""
+    steps = facts.argument(fit, "steps_per_epoch")
+    rows = facts.argument(fit, "x", 0) or facts.argument(fit, "generator")
+    made = {facts.number(maker, "batch_size") for maker in facts.values.makers(rows)} - {None}
+    for part in (n for one in (steps, *facts.values.sources(steps)) for n in ast.walk(one)) if steps else ():
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.FloorDiv) and len(made) == 1:
+            of = facts.values.number(part.right)
+            if of is not None and of not in made:
+                yield wrong(part, "other-steps", of=of, made=made.copy().pop())
 
 
 def _removed_in_grid(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -325,19 +346,26 @@ def _names(facts: Facts) -> Iterator[Finding]:
             yield told("wrong-parameter", call, gone, "pd.concat([one, other])")
 
 
+_ASKS = {"eval_strategy", "evaluation_strategy", "do_eval", "eval_steps", "eval_on_start"}
+
+
 def _never_judged(facts: Facts) -> Iterator[Finding]:
-    """transformers' Trainer with rows to judge by that nothing asks it to judge."""
-    script, asks = (
-        facts.script,
-        ("eval_strategy", "evaluation_strategy", "do_eval", "eval_steps", "eval_on_start"),
-    )
+    """transformers' Trainer without rows to judge by, that nothing asks to judge, or by its loss alone."""
+    script, argument = facts.script, facts.argument
     trainers = [t for t in script.calls if last_name(t.func).endswith("Trainer")]
-    given = any(facts.argument(t, "eval_dataset") is not None for t in trainers)
-    if not given or script.called("evaluate", "predict") or len(facts.training.arguments) != 1:
+    if len(facts.training.arguments) != 1 or any(map(facts.values.open_ended, trainers)):
         return
-    call = facts.training.arguments[0]
-    if not facts.values.open_ended(call) and not keyword_names(call) & set(asks):
+    call, used = facts.training.arguments[0], script.called("predict", "generate", "compute")
+    given = [rows for t in trainers if (rows := argument(t, "eval_dataset"))]
+    asked = keyword_names(call) & _ASKS or facts.values.open_ended(call)
+    if given and not asked and not script.called("evaluate", "predict"):
         yield wrong(call, "never-judged")
+    if trainers and not given and not asked and not used and (rows := argument(trainers[0], "train_dataset")):
+        yield wrong(rows, "no-rows-to-judge")
+    made = (maker for t in trainers for maker in facts.values.makers(argument(t, "model", 0)))
+    classes = any(_RE.of_classes.search(last_name(receiver(maker) or maker)) for maker in made)
+    if classes and not used and not any(argument(t, "compute_metrics") for t in trainers):
+        yield from (wrong(place, "no-metric") for place in script.called("evaluate")[:1])
 
 
 def _unknown_arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -427,7 +455,7 @@ def boosting_rules(facts: Facts) -> Iterator[Finding]:
             continue
         params = facts.given(call, 0 if last_name(call.func) in ("train", "cv") else None)
         yield from _classes(facts, call, params)
-        yield from _values(facts, library, params)
+        yield from _values(facts, call, library, params)
         if library == "catboost" and (facts.values.text(params.get("task_type")) or "").upper() == "GPU":
             yield from _refused_on_card(facts, call, params)
 
@@ -447,9 +475,18 @@ def _classes(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterat
         yield wrong(call, "num-class-missing", objective=objective)
 
 
-def _values(facts: Facts, library: str, params: dict[str, ast.AST]) -> Iterator[Finding]:
-    """Values that the library does not know, or that are out of range."""
+def _values(facts: Facts, call: ast.Call, library: str, params: dict[str, ast.AST]) -> Iterator[Finding]:
+    """Values that the library does not know, or passes over."""
     values = facts.values
+    for gone in removed_of(facts.script.qualified(call.func)):
+        if gone.value and values.text(params.get(gone.argument)) == gone.value:
+            message = f"{library} knows no {gone.argument} {gone.value!r}."
+            yield told("wrong-parameter", params[gone.argument], message, gone.instead)
+    share = next((params[name] for name in ("subsample", "bagging_fraction") if name in params), None)
+    often = next((params[name] for name in ("subsample_freq", "bagging_freq") if name in params), None)
+    never = values.number(often) == 0 or (often is None and not values.open_ended(call))
+    if library == "lightgbm" and share is not None and never and (values.number(share) or 1) < 1:
+        yield wrong(often or share, "no-bagging")
     if values.text(params.get("tree_method")) == "gpu_hist":
         yield wrong(params["tree_method"], "gpu-hist")
     for key in _MAP.ignored.keys() & params if library == "xgboost" else ():
