@@ -15,7 +15,16 @@ from pathlib import Path
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, told, wrong
-from memory_service.review.source.script import Script, calls_in, is_call, keyword_names, last_name, receiver
+from memory_service.review.source.script import (
+    Script,
+    calls_in,
+    is_call,
+    keyword_names,
+    last_name,
+    names_in,
+    receiver,
+    targets_of,
+)
 from memory_service.review.tables import name_maps, name_sets, patterns
 from memory_service.review.training import KERAS, LIGHTNING
 
@@ -70,6 +79,7 @@ def _thrown_away(facts: Facts) -> Iterator[Finding]:
         what = ast.unparse(call.func)
         yield finding("result-thrown-away", node, what=what, name=what.split(".")[0])
     read = {node.id for node in script.all(ast.Name) if isinstance(node.ctx, ast.Load)}
+    yield from _never_read(facts) if facts.training.trains else ()
     for made in script.all(ast.Assign) if facts.training.trains else ():
         to = made.targets[0] if is_call(made.value, "EarlyStopping", "ModelCheckpoint") else None
         if isinstance(to, ast.Name) and to.id not in read:
@@ -79,6 +89,27 @@ def _thrown_away(facts: Facts) -> Iterator[Finding]:
     for place in [*copies, *inplace]:
         what = ast.unparse(place.func if isinstance(place, ast.Call) else place)
         yield finding("result-thrown-away", place, "copy", what=what, name=what.split("[")[0])
+
+
+def _never_read(facts: Facts) -> Iterator[Finding]:
+    """Rows or loaders that are held out, and predictions, that nothing in the file looks at again."""
+    script, home = facts.script, facts.script.function
+    read = {(home(n), n.id) for n in script.all(ast.Name) if isinstance(n.ctx, ast.Load)}
+    anywhere = {name for _, name in read}
+    stated: list[ast.Assign | ast.AugAssign] = [*script.all(ast.Assign), *script.all(ast.AugAssign)]
+    for node in stated:
+        first = getattr(node.value, "left", node.value)
+        names = sorted(names_in(*targets_of(node))) if isinstance(first, ast.Call) else []
+        if is_call(first, "predict", "predict_proba"):
+            names = names if isinstance(targets_of(node)[0], ast.Name) else []
+        elif is_call(first, "DataLoader") or any("train" in name for name in names):
+            names = [name for name in names if _RE.held_out.search(name)]
+        else:
+            continue
+        function = home(node)
+        unread = [n for n in names if (n not in anywhere if function is None else (function, n) not in read)]
+        if names and unread == names:
+            yield finding("result-thrown-away", node, "never-read", name=", ".join(names))
 
 
 def _is_copy(facts: Facts, part: ast.AST | None) -> bool:
@@ -174,12 +205,17 @@ def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 
 
 def _of_keras(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    name, activation = last_name(call.func), facts.text(call, "activation")
+    name, activation, script = last_name(call.func), facts.text(call, "activation"), facts.script
     if name in ("LSTM", "GRU") and activation not in (None, "tanh"):
         yield wrong(call, "slow-cells", name=name, activation=activation)
     if name in ("fit", "fit_generator"):
         yield from _steps(facts, call)
     if name == "EarlyStopping":
+        keeps = script.called("ModelCheckpoint", "load_weights", "fit_generator") or facts.values.open_ended(
+            call
+        )
+        if not keeps and facts.argument(call, "restore_best_weights", 6) is None and name in script.imports:
+            yield wrong(call, "best-left")
         patience, epochs = facts.number(call, "patience", 2), facts.training.framework_epochs("keras")
         if patience and epochs and patience >= epochs:
             yield wrong(call, "patience", patience=patience, epochs=epochs)
@@ -355,17 +391,19 @@ def _never_judged(facts: Facts) -> Iterator[Finding]:
     trainers = [t for t in script.calls if last_name(t.func).endswith("Trainer")]
     if len(facts.training.arguments) != 1 or any(map(facts.values.open_ended, trainers)):
         return
-    call, used = facts.training.arguments[0], script.called("predict", "generate", "compute")
+    call, used = facts.training.arguments[0], script.called("evaluate", "predict", "generate", "compute")
     given = [rows for t in trainers if (rows := argument(t, "eval_dataset"))]
     asked = keyword_names(call) & _ASKS or facts.values.open_ended(call)
     if given and not asked and not script.called("evaluate", "predict"):
         yield wrong(call, "never-judged")
-    if trainers and not given and not asked and not used and (rows := argument(trainers[0], "train_dataset")):
+    read = trainers and script.called("load_dataset", "read_csv", "read_parquet")
+    if read and not (given or asked or used) and (rows := argument(trainers[0], "train_dataset")):
         yield wrong(rows, "no-rows-to-judge")
     made = (maker for t in trainers for maker in facts.values.makers(argument(t, "model", 0)))
     classes = any(_RE.of_classes.search(last_name(receiver(maker) or maker)) for maker in made)
-    if classes and not used and not any(argument(t, "compute_metrics") for t in trainers):
-        yield from (wrong(place, "no-metric") for place in script.called("evaluate")[:1])
+    computed = script.called("predict", "compute") or any(argument(t, "compute_metrics") for t in trainers)
+    for place in script.called("evaluate")[:1] if classes and not computed else ():
+        yield wrong(place, "no-metric")
 
 
 def _unknown_arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
