@@ -27,12 +27,15 @@ from memory_service.review.training import Loop, guards_of
 
 _RE = patterns("torch_loop")
 _SET = name_sets("torch_loop")
+_LOGS = ("math.", "numpy.", "torch.", "tensorflow.")
 _LETS_GO = frozenset(("item", "detach", "float", "tolist", "numpy", "cpu_item"))
 
 
 def loop_rules(facts: Facts) -> Iterator[Finding]:
     """Rules of a PyTorch loop, by what `rules.toml` calls them."""
     yield from _across_folds(facts)
+    yield from _by_wrong_numbers(facts)
+    yield from _on_cpu(facts)
     yield from _overwritten(facts)
     loops = [loop for loop in facts.training.loops if isinstance(loop.batch, ast.For)]
     loops = [loop for loop in loops if isinstance(loop.backward, ast.Call)]
@@ -53,9 +56,37 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
             if of_torch and facts.script.loops(call)[:1] == [loop.batch]:
                 yield wrong(call, "optimizer-anew", name=last_name(call.func))
     yield from _off_card(facts, loops)
+    if facts.training.epoch_loops and not _RE.used.search(facts.script.text):
+        yield finding("result-thrown-away", facts.training.epoch_loops[0], "network")
     in_own_order = _RE.ordered.search(facts.script.text.replace("shuffle=", ""))
     for loader in loaders_of(facts) if loops and not in_own_order else ():
         yield from _not_shuffled(facts, loader, loops)
+
+
+def _by_wrong_numbers(facts: Facts) -> Iterator[Finding]:
+    """`10 * np.log(ratio)` of decibels; a mean of a batch that is divided by the rows of it, or of all."""
+    script, summed = facts.script, set[str]()
+    for node in script.all(ast.BinOp):
+        tens = isinstance(node.op, ast.Mult) and facts.values.number(node.left) in (10, 20)
+        if tens and is_call(node.right, "log") and script.qualified(node.right.func).startswith(_LOGS):
+            yield wrong(node, "decibels")
+    for change in script.all(ast.AugAssign) if "reduction" not in script.text else ():
+        share = change.value if isinstance(change.value, ast.BinOp) else None
+        value = share.left if share is not None else change.value
+        if not is_call(value, "item") or "loss" not in receiver_name(value).lower():
+            continue
+        if share is not None and isinstance(share.op, ast.Div) and _counts_rows(share.right):
+            yield wrong(change, "mean-divided", by=ast.unparse(share.right))
+        summed |= {last_name(change.target)} if share is None else set()
+    for node in script.all(ast.BinOp):
+        rows = is_call(node.right, "len") and node.right.args and last_name(node.right.args[0]) == "dataset"
+        if rows and isinstance(node.op, ast.Div) and last_name(node.left) in summed:
+            yield wrong(node, "mean-divided", by=ast.unparse(node.right))
+
+
+def _counts_rows(node: ast.AST) -> bool:
+    """`x.size(0)`, `x.shape[0]`."""
+    return is_call(node, "size") or (isinstance(node, ast.Subscript) and last_name(node.value) == "shape")
 
 
 def _overwritten(facts: Facts) -> Iterator[Finding]:
@@ -91,6 +122,18 @@ def _off_card(facts: Facts, loops: Sequence[Loop]) -> Iterator[Finding]:
         and not facts.script.uses("deepspeed")
     ):
         yield finding("not-on-gpu", own[0])
+
+
+def _on_cpu(facts: Facts) -> Iterator[Finding]:
+    """`device = "cpu"`, whatever the machine has."""
+    script, named = facts.script, {"device", "device_map"}
+    if not facts.training.trains or facts.context.card == "cpu" or _RE.other_device.search(script.text):
+        return
+    stated = [node.value for node in script.all(ast.Assign) if last_name(node.targets[0]).lower() in named]
+    for node in (*stated, *script.given_as(*named)):
+        if "cpu" in (facts.values.one(node), facts.text(node, "type", 0) if is_call(node, "device") else ""):
+            yield finding("not-on-gpu", node)
+            return
 
 
 def _not_zeroed(facts: Facts, loop: Loop, steps: Sequence[ast.Call]) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from memory_service.review.facts import Facts
@@ -23,6 +24,7 @@ from memory_service.review.source.script import (
     last_name,
     names_in,
     receiver,
+    receiver_name,
     targets_of,
 )
 from memory_service.review.tables import name_maps, name_sets, patterns
@@ -50,6 +52,7 @@ def parameter_rules(facts: Facts) -> Iterator[Finding]:
     yield from _deterministic(facts)
     yield from _imports(facts)
     yield from _never_judged(facts)
+    yield from _linear_layers(facts)
     yield from _names(facts)
     yield from _shared(facts)
     for call in facts.script.calls:
@@ -202,6 +205,28 @@ def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         case "map" if facts.script.uses("transformers") and call.args and isinstance(call.args[0], ast.Name):
             for function in facts.script.functions.get(call.args[0].id, ()):
                 yield from _not_cut(facts, function)
+
+
+def _linear_layers(facts: Facts) -> Iterator[Finding]:
+    """Two layers without an activation between them are one: `Dense(64)`, then `Dense(1)`."""
+    script, added = facts.script, dict[tuple[ast.AST | None, str], list[ast.expr]]()
+    rows = []
+    for call in script.called("Sequential", "add"):
+        given = call.args[0] if len(call.args) == 1 else None
+        if is_call(call, "Sequential"):
+            rows.append(getattr(given, "elts", call.args))
+            added = {}
+        elif given is not None:
+            layers = added.setdefault((script.function(call), receiver_name(call)), [])
+            rows += [layers] if not layers else []
+            layers.append(given)
+    for kept in ([layer for layer in row if not is_call(layer, "Dropout", "Flatten")] for row in rows):
+        for layer, after in pairwise(kept):
+            linear = is_call(layer, "Linear") or (
+                is_call(layer, "Dense") and not facts.argument(layer, "activation", 1)
+            )
+            if linear and is_call(after, "Linear", "Dense") and not facts.values.open_ended(layer):
+                yield wrong(layer, "linear-layers")
 
 
 def _of_keras(facts: Facts, call: ast.Call) -> Iterator[Finding]:
