@@ -9,7 +9,6 @@ from dataclasses import replace
 from memory_service.review.interpretation.learning import (
     aggregate,
     call_value,
-    class_attribute,
     code,
     collection_method,
     enter_function,
@@ -17,7 +16,6 @@ from memory_service.review.interpretation.learning import (
     keep_rows,
     make_instance,
     method_of,
-    sum_into,
     transform,
 )
 from memory_service.review.interpretation.rows import (
@@ -25,7 +23,6 @@ from memory_service.review.interpretation.rows import (
     column_value,
     combine,
     compare_values,
-    divide,
     drop_column,
     element_of,
     grouped_rows,
@@ -35,7 +32,6 @@ from memory_service.review.interpretation.rows import (
     names_of_table,
     outside_rows,
     set_column,
-    short,
     slides_along,
     subscript,
     supervise,
@@ -156,16 +152,6 @@ def other_function(walk: Walk, use: Use) -> Value:
     return out
 
 
-@library("cv")
-def cross_validate_trees(walk: Walk, use: Use) -> Value | None:
-    """`lgb.cv(params, data)`."""
-    if use.dotted not in ("lightgbm.cv", "xgboost.cv"):
-        return None
-    for item in use.given[1:2] or use.given:
-        divide(walk, item, use.node, "cv", use.node)
-    return Value()
-
-
 @library("hstack", "column_stack", "concatenate", "concat")
 def side_by_side(walk: Walk, use: Use) -> Value | None:
     """`np.hstack([X, df[more].to_numpy()])`: the columns that are known by name are still among them."""
@@ -191,14 +177,6 @@ def _below_one_another(tables: list[Value]) -> Value | None:
     out.whole, out.dropped = True, frozenset().union(*(one.dropped for one in tables))
     for one in tables:
         out.attrs.update({k: either(out.attrs.get(k), v) for k, v in one.attrs.items() if k[:1] == "["})
-    return out
-
-
-@method("isin", "is_in")
-@library("isin", "in1d")
-def is_in(_walk: Walk, use: Use) -> Value:
-    out = derived(use.base, *use.args)
-    out.cut = ("isin", short(use.node), "in")
     return out
 
 
@@ -257,8 +235,6 @@ def keep_method(walk: Walk, use: Use) -> Value:
     if use.name in ("fillna", "fill_null") and means:
         rows = frozenset().union(*(s.rows for s in means))
         out.learned |= {learned_from(walk, use.node, "a mean to fill gaps with", "fit", rows)}
-    if use.name in ("fillna", "fill_null", "clip") and use.base.series:
-        out.reads = use.base.reads
     return out
 
 
@@ -350,10 +326,6 @@ def transform_or_aggregate(walk: Walk, use: Use) -> Value:
     return transform(walk, use) or aggregate(walk, use)
 
 
-LONGEST_SUM = 400
-_FILLED_LATER = ("", "DataFrame", "zeros", "empty", "full", "defaultdict")
-
-
 def assign(walk: Walk, target: ast.AST, value: Value, scope: Scope) -> None:
     if isinstance(target, ast.Name):
         where = walk.module if target.id in walk.shared.get(id(scope), ()) else scope
@@ -393,9 +365,6 @@ def unpack(walk: Walk, targets: Sequence[ast.expr], value: Value, scope: Scope) 
 def assign_item(walk: Walk, target: ast.Subscript, value: Value, scope: Scope) -> None:
     stated = walk.script.parents.get(target)
     given = stated.value if isinstance(stated, ast.Assign) else None
-    added = given.left if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Add) else None
-    if added is not None and ast.dump(target.value) in ast.dump(added)[:LONGEST_SUM]:
-        value = sum_into(walk, target, evaluate(walk, target.slice, scope), value)  # `s[c] = s.get(c, 0) + y`
     base_node: ast.AST = target.value
     if isinstance(base_node, ast.Attribute) and base_node.attr in _SET.views:
         base_node = base_node.value
@@ -407,16 +376,9 @@ def assign_item(walk: Walk, target: ast.Subscript, value: Value, scope: Scope) -
         else:
             base.element = either(base.element, value)
         return
-    found = derived(value)
-    if not base.rows and not base.items and base.made in _FILLED_LATER:
-        base.rows = found.rows
-        base.element = either(base.element, value) if base.element is not None or base.made else base.element
     if isinstance(target.slice, ast.Tuple) and len(target.slice.elts) == 2:
         key = constant(walk, target.slice.elts[1], scope)
-    if isinstance(key, list) and key and all(isinstance(one, str) for one in key):
-        for one in key:
-            set_column(walk, base, one, value, target)
-    elif isinstance(key, str) or (base.rows and isinstance(target.slice, ast.JoinedStr | ast.Name)):
+    if isinstance(key, str) or (base.rows and isinstance(target.slice, ast.JoinedStr | ast.Name)):
         set_column(walk, base, key if isinstance(key, str) else None, value, target, given)
     else:
         mix_in(base, value)
@@ -493,9 +455,6 @@ def attribute_of(walk: Walk, base: Value, node: ast.Attribute) -> Value:
             if any(last_name(d) in ("property", "cached_property") for d in method.decorator_list):
                 return enter_function(walk, method, [], {}, base, base.scope or walk.module)
             return Value(function=method, owner=base, scope=base.scope)
-        item = class_attribute(walk, base.kind, name)
-        if item is not None:
-            return item
     if base.dotted and not base.rows:
         return Value(dotted=f"{base.dotted}.{name}")
     if name in _SET.views:
@@ -569,9 +528,6 @@ def eval_dict(walk: Walk, node: ast.Dict, scope: Scope) -> Value:
 
 @evaluates(ast.IfExp)
 def eval_ifexp(walk: Walk, node: ast.IfExp, scope: Scope) -> Value:
-    known = truth_of(walk, node.test, scope)
-    if known is not None:
-        return evaluate(walk, node.body if known else node.orelse, scope)
     certain = enter_doubt(walk, node.test, scope)
     found = either(evaluate(walk, node.body, scope), evaluate(walk, node.orelse, scope))
     leave_doubt(walk, certain)
@@ -594,10 +550,7 @@ def leave_doubt(walk: Walk, known: bool) -> None:
 
 @evaluates(ast.BoolOp)
 def eval_boolop(walk: Walk, node: ast.BoolOp, scope: Scope) -> Value:
-    operands = [evaluate(walk, v, scope) for v in node.values]
-    if isinstance(node.op, ast.Or) and len(operands) == 2:
-        return either(*operands)
-    return derived(*operands)
+    return derived(*(evaluate(walk, v, scope) for v in node.values))
 
 
 @evaluates(ast.ListComp, ast.GeneratorExp, ast.SetComp)

@@ -63,8 +63,7 @@ MOST_TIMES = 12  # A function is entered that often; a run of the script may do 
 
 
 def is_own(walk: Walk, base: Value, name: str) -> bool:
-    found = base.kind and (method_of(walk, base.kind, name) or class_attribute(walk, base.kind, name))
-    return name in base.attrs or found is not None
+    return name in base.attrs or (base.kind is not None and method_of(walk, base.kind, name) is not None)
 
 
 def call_value(walk: Walk, callee: Value, args: list[Value], named: Named) -> Value:
@@ -176,14 +175,6 @@ def method_of(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -> Func
     return next(chain(own, inherited), None)
 
 
-def class_attribute(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -> Value | None:
-    item = walk.module.find(owner.name)
-    if item is not None and name in item.attrs:
-        return item.attrs[name]
-    above = _classes_above(walk, owner) if deep < MOST_BASES else ()
-    return next((found for one in above if (found := class_attribute(walk, one, name, deep + 1))), None)
-
-
 def collection_method(walk: Walk, use: Use) -> Value | None:
     """Lists, tuples and dicts of the script's own."""
     base, name, args = use.base, use.name, use.args
@@ -293,13 +284,9 @@ def columns_out(walk: Walk, given: Value, by: Value) -> Value:
     return like(taken) if taken is not None else derived(given)
 
 
-def columns_taken(walk: Walk, given: Value, by: Value, deep: int = 0) -> Value | None:
+def columns_taken(walk: Walk, given: Value, by: Value) -> Value | None:
     """The columns that a ColumnTransformer, or a pipeline with one, takes; None where that is unknown."""
     steps = by.attrs.get("0") or by.attrs.get("steps") or by.attrs.get("transformers")
-    if by.made in ("Pipeline", "make_pipeline") and deep < MOST_WITHIN:
-        first = steps.items[0] if by.made == "Pipeline" and steps is not None and steps.items else steps
-        inner = first.items[-1] if first is not None and first.items else first
-        return columns_taken(walk, given, inner, deep + 1) if inner is not None else None
     if by.made not in ("ColumnTransformer", "make_column_transformer") or "remainder" in by.attrs:
         return None
     parts = steps.items if by.made == "ColumnTransformer" and steps is not None else list(by.attrs.values())
@@ -583,8 +570,6 @@ def group(walk: Walk, use: Use) -> Value:
     out.reads = base.reads if own else out.reads
     out.attrs = {k: v for k, v in base.attrs.items() if k[:1] == "["}
     out.attrs["by"] = Value(const=key, columns=by.columns if by is not None else None)
-    if not base.rows:
-        out.rows = flat(base).rows
     return out
 
 

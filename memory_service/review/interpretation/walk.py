@@ -125,11 +125,7 @@ def run_with(walk: Walk, node: ast.With | ast.AsyncWith, scope: Scope) -> bool:
 
 @runs(ast.Try)
 def run_try(walk: Walk, node: ast.Try, scope: Scope) -> bool:
-    ended = run_body(walk, [*node.body, *node.orelse], scope)
-    for handler in node.handlers:
-        if not any(isinstance(s, ast.Raise) for s in handler.body):
-            run_branches(walk, [handler.body, []], scope)
-    return run_body(walk, node.finalbody, scope) or (ended and not node.handlers)
+    return run_body(walk, [*node.body, *node.orelse, *node.finalbody], scope)
 
 
 @runs(ast.ClassDef)
@@ -144,9 +140,7 @@ def run_classdef(walk: Walk, node: ast.ClassDef, scope: Scope) -> None:
 @runs(ast.Delete)
 def run_delete(walk: Walk, node: ast.Delete, scope: Scope) -> None:
     for target in node.targets:
-        if isinstance(target, ast.Name):
-            scope.names.pop(target.id, None)
-        elif isinstance(target, ast.Subscript):
+        if isinstance(target, ast.Subscript):
             key, base = constant(walk, target.slice, scope), evaluate(walk, target.value, scope)
             if isinstance(key, str):
                 drop_column(base, key)
