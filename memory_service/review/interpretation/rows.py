@@ -32,7 +32,7 @@ from memory_service.review.interpretation.state import (
     method,
     one_of,
 )
-from memory_service.review.source.script import is_call, last_name, roots, words
+from memory_service.review.source.script import is_call, last_name, receiver, roots, words
 from memory_service.review.tables import name_sets, patterns
 from memory_service.review.values.values import Values
 
@@ -227,47 +227,25 @@ def slides(node: ast.AST, position: ast.AST) -> bool:
 
 Kind = Literal["number", "text", ""]
 MOST_OPERATIONS = 12
-_TEXTS = words("upper lower capitalize title zfill")
 _CASTS = words("astype cast")
 _TEXT_TYPES = words("object string str category String Utf8 categorical O")
 
 
 def kind_of(node: ast.AST, values: Values, deep: int = 0) -> Kind:
-    """The kind of what an expression makes of columns, "" where the text does not say, or of flags."""
-    if deep > MOST_OPERATIONS:
-        return ""
-    if isinstance(node, ast.Constant):
-        number = isinstance(node.value, int | float) and not isinstance(node.value, bool)
-        return "number" if number else "text" if isinstance(node.value, str) else ""
+    """The kind of what arithmetic, a cast or a function makes of columns, "" where the text does not say."""
     if isinstance(node, ast.BinOp):
-        if isinstance(node.op, ast.Sub | ast.Div | ast.Mult | ast.Pow | ast.FloorDiv):
-            return "number"
-        return kind_of(node.left, values, deep + 1) or kind_of(node.right, values, deep + 1)
-    return _of_call(node, values, deep) if isinstance(node, ast.Call) else ""
-
-
-def _of_call(node: ast.Call, values: Values, deep: int) -> Kind:
-    name = last_name(node.func)
-    if name in _SET.numbers or name in _TEXTS:
-        return "number" if name in _SET.numbers else "text"
+        return "" if isinstance(node.op, ast.Add | ast.Mod | ast.BitAnd | ast.BitOr) else "number"
+    name = last_name(node.func) if isinstance(node, ast.Call) and deep < MOST_OPERATIONS else ""
+    if not isinstance(node, ast.Call) or name in _SET.numbers:
+        return "number" if name else ""
+    given = node.args[0] if node.args else None
     if name in _CASTS:
-        return _type_named(node.args[0], values) if node.args else ""
-    if name in ("map", "replace", "apply", "replace_strict", "map_elements") and node.args:
-        table: ast.AST = node.args[0]
-        if isinstance(table, ast.Name):
-            table = next(iter(values.assigned(table.id, table)), table)
-        if not isinstance(table, ast.Dict):
-            return kind_of(table, values, deep + 1)
-        return _both(table.values, values, deep)
-    if name in _SET.keeps and isinstance(node.func, ast.Attribute):
-        return kind_of(node.func.value, values, deep + 1)
-    return ""
-
-
-def _both(nodes: list[Any], values: Values, deep: int) -> Kind:
-    """The kind that all of these are of."""
-    found = {kind_of(node, values, deep + 1) for node in nodes[:50]}
-    return found.pop() if len(found) == 1 else ""
+        return _type_named(given, values) if given is not None else ""
+    if name == "map" and isinstance(given, ast.Dict):
+        known = {type(values.one(value)) for value in given.values}
+        return "number" if known <= {int, float} else "text" if known == {str} else ""
+    base = receiver(node)
+    return kind_of(base, values, deep + 1) if name in _SET.keeps and base is not None else ""
 
 
 def _type_named(node: ast.AST, values: Values) -> Kind:
