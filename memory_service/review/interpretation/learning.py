@@ -585,7 +585,6 @@ def reduce_groups(walk: Walk, node: ast.AST, base: Value, *, rowwise: bool = Fal
     out.columns = columns
     if not rowwise:
         out.rows = frozenset(grouped_rows(walk, rows, node) for rows in found.rows)
-        out.series = frozenset()
     if of_target and not base.series:
         stat = learned_from(walk, node, "mean", "target", found.rows)
         if rowwise:
@@ -621,11 +620,6 @@ def aggregate(walk: Walk, use: Use) -> Value:
     base, name = use.base, use.name
     if base.made == "groupby":
         return aggregate_groups(walk, use)
-    if base.made == "rolling":
-        return reduce(walk, use)
-    if name == "describe" or (name in ("agg", "aggregate") and not base.single and base.made != "col"):
-        stat = learned_from(walk, use.node, name, "mean", flat(base).rows)
-        return Value(stats=frozenset((stat,)) | base.stats, learned=base.learned)
     if name == "sum":
         return derived(base) if base.single else Value(learned=base.learned, stats=base.stats)
     function = use.first.function if use.first is not None else None

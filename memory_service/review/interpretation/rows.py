@@ -357,9 +357,6 @@ def choose_rows(walk: Walk, base: Value, inner: ast.AST, node: ast.Subscript, sc
     if _is_all(inner):
         return base
     if isinstance(inner, ast.Slice):
-        for bound in (inner.lower, inner.upper):
-            if bound is not None:
-                evaluate(walk, bound, scope)
         if base.order:
             return Value(index=(node, "train" if inner.lower is None else "valid"))
         low, high = (ast.dump(b)[:200] if b is not None else "" for b in (inner.lower, inner.upper))
@@ -384,8 +381,6 @@ def choose_rows(walk: Walk, base: Value, inner: ast.AST, node: ast.Subscript, sc
 def choose_by(walk: Walk, base: Value, how: tuple[str, ...], node: ast.AST) -> Value:
     """Rows chosen by a condition; the rest chosen elsewhere makes it a division."""
     found = flat(base)
-    if len(walk.divisions) >= MOST_DIVISIONS:
-        return like(base)
     before = walk.cuts.setdefault((*how[:-1], str(sorted(id(r) for r in found.rows))), {})
     if before.get("") is None:
         before[how[-1]] = base
