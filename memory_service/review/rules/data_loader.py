@@ -132,7 +132,7 @@ def _role(facts: Facts, call: ast.Call, dataset: ast.AST | None, place: ast.Call
             for target in own_targets(statement, made):
                 names += [last_name(t) for t in ast.walk(target) if last_name(t) != "self"]
         given = dataset if made is call else None
-        names += [*sorted(words_in(given)), *_keys_in(given)] if given is not None else []
+        names += sorted(words_in(given)) if given is not None else []
         names += sorted(w for a in made.args for w in words_in(a)) if made is not call else []
         names.append(getattr(script.function(made), "name", ""))
     for name in names:
@@ -144,12 +144,6 @@ def _role(facts: Facts, call: ast.Call, dataset: ast.AST | None, place: ast.Call
     if dataset is not None and (place is call or not _depends(call, script.function(call))):
         return "test" if _test_files(facts, dataset) else ""
     return "test" if any(_test_files(facts, a) for a in place.args) and place is not call else ""
-
-
-def _keys_in(node: ast.AST) -> list[str]:
-    """`transforms["train"]` -> "train"."""
-    keys = [n.slice for n in ast.walk(node) if isinstance(n, ast.Subscript)]
-    return [k.value for k in keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
 
 
 def own_targets(statement: ast.Assign, made: ast.Call) -> list[ast.AST]:
