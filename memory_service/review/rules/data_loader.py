@@ -376,9 +376,6 @@ def has_reason(facts: Facts, place: ast.AST, value: ast.AST | None = None) -> bo
     places = [place]
     for node in ast.walk(value) if value is not None else ():
         places += [node, *facts.values.sources(node)]
-        if isinstance(node, ast.Subscript):
-            known, key = facts.values.entries(node.value).known, facts.values.text(node.slice)
-            places += [known[key]] if key in known else []
     lines = {int(getattr(node, "lineno", 0)) for node in places} - {0}
     comments = map(facts.script.comment_near, lines)
     return any(len(comment.split()) >= 3 and not _RE.no_reason.search(comment) for comment in comments)

@@ -76,12 +76,7 @@ def only_predicts(facts: Facts, call: ast.Call, rows: list[ast.For]) -> ast.For 
     if facts.training.backwards or facts.training.offers or not loads:
         return None
     passed = words_passed(call)
-    return next((loop for loop in rows if names_in(loop.target) & passed and over_rows(loop)), None)
-
-
-def over_rows(loop: ast.For) -> bool:
-    """A loop that does not go over epochs or folds."""
-    return not re.search(r"epoch|fold", " ".join(names_in(loop.target)), re.IGNORECASE)
+    return next((loop for loop in rows if names_in(loop.target) & passed), None)
 
 
 def held_out(facts: Facts) -> set[str]:
@@ -284,8 +279,6 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
     script, name, base = facts.script, last_name(call.func), receiver(call)
     if _is_own_method(facts, call):
         return bool(call.args)
-    if name == "forward" and base is not None:
-        return bool(_RE.model.search(last_name(base)))
     if not name or name[0].isupper() or not (call.args or call.keywords):
         return False
     if name in script.functions or name in script.classes or name in script.imports:
@@ -339,10 +332,6 @@ def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
     if _learns(facts, around):
         return None
     found = words_passed(call)
-    for loop in rows:
-        found |= words_in(loop.iter)
-        if any(is_call(node, *_BACKWARD) for node in ast.walk(loop)):
-            break
     judged = _names_rows(found)
     if not judged and function is not None:
         judged = bool(_RE.judges.search(function.name)) and not _learns(facts, [function])
@@ -354,7 +343,7 @@ def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
         return call if judged else None
     named = [word.lower() for word in words_in(near.iter)]
     of_training = any("train" in word and not re.search("val|test", word) for word in named)
-    return None if of_training or not over_rows(near) else near
+    return None if of_training else near
 
 
 def _after_batches(facts: Facts, call: ast.Call) -> bool:
