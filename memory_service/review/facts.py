@@ -30,10 +30,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is known besides the script; None means "not given".
-
-    tensor_cores   whether the card computes faster in half precision; bf16: whether it has that
-    """
+    """What is known besides the script; None means "not given"."""
 
     task: str | None = None
     metric: str | None = None
@@ -41,8 +38,8 @@ class Context:
     n_train: int | None = None
     image_size: int | None = None
     card: str | None = None
-    tensor_cores: bool | None = None
-    bf16: bool | None = None
+    tensor_cores: bool | None = None  # the GPU is faster in half precision
+    bf16: bool | None = None  # it has that
 
 
 @dataclass

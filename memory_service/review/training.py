@@ -195,15 +195,11 @@ LIGHTNING = ("lightning", "pytorch_lightning")
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop in which a network of plain PyTorch is trained.
-
-    batch   the loop over batches, None where an imported helper has it
-    epoch   the loop over epochs, None where there is none in the file
-    """
+    """A loop in which a network of plain PyTorch is trained."""
 
     backward: ast.AST
-    batch: AnyLoop | None
-    epoch: AnyLoop | None
+    batch: AnyLoop | None  # over batches, None where an imported helper has it
+    epoch: AnyLoop | None  # over epochs, None where there is none in the file
 
 
 @dataclass(frozen=True)

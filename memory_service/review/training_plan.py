@@ -48,18 +48,13 @@ class Boosting:
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """None means "unknown". `model` as the catalogue may know it; `batch_place` where the batch is set.
-
-    lighter   why memory or time differ from a full training of the model (frozen layers, adapters ...)
-    options   what else /predict can be asked of the model
-    seeds     how often all folds are trained; by_time: as scripts of this service split by time
-    """
+    """None means "unknown"."""
 
     framework: str | None
-    model: str | None
+    model: str | None  # as the catalogue may know it
     models: tuple[str, ...]
     batch_size: int | None
-    batch_place: ast.AST | None
+    batch_place: ast.AST | None  # where the batch is set
     grad_accumulation: int | None
     image_size: int | None
     seq_len: int | None
@@ -70,11 +65,11 @@ class TrainingPlan:
     boosting: Boosting | None
     num_workers: int | None
     place: ast.AST | None
-    lighter: str | None
+    lighter: str | None  # why memory or time differ from a full training
     trains: bool
-    options: Mapping[str, Any] = field(default_factory=dict)
-    seeds: int = 1
-    by_time: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)  # what else /predict can be asked
+    seeds: int = 1  # how often all folds are trained
+    by_time: bool = False  # as scripts of this service split by time
 
     def as_dict(self) -> dict[str, Any]:
         """What was understood, without places and what is unknown."""

@@ -34,13 +34,10 @@ MOST_CALLERS = 8  # callers of a function that makes loaders, each looked at by 
 
 @dataclass(frozen=True)
 class Loader:
-    """One loader. Values are lists of what is possible, None for "unknown", [] for "not given".
-
-    place   the call that makes it, or the call of the function that makes it as this caller wants it
-    """
+    """One loader. Values are lists of what is possible, None for "unknown", [] for "not given"."""
 
     call: ast.Call
-    place: ast.Call
+    place: ast.Call  # its call, or the call of the function that makes it
     role: Role
     batch: ast.AST | None
     workers: list[Any] | None
