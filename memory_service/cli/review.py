@@ -96,8 +96,7 @@ def render_review(answer: Mapping[str, Any], name: str) -> RenderableType:
 
 def _read(script: Path, *, outputs: bool) -> bytes:
     """The file, a notebook with its outputs where they stay here; one byte more than is reviewed at most."""
-    from memory_service.review.source.notebook import without_outputs
-    from memory_service.review.source.parsing import LONGEST_NOTEBOOK
+    from memory_service.review.source.project import LONGEST_NOTEBOOK, without_outputs
 
     try:
         with nullcontext(sys.stdin.buffer) if str(script) == "-" else script.open("rb") as file:

@@ -10,21 +10,17 @@ from typing import Any, Generic, TypeVar
 from memory_service.review.facts import Context, Facts
 from memory_service.review.findings import Finding, Place, finding, head_of, in_order
 from memory_service.review.rules import (
-    data_loader,
-    eval_mode,
     folds,
+    hardware,
     leakage,
     loss,
     own_settings,
-    precision_and_memory,
     stopping_and_schedules,
     torch_loop,
 )
-from memory_service.review.rules.data_loader import has_reason, small_batches
+from memory_service.review.rules.hardware import has_reason, small_batches
 from memory_service.review.rules.libraries import parameters, vision
-from memory_service.review.source.notebook import run_of
-from memory_service.review.source.parsing import TooLong, Unreadable
-from memory_service.review.source.project import Places, source_of
+from memory_service.review.source.project import Places, TooLong, Unreadable, run_of, source_of
 from memory_service.review.source.script import Script
 from memory_service.review.training import Training
 from memory_service.review.training_plan import TrainingPlan, training_plan_of
@@ -35,10 +31,10 @@ MOST_FINDINGS = 200
 FAILED = "could not be applied to this script"
 
 _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    data_loader.loader_rules, precision_and_memory.precision_rules, precision_and_memory.memory_rules,
+    hardware.loader_rules, hardware.precision_rules, hardware.memory_rules,
     stopping_and_schedules.time_rules, folds.fold_rules, folds.missing_fold_rules,
     leakage.split_rules, leakage.row_rules, leakage.target_rules,
-    leakage.code_rules, leakage.held_out_rules, eval_mode.eval_rules, vision.timm_rules,
+    leakage.code_rules, leakage.held_out_rules, torch_loop.eval_rules, vision.timm_rules,
     vision.albumentations_rules, parameters.parameter_rules, parameters.boosting_rules,
     stopping_and_schedules.watched_rules, stopping_and_schedules.logged_rules,
     loss.score_rules, loss.loss_rules, loss.objective_rules, torch_loop.loop_rules, own_settings.own_rules,

@@ -10,9 +10,8 @@ from typing import Any
 
 from memory_service.domain.common.tables import shipped_table
 from memory_service.review.facts import Facts
-from memory_service.review.rules.data_loader import accumulation, loaders_of, training_batches
+from memory_service.review.rules.hardware import accumulation, loaders_of, switched_on, training_batches
 from memory_service.review.rules.own_settings import COUNTS
-from memory_service.review.rules.precision_and_memory import switched_on
 from memory_service.review.rules.stopping_and_schedules import boosted_rounds, stops_rounds
 from memory_service.review.source.script import Script, entries_of, last_name, targets_of
 from memory_service.review.tables import name_lists, name_sets, patterns

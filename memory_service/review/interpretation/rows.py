@@ -159,7 +159,7 @@ def compare_values(node: ast.Compare, item: list[Value]) -> Value:
     left = item[0]
     if left.columns and any(_RE.fold_column.match(c) for c in left.columns):
         out.index = (node, type(node.ops[0]).__name__)
-    elif left.made in _SET.random or (left.made in _SET.orders and left.order):
+    elif left.made in _SET.random:
         out.index = (node, "train")
     else:
         out.index = next((value.index for value in item if value.index), None)

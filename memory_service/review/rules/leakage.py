@@ -459,16 +459,9 @@ def _recoded(facts: Facts) -> Iterator[Finding]:
         for at, later in enumerate(codings):
             columns = {later.columns} - (set() if what == "get_dummies" else {None})
             before = (one for one in codings[:at] if one.place is later.place or one.columns in columns)
-            before = (one for one in before if _chosen(one.place) == _chosen(later.place))
             if any(_is_anew(facts, one, later) for one in before):
                 yield recoded(later.place, "columns" if what == "get_dummies" else "rows", what=what)
                 return
-
-
-def _chosen(place: ast.AST) -> str:
-    """The columns that are named, as those of no other table are: `pd.get_dummies(df, columns=names)`."""
-    given = getattr(place, "keywords", ())
-    return next((ast.dump(keyword.value) for keyword in given if keyword.arg == "columns"), "")
 
 
 def _is_anew(facts: Facts, one: Coding, later: Coding) -> bool:

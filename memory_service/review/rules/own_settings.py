@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
-from memory_service.review.rules.data_loader import has_reason
+from memory_service.review.rules.hardware import has_reason
 from memory_service.review.rules.libraries.parameters import largest_tuning_rate
 from memory_service.review.rules.loss import against_metric
 from memory_service.review.source.script import words
