@@ -42,7 +42,7 @@ def review(
     A light installation knows no cards: with --server or MEMORY_SERVER the server reviews it, sizes included.
     """
     from memory_service import __version__
-    from memory_service.review.sarif import sarif as as_sarif
+    from memory_service.review.findings import sarif as as_sarif
 
     if fail_on not in _LEVELS:
         _usage(f"--fail-on must be one of {', '.join(_LEVELS)}, not {fail_on!r}")

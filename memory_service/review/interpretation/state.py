@@ -375,11 +375,7 @@ Registered = TypeVar("Registered", bound=Handler)
 
 def _in(table: dict[Any, Handler]) -> Callable[..., Callable[[Registered], Registered]]:
     def of(*keys: Any) -> Callable[[Registered], Registered]:
-        def register(handler: Registered) -> Registered:
-            table.update(dict.fromkeys(keys, handler))
-            return handler
-
-        return register
+        return lambda handler: (table.update(dict.fromkeys(keys, handler)), handler)[1]
 
     return of
 

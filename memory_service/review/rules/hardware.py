@@ -144,8 +144,8 @@ def _role(facts: Facts, call: ast.Call, dataset: ast.AST | None, place: ast.Call
     if facts.values.one(facts.values.argument(call, "shuffle", 2)) is True:
         return "train"
     if dataset is not None and (place is call or not _depends(call, script.function(call))):
-        return "test" if _test_files(facts, dataset) else ""
-    return "test" if any(_test_files(facts, a) for a in place.args) and place is not call else ""
+        return "test" if _test_files(dataset) else ""
+    return "test" if any(_test_files(a) for a in place.args) and place is not call else ""
 
 
 def own_targets(statement: ast.Assign, made: ast.Call) -> list[ast.AST]:
@@ -154,16 +154,10 @@ def own_targets(statement: ast.Assign, made: ast.Call) -> list[ast.AST]:
     return [one for one, value in pairs if value is None or made in set(ast.walk(value))]
 
 
-def _test_files(facts: Facts, node: ast.AST, deep: int = 0) -> list[str]:
-    """Texts of a data set that name files to predict: its own, and those that its tables were read from."""
+def _test_files(node: ast.AST) -> list[str]:
+    """Texts of a data set that name files to predict."""
     constants = (str(n.value) for n in ast.walk(node) if isinstance(n, ast.Constant))
-    out = [text for text in constants if _RE.test_file.search(text)]
-    for n in ast.walk(node):
-        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and deep < 2:
-            sources = facts.values.assigned(n.id, n)
-            if len(sources) == 1 and isinstance(sources[0], ast.Call):
-                out += _test_files(facts, sources[0], deep + 1)
-    return out
+    return [text for text in constants if _RE.test_file.search(text)]
 
 
 LEAST_WORKERS = 4  # without `cpu_count`; with it R08's 8, bounded by the cores
