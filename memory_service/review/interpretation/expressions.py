@@ -25,9 +25,9 @@ from memory_service.review.interpretation.rows import (
     column_value,
     combine,
     compare_values,
+    divide,
     drop_column,
     element_of,
-    grouped_rows,
     invert,
     learned_from,
     listed_columns,
@@ -158,6 +158,14 @@ def other_function(walk: Walk, use: Use) -> Value:
     return out
 
 
+@library("cv")
+def cross_validate_trees(walk: Walk, use: Use) -> Value:
+    """`lgb.cv(params, data)`."""
+    for item in use.given[1:2] if use.dotted in ("lightgbm.cv", "xgboost.cv") else ():
+        divide(walk, item, use.node, "cv", use.node)
+    return Value()
+
+
 @library("hstack", "column_stack", "concatenate", "concat")
 def side_by_side(walk: Walk, use: Use) -> Value | None:
     """`np.hstack([X, df[more].to_numpy()])`: the columns that are known by name are still among them."""
@@ -184,18 +192,6 @@ def _below_one_another(tables: list[Value]) -> Value | None:
     for one in tables:
         out.attrs.update({k: either(out.attrs.get(k), v) for k, v in one.attrs.items() if k[:1] == "["})
     return out
-
-
-@method(*_SET.orders)
-@library(*_SET.orders)
-def ordered(_walk: Walk, use: Use) -> Value | None:
-    """`permutation(n)`, `arange(n)`; `shuffle(rows)` in place."""
-    if use.name == "shuffle" and flat(use.base).rows:
-        return use.base  # `ds.shuffle(1000)`
-    if use.name == "shuffle" and use.first is not None:
-        use.first.order = True
-        return Value(const=None)
-    return Value(order=True, made=use.name) if not flat(use.base, *use.given).rows else None
 
 
 @method(*_SET.of_the_past, *_SET.running)
@@ -259,18 +255,6 @@ def assign_columns(walk: Walk, use: Use) -> Value:
     for name, given in use.named.items():
         item = call_value(walk, given, [use.base], {}) if given.function is not None else given
         set_column(walk, out, name, item, use.node, walk.values.argument(use.node, name))
-    return out
-
-
-@method("unique")
-@library("unique")
-def distinct(walk: Walk, use: Use) -> Value | None:
-    """`df["patient"].unique()`: one each."""
-    item = use.base if use.base.rows else use.first
-    if item is None or not item.rows:
-        return None
-    out = derived(item)
-    out.rows = frozenset(grouped_rows(walk, rows, use.node) for rows in item.rows)
     return out
 
 
@@ -780,15 +764,6 @@ def run_classdef(walk: Walk, node: ast.ClassDef, scope: Scope) -> None:
     run_body(walk, [s for s in node.body if not isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef)], inner)
     item.attrs = inner.names
     scope.names[node.name] = item
-
-
-@runs(ast.Delete)
-def run_delete(walk: Walk, node: ast.Delete, scope: Scope) -> None:
-    for target in node.targets:
-        if isinstance(target, ast.Subscript):
-            key, base = constant(walk, target.slice, scope), evaluate(walk, target.value, scope)
-            if isinstance(key, str):
-                drop_column(base, key)
 
 
 def walk_script(values: Values) -> Walk:

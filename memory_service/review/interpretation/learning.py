@@ -438,17 +438,6 @@ def split_folds(walk: Walk, use: Use) -> Value | None:
     return Value(element=Value(items=[Value(index=(node, part)) for part in ("train", "valid")]))
 
 
-@method("sample")
-def sample(walk: Walk, use: Use) -> Value | None:
-    """`df.sample(frac=0.8)`: some rows; with `frac=1` all in another order."""
-    if not use.base.rows:
-        return None
-    share = constant(walk, walk.values.argument(use.node, "frac", 1), use.scope)
-    if isinstance(share, int | float) and 0 < share < 1:
-        return part_of(walk, use.base, use.node, "train")
-    return use.base
-
-
 @method("drop")
 def drop(walk: Walk, use: Use) -> Value | None:
     """`df.drop(train.index)`: the other rows."""

@@ -336,6 +336,10 @@ def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
     if _learns(facts, around):
         return None
     found = words_passed(call)
+    for loop in rows:
+        found |= words_in(loop.iter)
+        if any(is_call(node, *_BACKWARD) for node in ast.walk(loop)):
+            break
     judged = _names_rows(found)
     if not judged and function is not None:
         judged = bool(_RE.judges.search(function.name)) and not _learns(facts, [function])
@@ -522,7 +526,8 @@ def _off_card(facts: Facts, loops: Sequence[Loop]) -> Iterator[Finding]:
 def _on_cpu(facts: Facts) -> Iterator[Finding]:
     """`device = "cpu"`, whatever the machine has."""
     script, named = facts.script, {"device", "device_map"}
-    if not facts.training.trains or facts.context.card == "cpu" or _RE.other_device.search(script.text):
+    meant = facts.context.card == "cpu" or facts.modality == "tabular" or script.called("TensorDataset")
+    if not facts.training.trains or meant or _RE.other_device.search(script.text):
         return
     stated = [node.value for node in script.all(ast.Assign) if last_name(node.targets[0]).lower() in named]
     for node in (*stated, *script.given_as(*named)):

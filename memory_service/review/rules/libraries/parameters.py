@@ -106,7 +106,8 @@ def _never_read(facts: Facts) -> Iterator[Finding]:
         if is_call(first, "predict", "predict_proba"):
             names = names if isinstance(targets_of(node)[0], ast.Name) else []
         elif is_call(first, "DataLoader") or any("train" in name for name in names):
-            names = [name for name in names if _RE.held_out.search(name)]
+            held = [name for name in names if _RE.held_out.search(name)]
+            names = held if len(held) > 1 or is_call(first, "DataLoader") else []
         else:
             continue
         function = home(node)
