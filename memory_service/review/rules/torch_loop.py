@@ -283,6 +283,8 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
     script, name, base = facts.script, last_name(call.func), receiver(call)
     if _is_own_method(facts, call):
         return bool(call.args)
+    if name == "forward" and base is not None:
+        return bool(_RE.model.search(last_name(base)))
     if not name or name[0].isupper() or not (call.args or call.keywords):
         return False
     if name in script.functions or name in script.classes or name in script.imports:
