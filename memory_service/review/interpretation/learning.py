@@ -216,7 +216,7 @@ def copied(_walk: Walk, use: Use) -> Value | None:
 
 @library("range")
 def make_range(_walk: Walk, use: Use) -> Value:
-    return Value(order=True, made=use.name)
+    return Value(made=use.name)
 
 
 @library("clone", "deepcopy", "copy")

@@ -357,8 +357,6 @@ def choose_rows(walk: Walk, base: Value, inner: ast.AST, node: ast.Subscript, sc
     if _is_all(inner):
         return base
     if isinstance(inner, ast.Slice):
-        if base.order:
-            return Value(index=(node, "train" if inner.lower is None else "valid"))
         low, high = (ast.dump(b)[:200] if b is not None else "" for b in (inner.lower, inner.upper))
         return choose_by(walk, base, ("slice", low or high, "above" if low else "below"), node)
     chooser = evaluate(walk, inner, scope)
@@ -372,7 +370,7 @@ def choose_rows(walk: Walk, base: Value, inner: ast.AST, node: ast.Subscript, sc
     out.columns, out.made = base.columns, base.made if base.made in ("groupby", "rolling") else ""
     if chooser.made == "columns" or not chooser.rows:
         out.whole, out.columns = False, None
-    several = chooser.rows or chooser.order or chooser.made or chooser.items or chooser.element
+    several = chooser.rows or chooser.made or chooser.items or chooser.element
     if chooser.const is not UNKNOWN or not (several or isinstance(constant(walk, inner, scope), list)):
         out.single = True
     return out
