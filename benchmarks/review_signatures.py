@@ -4,7 +4,7 @@
 
 Prints what the installed libraries take that `signatures.txt` does not say; `--write` puts it into the file.
 What they no longer take stays at the end of a line: a release or two before took it. A call is added by a
-line with its dotted name and a colon.
+line with its dotted name and a colon; calls of the same parameters may share one.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines = []
     for line in FILE.read_text("utf-8").splitlines():
         name, _, known = line.partition(":")
-        taken = parameters(name)
+        each = [parameters(one) for one in name.split()]
+        taken = each[0] if None not in each and len({frozenset(one or ()) for one in each}) == 1 else None
         if taken is None:
-            print(f"{name}: not installed, left as it is")
+            print(f"{name}: not installed, or no longer alike; left as it is")
         elif new := [one for one in taken if one not in known.split()]:
             print(f"{name}: takes {', '.join(new)} as well")
         lines.append(line if taken is None else f"{name}: {' '.join(merged(taken, known.split()))}")

@@ -42,7 +42,7 @@ def review(
     A light installation knows no cards: with --server or MEMORY_SERVER the server reviews it, sizes included.
     """
     from memory_service import __version__
-    from memory_service.review.sarif import sarif as as_sarif
+    from memory_service.review.findings import sarif as as_sarif
 
     if fail_on not in _LEVELS:
         _usage(f"--fail-on must be one of {', '.join(_LEVELS)}, not {fail_on!r}")
@@ -96,8 +96,7 @@ def render_review(answer: Mapping[str, Any], name: str) -> RenderableType:
 
 def _read(script: Path, *, outputs: bool) -> bytes:
     """The file, a notebook with its outputs where they stay here; one byte more than is reviewed at most."""
-    from memory_service.review.source.notebook import without_outputs
-    from memory_service.review.source.parsing import LONGEST_NOTEBOOK
+    from memory_service.review.source.project import LONGEST_NOTEBOOK, without_outputs
 
     try:
         with nullcontext(sys.stdin.buffer) if str(script) == "-" else script.open("rb") as file:

@@ -1,10 +1,4 @@
-"""Runs a review: text, tree, index, then every group of rules.
-
-    review_source(b"...", Asked(task="image-classification")) -> Reviewed
-
-Linear in the length of the script up to bounds that a training script does not reach; what is over them is
-reported, not followed. Nothing of the script is imported or run.
-"""
+"""Runs a review: text, tree, index, then every group of rules; linear in the length of the script."""
 
 from __future__ import annotations
 
@@ -16,23 +10,17 @@ from typing import Any, Generic, TypeVar
 from memory_service.review.facts import Context, Facts
 from memory_service.review.findings import Finding, Place, finding, head_of, in_order
 from memory_service.review.rules import (
-    data_loader,
-    eval_mode,
     folds,
-    gpu_memory,
+    hardware,
+    leakage,
     loss,
-    mixed_precision,
     own_settings,
-    schedules,
-    stopping_and_seeds,
+    stopping_and_schedules,
     torch_loop,
 )
-from memory_service.review.rules.data import label_encoding, leakage
-from memory_service.review.rules.data_loader import has_reason, small_batches
-from memory_service.review.rules.libraries import albumentations, parameters, timm
-from memory_service.review.source.notebook import run_of
-from memory_service.review.source.parsing import TooLong, Unreadable
-from memory_service.review.source.project import Places, source_of
+from memory_service.review.rules.hardware import has_reason, small_batches
+from memory_service.review.rules.libraries import parameters, vision
+from memory_service.review.source.project import Places, TooLong, Unreadable, run_of, source_of
 from memory_service.review.source.script import Script
 from memory_service.review.training import Training
 from memory_service.review.training_plan import TrainingPlan, training_plan_of
@@ -43,12 +31,12 @@ MOST_FINDINGS = 200
 FAILED = "could not be applied to this script"
 
 _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    data_loader.loader_rules, mixed_precision.precision_rules, gpu_memory.memory_rules,
-    stopping_and_seeds.time_rules, folds.fold_rules, folds.missing_fold_rules,
+    hardware.loader_rules, hardware.precision_rules, hardware.memory_rules,
+    stopping_and_schedules.time_rules, folds.fold_rules, folds.missing_fold_rules,
     leakage.split_rules, leakage.row_rules, leakage.target_rules,
-    label_encoding.code_rules, leakage.held_out_rules, eval_mode.eval_rules, timm.timm_rules,
-    albumentations.albumentations_rules, parameters.parameter_rules, parameters.boosting_rules,
-    schedules.watched_rules, schedules.logged_rules,
+    leakage.code_rules, leakage.held_out_rules, torch_loop.eval_rules, vision.timm_rules,
+    vision.albumentations_rules, parameters.parameter_rules, parameters.boosting_rules,
+    stopping_and_schedules.watched_rules, stopping_and_schedules.logged_rules,
     loss.score_rules, loss.loss_rules, loss.objective_rules, torch_loop.loop_rules, own_settings.own_rules,
 )  # fmt: skip
 Known = TypeVar("Known")
@@ -56,10 +44,7 @@ Known = TypeVar("Known")
 
 @dataclass(frozen=True)
 class Reviewed(Generic[Known]):
-    """Findings by line, what was left out and why, and the facts (None where the text could not be read).
-
-    places  in which file and cell each line stands
-    """
+    """Findings by line, what was left out and why, facts (None: not readable), and the places of lines."""
 
     findings: tuple[Finding, ...]
     not_checked: tuple[str, ...]
@@ -73,8 +58,7 @@ def review_source(
     files: Mapping[str, str] | None = None,
     name: str = "",
 ) -> Reviewed[Facts]:
-    """The review of a script or notebook as far as its text, and the files of its folder, tell. TooLarge over
-    1 MiB of code; never another error."""
+    """The review of a script or notebook. TooLarge over 1 MiB of code; never another error."""
     try:
         source = source_of(script, files or {}, name)
     except Unreadable as why:
@@ -121,9 +105,7 @@ def _with_own_task(context: Context, script: Script) -> Context:
 
 @dataclass(frozen=True, slots=True)
 class SizingFacts:
-    """small_batches: by R28's limits alone; batch_place: where the batch is set, None where unknown;
-    has_reason: whether a comment there gives one; plain_images: whether one label an image is learned;
-    run: what the outputs of a notebook say."""
+    """Facts for sizing. small_batches: by R28's limits alone; run: what the outputs of a notebook say."""
 
     plan: TrainingPlan
     small_batches: tuple[Finding, ...]

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
+from memory_service.review.interpretation.expressions import walk_script
 from memory_service.review.interpretation.state import Walk
-from memory_service.review.interpretation.walk import walk_script
-from memory_service.review.source.nodes import entries_of, is_call, last_name
-from memory_service.review.source.script import Script
+from memory_service.review.source.script import Script, entries_of, is_call, last_name
 from memory_service.review.tables import name_lists, patterns
 from memory_service.review.training import Training
 from memory_service.review.values.values import Values
@@ -31,10 +30,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is known besides the script; None means "not given".
-
-    tensor_cores   whether the card computes faster in half precision; bf16: whether it has that
-    """
+    """What is known besides the script; None means "not given"."""
 
     task: str | None = None
     metric: str | None = None
@@ -42,8 +38,8 @@ class Context:
     n_train: int | None = None
     image_size: int | None = None
     card: str | None = None
-    tensor_cores: bool | None = None
-    bf16: bool | None = None
+    tensor_cores: bool | None = None  # the GPU is faster in half precision
+    bf16: bool | None = None  # it has that
 
 
 @dataclass
@@ -158,8 +154,7 @@ class Facts:
         return out
 
     def _sizes_of_timm(self) -> set[int]:
-        """Sizes that `resolve_data_config({"input_size": (3, 384, 384)}, model=m)` gets, or that the
-        model's own name says where nothing else does."""
+        """Sizes given to timm's `resolve_data_config`, or that the name of the model says."""
         if not self.script.called("resolve_data_config", "resolve_model_data_config"):
             return set()
         entries = (entry for item in self.script.all(ast.Dict) for entry in entries_of(item))

@@ -1,4 +1,4 @@
-"""The rules with severity, source and messages (`rules.toml`), and the finding value."""
+"""The rules with severity, source and messages (`rules.toml`), the finding value, reviews as SARIF 2.1.0."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")  # the gravest f
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`about`: what it looks for, in one sentence. `source`: the rule of the strategy tables behind it.
-    `says`: case -> message and fix, with the names of values in braces."""
+    """`about`: what it looks for; `source`: a rule of the strategy tables; `says`: case -> message, fix."""
 
     id: str
     severity: Severity
@@ -46,10 +45,9 @@ class Finding:
 
 _TABLE = shipped_table(__package__, "rules.toml")
 RULES: Mapping[str, Rule] = {
-    name: Rule(name, about["severity"], about["source"], about["about"], about.get("says", {}))
+    name: Rule(name, **{"severity": "warning", "source": "R28", "says": {}} | about)
     for name, about in _TABLE.items()
 }
-"""By id, in the order of the documentation."""
 
 Place = ast.AST | int
 
@@ -79,8 +77,7 @@ def told(rule: str, place: Place, message: str, fix: str, since: ast.AST | None 
     return Finding(rule, known.severity, line, max(line, end), column, message, fix, known.source)
 
 
-wrong = partial(finding, "wrong-parameter")
-"""A parameter that the library refuses, ignores or reads otherwise."""
+wrong = partial(finding, "wrong-parameter")  # the library refuses, ignores or misreads it
 
 
 def head_of(place: ast.AST) -> ast.AST:
@@ -92,10 +89,47 @@ def head_of(place: ast.AST) -> ast.AST:
 
 
 _BLOCKS = (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.With, ast.If)
-"""Of these only the head is shown."""
 
 
 def in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:
     """By line; one finding a rule and line."""
     first = {(item.rule, item.line): item for item in reversed([*found])}
     return tuple(sorted(first.values(), key=lambda f: (f.line, SEVERITIES.index(f.severity), f.rule)))
+
+
+SARIF_MEDIA_TYPE = "application/sarif+json"
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def sarif(findings: Iterable[Mapping[str, Any]], filename: str, version: str) -> dict[str, Any]:
+    """One run with every rule described and every finding as a result. `findings` as the answer has them."""
+    order = list(RULES)
+    rules = [
+        {
+            "id": rule.id,
+            "shortDescription": {"text": rule.about},
+            "defaultConfiguration": {"level": rule.severity},
+            "properties": {"source": rule.source},
+        }
+        for rule in RULES.values()
+    ]
+    run = {
+        "tool": {"driver": {"name": "memory-service", "semanticVersion": version, "rules": rules}},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(found, filename, order) for found in findings],
+    }
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _result(found: Mapping[str, Any], filename: str, order: list[str]) -> dict[str, Any]:
+    cell = f"cell {found['cell']}" if found.get("cell") else None
+    logical = {"logicalLocations": [{"name": cell, "kind": "module"}]} if cell else {}
+    region = {"startLine": found["line"], "startColumn": found["column"], "endLine": found["end_line"]}
+    place = {"artifactLocation": {"uri": found.get("file") or filename}, "region": region}
+    return {
+        "ruleId": found["rule"],
+        "ruleIndex": order.index(found["rule"]),
+        "level": found["severity"],
+        "message": {"text": f"{found['message']}\nFix: {found['fix']}"},
+        "locations": [{"physicalLocation": place, **logical}],
+    }

@@ -1,8 +1,4 @@
-"""Words of code that the review looks for, and patterns of names: `tables.toml`, by the module that asks.
-
-_RE = patterns("folds")        _RE.loads.match("load_model")
-_SET = name_sets("folds")      "save" in _SET.saves
-"""
+"""Words of code that the review looks for, and patterns of names: `tables.toml`, by the module that asks."""
 
 from __future__ import annotations
 

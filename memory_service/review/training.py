@@ -1,9 +1,4 @@
-"""Where the script trains: loops over batches, epochs and folds; fits of the frameworks.
-
-A loop over epochs is found from the backward pass outwards, through functions of the file; what an
-imported helper does (`train_one_epoch(...)`) is believed. Loops end by the
-clock, by a score that gains no more, or only by a NaN.
-"""
+"""Where the script trains: loops over batches, epochs and folds, what ends them; fits of frameworks."""
 
 from __future__ import annotations
 
@@ -15,7 +10,8 @@ from functools import cached_property
 from itertools import islice, takewhile
 from typing import Literal
 
-from memory_service.review.source.nodes import (
+from memory_service.review.source.script import (
+    Script,
     bases_of,
     calls_in,
     is_call,
@@ -27,7 +23,6 @@ from memory_service.review.source.nodes import (
     words,
     words_in,
 )
-from memory_service.review.source.script import Script
 from memory_service.review.tables import name_lists, name_sets, patterns
 from memory_service.review.values.values import Values
 
@@ -186,7 +181,6 @@ Kind = Literal[
 _COUNTED = words("range trange count")
 _ULTRALYTICS = words("YOLO RTDETR YOLOWorld YOLOE NAS")
 _USUAL = {"epochs": 100.0, "batch": 16.0, "imgsz": 640.0, "workers": 8.0, "patience": 100.0}
-"""Defaults of ultralytics' `train`."""
 
 BOOSTERS = ("lightgbm", "xgboost", "catboost")
 BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost)\w*$")  # classes of boosted trees
@@ -194,7 +188,6 @@ TRAINS_TREES = _RE.trains_trees
 _OF_OPENMMLAB = ("mmengine", "mmcv", "mmdet", "mmseg", "mmpretrain", "mmpose", "mmaction", "detectron2")
 _OF_ULTRALYTICS = frozenset(("data", "epochs", "imgsz", "batch"))
 _OF_OURS = re.compile(r"^n_gpus = \d", re.MULTILINE)
-"""A script of this service for a network, whose loop lies in another file; the text is read in lower case."""
 _OF_BOOSTING = frozenset(("eval_set", "callbacks", "early_stopping_rounds"))
 KERAS = ("keras", "tensorflow", "tf_keras")
 LIGHTNING = ("lightning", "pytorch_lightning")
@@ -202,15 +195,11 @@ LIGHTNING = ("lightning", "pytorch_lightning")
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop in which a network of plain PyTorch is trained.
-
-    batch   the loop over batches, None where an imported helper has it
-    epoch   the loop over epochs, None where there is none in the file
-    """
+    """A loop in which a network of plain PyTorch is trained."""
 
     backward: ast.AST
-    batch: AnyLoop | None
-    epoch: AnyLoop | None
+    batch: AnyLoop | None  # over batches, None where an imported helper has it
+    epoch: AnyLoop | None  # over epochs, None where there is none in the file
 
 
 @dataclass(frozen=True)
@@ -234,8 +223,7 @@ class Training:
 
     @cached_property
     def backwards(self) -> list[ast.Call]:
-        """Backward passes: `loss.backward()`, `accelerator.backward(loss)`, `tape.gradient(loss, weights)` of
-        TensorFlow; not of an autograd Function."""
+        """Backward passes, `tape.gradient(loss, weights)` too; not of an autograd Function."""
         calls = [c for c in self.script.called("backward", "manual_backward") if receiver(c) is not None]
         opened = (one for one in self.script.all(ast.withitem) if is_call(one.context_expr, "GradientTape"))
         tapes = {last_name(one.optional_vars) for one in opened if one.optional_vars is not None}

@@ -10,12 +10,10 @@ from typing import Any
 
 from memory_service.domain.common.tables import shipped_table
 from memory_service.review.facts import Facts
-from memory_service.review.rules.data_loader import accumulation, loaders_of, training_batches
-from memory_service.review.rules.mixed_precision import switched_on
+from memory_service.review.rules.hardware import accumulation, loaders_of, switched_on, training_batches
 from memory_service.review.rules.own_settings import COUNTS
-from memory_service.review.rules.stopping_and_seeds import boosted_rounds, stops_rounds
-from memory_service.review.source.nodes import entries_of, last_name, targets_of
-from memory_service.review.source.script import Script
+from memory_service.review.rules.stopping_and_schedules import boosted_rounds, stops_rounds
+from memory_service.review.source.script import Script, entries_of, last_name, targets_of
 from memory_service.review.tables import name_lists, name_sets, patterns
 from memory_service.review.training import BOOSTERS
 
@@ -23,8 +21,7 @@ _LIST = name_lists("training_plan")
 _RE = patterns("training_plan")
 _SET = name_sets("training_plan")
 _NAMES = shipped_table(__package__, "model_names.toml")
-RECOMPUTED = "activations are computed anew"
-"""Less memory for more time: what a full training takes at best, it takes too."""
+RECOMPUTED = "activations are computed anew"  # less memory for more time
 
 
 def smaller_than(model: str) -> list[str]:
@@ -38,9 +35,7 @@ def smaller_than(model: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Boosting:
-    """Rounds at most, the rate (None where the library's own), and whether early stopping ends a fold, after
-    how many rounds without a gain (None where unknown). on_card: trees grow there; planned: by a plan, whose
-    p90 held in its minutes."""
+    """Rounds at most; rate and patience, None where unknown; planned: by a plan, whose p90 held in time."""
 
     rounds: int
     learning_rate: float | None
@@ -52,18 +47,13 @@ class Boosting:
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """None means "unknown". `model` as the catalogue may know it; `batch_place` where the batch is set.
-
-    lighter   why memory or time differ from a full training of the model (frozen layers, adapters ...)
-    options   what else /predict can be asked of the model
-    seeds     how often all folds are trained; by_time: as scripts of this service split by time
-    """
+    """None means "unknown"."""
 
     framework: str | None
-    model: str | None
+    model: str | None  # as the catalogue may know it
     models: tuple[str, ...]
     batch_size: int | None
-    batch_place: ast.AST | None
+    batch_place: ast.AST | None  # where the batch is set
     grad_accumulation: int | None
     image_size: int | None
     seq_len: int | None
@@ -74,11 +64,11 @@ class TrainingPlan:
     boosting: Boosting | None
     num_workers: int | None
     place: ast.AST | None
-    lighter: str | None
+    lighter: str | None  # why memory or time differ from a full training
     trains: bool
-    options: Mapping[str, Any] = field(default_factory=dict)
-    seeds: int = 1
-    by_time: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)  # what else /predict can be asked
+    seeds: int = 1  # how often all folds are trained
+    by_time: bool = False  # as scripts of this service split by time
 
     def as_dict(self) -> dict[str, Any]:
         """What was understood, without places and what is unknown."""
@@ -317,7 +307,6 @@ _LIGHTER = (
     (re.compile(r"load_in_8bit|prefixtuning|prompttuning|ia3config"), ADAPTERS),
 )
 _CARDS = r"(n|num)_?(gpus|cards)|world_size"
-"""A script may state that it has one card for all that it could do with several."""
 
 
 def _recomputes(facts: Facts) -> bool:

@@ -354,6 +354,7 @@ for x, y in loader:
     steps += 1
     {}
     break
+torch.save(net.state_dict(), "net.pt")
 """
 COPIED = """import numpy as np, pandas as pd
 from rows import read_rows, rows

@@ -466,3 +466,89 @@ def test_softmax_has_several_units_that_exclude_each_other(
     units: int, last: str, loss: str, wrong: bool
 ) -> None:
     assert ("wrong-loss" in rules(DENSE.format(units=units, last=last, loss=loss))) is wrong
+
+
+TORCH_MEAN = """import torch
+from rows import loader, net, judge
+opt = torch.optim.AdamW(net.parameters(), lr=1e-3); total = 0.0
+for x, y in loader:
+    opt.zero_grad(); loss = judge(net(x), y); loss.backward(); opt.step()
+    total += loss.item(){}
+print(total / {})
+{}
+"""
+LIGHTGBM = """import lightgbm as lgb
+from rows import rows, valid
+lgb.train({{"objective": "binary", "metric": "{}", {}}}, rows, 300, valid_sets=[valid])
+"""
+KERAS_ROWS = """import keras
+from keras.callbacks import EarlyStopping
+from keras.layers import LSTM, Dense
+from sklearn.model_selection import train_test_split
+from rows import X, y
+X_train, X_test, y_train, y_test = train_test_split(X, y)
+net = keras.Sequential()
+net.add(LSTM(64{})); net.add(Dense(32{})); net.add(Dense(3, activation="softmax"))
+net.compile("adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
+net.fit(X_train, y_train, validation_split=0.2, epochs=50, callbacks=[EarlyStopping(patience=3{})])
+{}
+"""
+HUB_ROWS = """from datasets import load_dataset
+from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
+rows = load_dataset("reviews")
+net = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased")
+trainer = Trainer(net, TrainingArguments("out", num_train_epochs=1), train_dataset=rows["train"]{})
+trainer.train()
+{}
+"""
+ON_CPU = """import torch
+from rows import net, loader
+device = '{}'; net = net.to(device); opt = torch.optim.SGD(net.parameters(), lr=1e-3)
+for x, y in loader:
+    opt.zero_grad(); net(x).backward(); opt.step()
+"""
+SAVED, MAX, BEST = "torch.save(net.state_dict(), 'n')", ', activation="relu"', ", restore_best_weights=True"
+JUDGED = "net.evaluate(X_test, y_test)"
+
+
+@pytest.mark.parametrize(
+    ("script", "right", "wrong", "said"),
+    [
+        (
+            TORCH_MEAN,
+            (" * x.size(0)", "len(loader.dataset)", SAVED),
+            ("", "len(loader.dataset)", SAVED),
+            "is a mean",
+        ),
+        (TORCH_MEAN, ("", "len(loader)", SAVED), (" / x.size(0)", "len(loader)", SAVED), "is a mean"),
+        (TORCH_MEAN, ("", "len(loader)", SAVED), ("", "len(loader)", ""), "the network: what it learns"),
+        (LIGHTGBM, ("auc", ""), ("roc_auc", ""), "knows no metric"),
+        (
+            LIGHTGBM,
+            ("auc", '"subsample": 0.5, "subsample_freq": 1'),
+            ("auc", '"subsample": 0.5'),
+            "leaves out no rows",
+        ),
+        (KERAS_ROWS, ("", MAX, BEST, JUDGED), (MAX, MAX, BEST, JUDGED), "leaves cuDNN"),
+        (KERAS_ROWS, ("", MAX, BEST, JUDGED), ("", "", BEST, JUDGED), "the next linear one"),
+        (KERAS_ROWS, ("", MAX, BEST, JUDGED), ("", MAX, "", JUDGED), "not of the best"),
+        (KERAS_ROWS, ("", MAX, BEST, JUDGED), ("", MAX, BEST, ""), "Nothing looks at X_test, y_test"),
+        (HUB_ROWS, (', eval_dataset=rows["test"]', "trainer.evaluate()"), ("", ""), "No rows are held out"),
+        (
+            HUB_ROWS,
+            (', eval_dataset=rows["test"], compute_metrics=score', "trainer.evaluate()"),
+            (', eval_dataset=rows["test"]', "trainer.evaluate()"),
+            "The loss is all that is judged",
+        ),
+        ("import math\npower = {} * math.log{}(2)", (10, "10"), (10, ""), "Decibels"),
+        (ON_CPU, ("cuda",), ("cpu",), "moves the network"),
+    ],
+)
+def test_wrong_code_of_public_texts_and_the_right_form(
+    script: str, right: tuple[Any, ...], wrong: tuple[Any, ...], said: str
+) -> None:
+    def told(form: tuple[Any, ...]) -> bool:
+        found = review_script(None, {"script": script.format(*form)})["findings"]
+        return any(said in each["message"] for each in found)
+
+    assert (told(right), told(wrong)) == (False, True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from memory_service.review.sarif import sarif
-from memory_service.review.source.notebook import notebook_of, without_outputs
+from memory_service.review.findings import sarif
+from memory_service.review.source.project import notebook_of, without_outputs
 from memory_service.services.review.review import review_script
 
 AMP = "from torch.cuda.amp import autocast"

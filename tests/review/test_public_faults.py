@@ -17,6 +17,7 @@ for epoch in range(3):
         (share * net(x.cuda()).mean() + 1).backward()
         opt.step()
         shares.append(share); seen += share{}
+torch.save(net.state_dict(), "net.pt")
 """
 KERAS = """from tensorflow.keras.preprocessing.image import ImageDataGenerator
 rows = ImageDataGenerator(validation_split=0.2, {})

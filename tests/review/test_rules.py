@@ -180,6 +180,7 @@ for epoch in range(4):
         optimizer.step()
     if time.monotonic() > END:
         break
+torch.save(net.state_dict(), "net.pt")
 """
 
 

@@ -53,6 +53,7 @@ def train_step(images, labels):
 for epoch in range(50):
     for images, labels in rows:
         train_step(images, labels)
+model.save("model.keras")
 """
 
 

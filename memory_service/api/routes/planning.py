@@ -19,8 +19,8 @@ from memory_service.api.service import database_of, mode_limit_of
 from memory_service.domain.planning.answer_view import WHOLE
 from memory_service.domain.planning.request import Question
 from memory_service.errors import TooLarge
-from memory_service.review.sarif import SARIF_MEDIA_TYPE, sarif
-from memory_service.review.source.parsing import is_notebook
+from memory_service.review.findings import SARIF_MEDIA_TYPE, sarif
+from memory_service.review.source.project import is_notebook
 from memory_service.schemas.answers.choose import Choice, Comparison
 from memory_service.schemas.answers.common import Page
 from memory_service.schemas.answers.predict import Prediction, Predictions

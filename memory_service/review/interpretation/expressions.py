@@ -1,53 +1,311 @@
-"""Evaluation of expressions, and assignments to names, attributes, items and columns."""
+"""Statements in the order of a run, expressions, and calls of libraries and what they do with rows."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from memory_service.review.interpretation.calls import call_library, call_method
-from memory_service.review.interpretation.functions import (
+from memory_service.review.interpretation.learning import (
+    aggregate,
     call_value,
-    class_attribute,
+    code,
+    collection_method,
     enter_function,
     is_own,
+    keep_rows,
     make_instance,
     method_of,
+    methods_in,
+    sum_into,
+    transform,
 )
-from memory_service.review.interpretation.learning import code, sum_into
 from memory_service.review.interpretation.rows import (
+    OTHER_ROWS,
     column_value,
     combine,
     compare_values,
+    divide,
+    drop_column,
     element_of,
     invert,
+    learned_from,
     listed_columns,
     names_of_table,
+    note_names,
     outside_rows,
     set_column,
     slides_along,
     subscript,
+    supervise,
 )
 from memory_service.review.interpretation.state import (
+    DEFERRED,
+    LIBRARY,
+    METHODS,
     UNKNOWN,
     ColumnNames,
     Scope,
     Use,
     Value,
     Walk,
+    all_of,
+    bare,
     constant,
     derived,
     either,
     evaluate,
     evaluates,
+    flat,
+    keeping,
+    library,
+    like,
+    method,
+    run_body,
+    runs,
 )
-from memory_service.review.source.nodes import is_call, last_name, receiver
+from memory_service.review.source.script import Function, arguments_of, is_call, last_name, receiver
 from memory_service.review.tables import name_sets, patterns
+from memory_service.review.values.values import Values
 
 _RE = patterns("interpretation")
 _SET = name_sets("interpretation")
-LONGEST_SUM = 400
-_FILLED_LATER = ("", "DataFrame", "zeros", "empty", "full", "defaultdict")
+
+
+def call_method(walk: Walk, use: Use) -> Value:
+    """A method of what is no object of the file's own classes."""
+    base = use.base
+    if base.items is not None or base.keys is not None or base.element is not None:
+        found = collection_method(walk, use)
+        if found is not None:
+            return found
+    handler = METHODS.get(use.name)
+    found = handler(walk, use) if handler is not None else None
+    return _placed(walk, use, found if found is not None else other_method(walk, use))
+
+
+def call_library(walk: Walk, use: Use) -> Value:
+    """A function or class from outside the file."""
+    handler = LIBRARY.get(use.name)
+    found = handler(walk, use) if handler is not None else None
+    return _placed(walk, use, found if found is not None else other_function(walk, use))
+
+
+def _placed(walk: Walk, use: Use, given: Value) -> Value:
+    """`x.cuda()`, `x.to(device)`, `torch.tensor(x, device=device)`: tensors that lie on the card."""
+    device = walk.values.argument(use.node, "device", 0 if use.name == "to" else None)
+    if device is None and use.name != "cuda":
+        return given
+    there = device is None or (walk.values.one(device) != "cpu" and not _RE.no_card.match(last_name(device)))
+    return replace(given, on_card=True) if there else given
+
+
+def other_method(walk: Walk, use: Use) -> Value:
+    base, name = use.base, use.name
+    if base.made == "columns":
+        same = name in ("tolist", "to_list", "copy", "unique")
+        return Value(base.rows, made="columns", names=base.names if same else None, owner=base.owner)
+    if base.made and name in ("to", "cuda", "cpu", "compile", "eval", "train", "set_output"):
+        return base
+    found = flat(base, *use.given)
+    if not (base.made or found.rows or found.stats or found.learned):
+        reads = _RE.reads.match(name)
+        return outside_rows(walk, use.node, file_name_in(walk, use)) if reads else Value(made=name)
+    out = like(base, *use.given)
+    if name in _SET.row_by_row:
+        out.reads = base.reads.union(*(item.reads for item in use.given))
+    if base.rows and base.made in ("groupby", "rolling", "col"):
+        out.made = base.made
+    return keeping(base, out, "columns", "cut", "centred", "single")
+
+
+def other_function(walk: Walk, use: Use) -> Value:
+    name, given = use.name, use.given
+    if name == "open" and use.args:
+        return Value(made=name, attrs={"0": use.args[0]})
+    if name == "DictReader":
+        return outside_rows(walk, use.node, file_name_in(walk, use))
+    if name in _SET.empty:
+        return Value(made=name)
+    if name in ("intersect1d", "setdiff1d") and use.first is not None and use.first.made == "columns":
+        return Value(use.first.rows, made="columns")
+    if name[:1].isupper() or name in _SET.joins:
+        attrs = {str(at): item for at, item in enumerate(use.args)} | use.named
+        if name in ("Dataset", "DMatrix", "QuantileDMatrix", "Pool", "TensorDataset"):
+            answer = use.args[1] if len(use.args) > 1 else use.named.get("label")
+            supervise(walk, use.node, use.first or use.named.get("data"), answer)
+        if name == "DataFrame" and use.named.keys() == {"index"} and flat(use.named["index"]).rows:
+            return Value(flat(use.named["index"]).rows, columns=frozenset())
+        return Value(made=name, attrs=attrs, call=use.node)
+    if name in _SET.converts and use.first is not None and use.first.rows:
+        return keeping(use.first, like(use.first, *given[1:]), "reads", "single", "centred", "index")
+    found = flat(*given)
+    if not found.rows and not found.learned:
+        reads = bool(_RE.reads.match(name))
+        if reads or isinstance(walk.script.parents.get(use.node), ast.Assign):
+            item = outside_rows(walk, use.node, file_name_in(walk, use), file=reads)
+            item.whole = bool(_RE.tables.match(name))
+            known = use.first is not None and isinstance(use.first.const, str)
+            item.single = not known and bool(_RE.one_sample.search(use.dotted))
+            return item
+        return Value(made=name)
+    out = derived(*given)
+    if name == "sliding_window_view" or _RE.windows.search(name):
+        out.series |= {use.node}
+    if name in _SET.row_by_row and given:
+        out.reads = frozenset().union(*(item.reads for item in given))
+        return keeping(use.first or given[0], out, "columns", "whole", "dropped", "place")
+    return out
+
+
+@library("cv")
+def cross_validate_trees(walk: Walk, use: Use) -> Value:
+    """`lgb.cv(params, data)`."""
+    for item in use.given[1:2] if use.dotted in ("lightgbm.cv", "xgboost.cv") else ():
+        divide(walk, item, use.node, "cv", use.node)
+    return Value()
+
+
+@library("hstack", "column_stack", "concatenate", "concat")
+def side_by_side(walk: Walk, use: Use) -> Value | None:
+    """`np.hstack([X, df[more].to_numpy()])`: the columns that are known by name are still among them."""
+    operand = use.first.items if use.first is not None else None
+    axis = constant(walk, walk.values.argument(use.node, "axis", 1), use.scope)
+    if use.name.startswith("concat") and axis not in (1, -1, "columns"):
+        return _below_one_another(operand or [])
+    named = [item for item in operand or () if item.columns]
+    if not named or any(item.whole for item in operand or ()):
+        return None
+    out = derived(use.first)
+    out.columns = frozenset().union(*(item.columns or () for item in named))
+    out.attrs = {k: v for item in named for k, v in item.attrs.items() if k[:1] == "["}
+    out.place = named[-1].place
+    return out
+
+
+def _below_one_another(tables: list[Value]) -> Value | None:
+    """`pd.concat([train, test])`: what is still in every table is in the whole."""
+    if not tables or not all(one.whole for one in tables):
+        return None
+    out = derived(*(bare(one) for one in tables))
+    out.whole, out.dropped = True, frozenset().union(*(one.dropped for one in tables))
+    for one in tables:
+        out.attrs.update({k: either(out.attrs.get(k), v) for k, v in one.attrs.items() if k[:1] == "["})
+    return out
+
+
+@method(*_SET.of_the_past, *_SET.running)
+def of_the_past(walk: Walk, use: Use) -> Value | None:
+    """Of earlier or later rows; what is running, as `cumsum`, holds each row's own value too."""
+    base = use.base
+    if not flat(base).rows:
+        return None
+    out = derived(base)
+    out.series |= {use.node}
+    out.made = "rolling" if use.name in ("rolling", "ewm", "expanding") else base.made
+    if use.name in _SET.running and base.made != "col":
+        out.made = "cumsum"
+    closed = constant(walk, walk.values.argument(use.node, "closed"), use.scope)
+    by = constant(walk, walk.values.argument(use.node, "periods", 0), use.scope)
+    ahead = use.name == "shift" and isinstance(by, int | float) and by < 0
+    out.columns = None if ahead else base.columns
+    if (use.name in ("shift", "lag") and not ahead) or closed == "left":
+        out.attrs[OTHER_ROWS] = Value()
+    else:
+        out.reads = base.reads
+    return out
+
+
+@library("merge", "merge_asof")
+def merge_tables(_walk: Walk, use: Use) -> Value | None:
+    """`pd.merge(left, right)` has the rows of the first."""
+    given = [*use.args, *(use.named[side] for side in ("left", "right") if side in use.named)]
+    return keep_rows(given[0], given[1:]) if given and not flat(use.base).rows else None
+
+
+@method(*_SET.keeps_rows)
+def keep_method(walk: Walk, use: Use) -> Value:
+    out = keep_rows(use.base, use.given)
+    same = (one for one in use.args if one.columns == use.base.columns)
+    means = {s for s in flat(*same).stats if s.kind == "mean" and all_of(use.base.rows) & s.rows}
+    if use.name in ("fillna", "fill_null") and means:
+        rows = frozenset().union(*(s.rows for s in means))
+        out.learned |= {learned_from(walk, use.node, "a mean to fill gaps with", "fit", rows)}
+    return out
+
+
+@method("pipe", "map", "map_rows", "imap", "imap_unordered")
+def map_rows(walk: Walk, use: Use) -> Value | None:
+    """`table.pipe(f)`, `ds.map(f)`, `column.map(table)`, `pool.map(f, files)`."""
+    first = use.first
+    if first is None or first.function is None:
+        out = keep_rows(use.base, use.given)
+        if isinstance(use.node.args[0] if use.node.args else None, ast.Dict):
+            out.reads = use.base.reads  # each row's own value under another name
+        return out
+    row = derived(use.base)
+    row.single = True
+    return keep_rows(use.base, [call_value(walk, first, [row, *use.args[1:]], {})])
+
+
+@method("assign")
+def assign_columns(walk: Walk, use: Use) -> Value:
+    """`df.assign(rate=...)`, polars' `with_columns(rate=...)`: new columns by name."""
+    out = keep_rows(use.base, use.args)
+    for name, given in use.named.items():
+        item = call_value(walk, given, [use.base], {}) if given.function is not None else given
+        set_column(walk, out, name, item, use.node, walk.values.argument(use.node, name))
+    return out
+
+
+@method("pop")
+def pop_column(walk: Walk, use: Use) -> Value | None:
+    key = constant(walk, use.node.args[0], use.scope) if use.node.args else None
+    if not isinstance(key, str) or not use.base.rows:
+        return None
+    out = column_value(use.base, key)
+    drop_column(use.base, key)
+    return out
+
+
+@method("factorize")
+@library("factorize", "get_dummies")
+def number_categories(walk: Walk, use: Use) -> Value | None:
+    """Categories numbered by the rows given: `pd.factorize(df[c])`, `pd.get_dummies(df)`."""
+    item = use.first if use.first is not None and not use.base.rows else use.base
+    if not flat(item).rows:
+        return None
+    code(walk, use.node, use.name, item)
+    return like(item) if walk.values.argument(use.node, "columns") is not None else derived(item)
+
+
+@library("col")
+def polars_column(_walk: Walk, use: Use) -> Value | None:
+    if not use.dotted.startswith("polars"):
+        return None
+    text = use.args[0].const if use.args else None
+    columns = frozenset((text,)) if isinstance(text, str) else None
+    return Value(frozenset((DEFERRED,)), made="col", columns=columns, reads=columns or frozenset())
+
+
+def file_name_in(walk: Walk, use: Use) -> str:
+    first = use.args[0] if use.args else None
+    first = first.attrs.get("0") if first is not None and first.made == "open" else first
+    if first is not None and isinstance(first.const, str):
+        return str(first.const)
+    given = next(iter(arguments_of(use.node)), None)
+    if given is None:
+        return ""
+    found = walk.values.text(given)
+    texts = [n for n in ast.walk(given) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    last = max(texts, key=lambda n: (n.lineno, n.col_offset), default=None)  # `Path("in") / "train.csv"`
+    return found if found is not None else str(last.value) if last is not None else ""
+
+
+@method("transform")
+def transform_or_aggregate(walk: Walk, use: Use) -> Value:
+    """`scaler.transform(X)`, `grouped.transform("mean")`."""
+    return transform(walk, use) or aggregate(walk, use)
 
 
 def assign(walk: Walk, target: ast.AST, value: Value, scope: Scope) -> None:
@@ -89,9 +347,6 @@ def unpack(walk: Walk, targets: Sequence[ast.expr], value: Value, scope: Scope) 
 def assign_item(walk: Walk, target: ast.Subscript, value: Value, scope: Scope) -> None:
     stated = walk.script.parents.get(target)
     given = stated.value if isinstance(stated, ast.Assign) else None
-    added = given.left if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Add) else None
-    if added is not None and ast.dump(target.value) in ast.dump(added)[:LONGEST_SUM]:
-        value = sum_into(walk, target, evaluate(walk, target.slice, scope), value)  # `s[c] = s.get(c, 0) + y`
     base_node: ast.AST = target.value
     if isinstance(base_node, ast.Attribute) and base_node.attr in _SET.views:
         base_node = base_node.value
@@ -103,16 +358,9 @@ def assign_item(walk: Walk, target: ast.Subscript, value: Value, scope: Scope) -
         else:
             base.element = either(base.element, value)
         return
-    found = derived(value)
-    if not base.rows and not base.items and base.made in _FILLED_LATER:
-        base.rows = found.rows
-        base.element = either(base.element, value) if base.element is not None or base.made else base.element
     if isinstance(target.slice, ast.Tuple) and len(target.slice.elts) == 2:
         key = constant(walk, target.slice.elts[1], scope)
-    if isinstance(key, list) and key and all(isinstance(one, str) for one in key):
-        for one in key:
-            set_column(walk, base, one, value, target)
-    elif isinstance(key, str) or (base.rows and isinstance(target.slice, ast.JoinedStr | ast.Name)):
+    if isinstance(key, str) or (base.rows and isinstance(target.slice, ast.JoinedStr | ast.Name)):
         set_column(walk, base, key if isinstance(key, str) else None, value, target, given)
     else:
         mix_in(base, value)
@@ -189,9 +437,6 @@ def attribute_of(walk: Walk, base: Value, node: ast.Attribute) -> Value:
             if any(last_name(d) in ("property", "cached_property") for d in method.decorator_list):
                 return enter_function(walk, method, [], {}, base, base.scope or walk.module)
             return Value(function=method, owner=base, scope=base.scope)
-        item = class_attribute(walk, base.kind, name)
-        if item is not None:
-            return item
     if base.dotted and not base.rows:
         return Value(dotted=f"{base.dotted}.{name}")
     if name in _SET.views:
@@ -265,9 +510,6 @@ def eval_dict(walk: Walk, node: ast.Dict, scope: Scope) -> Value:
 
 @evaluates(ast.IfExp)
 def eval_ifexp(walk: Walk, node: ast.IfExp, scope: Scope) -> Value:
-    known = truth_of(walk, node.test, scope)
-    if known is not None:
-        return evaluate(walk, node.body if known else node.orelse, scope)
     certain = enter_doubt(walk, node.test, scope)
     found = either(evaluate(walk, node.body, scope), evaluate(walk, node.orelse, scope))
     leave_doubt(walk, certain)
@@ -290,10 +532,7 @@ def leave_doubt(walk: Walk, known: bool) -> None:
 
 @evaluates(ast.BoolOp)
 def eval_boolop(walk: Walk, node: ast.BoolOp, scope: Scope) -> Value:
-    operands = [evaluate(walk, v, scope) for v in node.values]
-    if isinstance(node.op, ast.Or) and len(operands) == 2:
-        return either(*operands)
-    return derived(*operands)
+    return derived(*(evaluate(walk, v, scope) for v in node.values))
 
 
 @evaluates(ast.ListComp, ast.GeneratorExp, ast.SetComp)
@@ -410,3 +649,167 @@ def truth_of_comparison(walk: Walk, test: ast.Compare, scope: Scope) -> bool | N
         if held_name is not None and held_name.const is not UNKNOWN and isinstance(other, str | int):
             return (held_name.const == other) is isinstance(op, ast.Eq)
     return None
+
+
+@runs(
+    ast.Expr, ast.AnnAssign, ast.While, ast.Raise, ast.Continue, ast.Break, ast.Global, ast.FunctionDef,
+    ast.AsyncFunctionDef,
+)  # fmt: skip
+def run_plain(walk: Walk, node: ast.stmt, scope: Scope) -> bool:
+    match node:
+        case ast.Expr(value=value):
+            evaluate(walk, value, scope)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            assign(walk, target, evaluate(walk, value, scope), scope)
+        case ast.While():
+            evaluate(walk, node.test, scope)
+            run_body(walk, node.body, scope)
+        case ast.Global(names=names):
+            walk.shared.setdefault(id(scope), set()).update(names)
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            scope.names[node.name] = Value(function=node, scope=scope)
+    return isinstance(node, ast.Raise | ast.Continue | ast.Break)
+
+
+@runs(ast.Assign)
+def run_assign(walk: Walk, node: ast.Assign, scope: Scope) -> None:
+    value = evaluate(walk, node.value, scope)
+    for target in node.targets:
+        assign(walk, target, value, scope)
+        note_names(walk, target, node.value, value)
+
+
+@runs(ast.AugAssign)
+def run_augassign(walk: Walk, node: ast.AugAssign, scope: Scope) -> None:
+    before, more = evaluate(walk, node.target, scope), evaluate(walk, node.value, scope)
+    if isinstance(node.target, ast.Subscript) and isinstance(node.op, ast.Add):
+        more = sum_into(walk, node, evaluate(walk, node.target.slice, scope), more)
+    after = combine(walk, node, node.op, before, more)
+    if before.items is not None or before.element is not None:
+        after.element = either(before.element, after.element) if after.element else before.element
+    assign(walk, node.target, after, scope)
+
+
+@runs(ast.Return)
+def run_return(walk: Walk, node: ast.Return, scope: Scope) -> bool:
+    if walk.returned:
+        walk.returned[-1].append(evaluate(walk, node.value, scope) if node.value else Value(const=None))
+    return True
+
+
+@runs(ast.If)
+def run_if(walk: Walk, node: ast.If, scope: Scope) -> bool:
+    evaluate(walk, node.test, scope)
+    known = truth_of(walk, node.test, scope)
+    if known is not None:
+        return run_body(walk, node.body if known else node.orelse, scope)
+    return run_branches(walk, [node.body, node.orelse], scope, node.test)
+
+
+def run_branches(
+    walk: Walk, bodies: Sequence[Sequence[ast.stmt]], scope: Scope, test: ast.AST | None = None
+) -> bool:
+    """One of these runs; what follows is true for any of them."""
+    before = dict(scope.names)
+    left: list[dict[str, Value]] = []
+    known = enter_doubt(walk, test, scope)
+    for body in bodies:
+        scope.names = dict(before)
+        walk.steps += len(before) // 10
+        if not run_body(walk, body, scope):
+            left.append(scope.names)
+    leave_doubt(walk, known)
+    if not left:
+        scope.names = before
+        return True
+    merged = left[0]
+    for names in left[1:]:
+        merged = {name: either(merged.get(name), names.get(name)) for name in {**merged, **names}}
+    scope.names = merged
+    return False
+
+
+@runs(ast.For, ast.AsyncFor)
+def run_for(walk: Walk, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
+    over = evaluate(walk, node.iter, scope)
+    passes = [element_of(walk, over)]
+    if over.items is not None and 1 < len(over.items) <= 4:
+        passes = list(over.items)
+    walk.loops.append(node)
+    for item in passes:
+        assign(walk, node.target, item, scope)
+        run_body(walk, node.body, scope)
+    walk.loops.pop()
+    run_body(walk, node.orelse, scope)
+
+
+@runs(ast.With, ast.AsyncWith)
+def run_with(walk: Walk, node: ast.With | ast.AsyncWith, scope: Scope) -> bool:
+    for item in node.items:
+        operand = evaluate(walk, item.context_expr, scope)
+        if item.optional_vars is not None:
+            assign(walk, item.optional_vars, operand, scope)
+    return run_body(walk, node.body, scope)
+
+
+@runs(ast.Try)
+def run_try(walk: Walk, node: ast.Try, scope: Scope) -> bool:
+    return run_body(walk, [*node.body, *node.orelse, *node.finalbody], scope)
+
+
+@runs(ast.ClassDef)
+def run_classdef(walk: Walk, node: ast.ClassDef, scope: Scope) -> None:
+    item = Value(kind=node, scope=scope)
+    inner = Scope({}, scope)
+    run_body(walk, [s for s in node.body if not isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef)], inner)
+    item.attrs = inner.names
+    scope.names[node.name] = item
+
+
+def walk_script(values: Values) -> Walk:
+    """What a run would do. Where the walk asks for the targets, it is made again with those found."""
+    first = Walk(values)
+    _walk(first)
+    targets = _target_columns(first.answers) | first.target_names
+    if not first.needs_targets or not targets:
+        return first
+    second = Walk(values, targets)
+    _walk(second)
+    return second
+
+
+def _target_columns(values: Iterable[Value]) -> frozenset[str]:
+    """The columns that targets are, and those of which one is the logarithm or root."""
+    out: set[str] = set()
+    for value in values:
+        own = value.columns if value.columns is not None and len(value.columns) == 1 else frozenset[str]()
+        if len(value.reads | own) <= 1 or (own and len(value.reads - own) == 1):
+            out |= value.reads | own
+    return frozenset(out)
+
+
+def _walk(walk: Walk) -> None:
+    """The module, then what nothing in it calls: methods that a framework calls, offered functions."""
+    walk.returned.append([])
+    walk.yielded.append([])
+    run_body(walk, walk.script.tree.body, walk.module)
+    for made in list(walk.made):
+        for own in methods_in(made.kind):
+            if own not in walk.times and not own.name.startswith("__"):
+                enter_function(walk, own, [], {}, made, walk.module)
+    for function in [function for functions in walk.script.functions.values() for function in functions]:
+        if function not in walk.times and not isinstance(walk.script.scope(function), Function):
+            enter_alone(walk, function)
+
+
+def enter_alone(walk: Walk, function: Function) -> None:
+    """A function that nothing here calls, with rows of its own for each parameter."""
+    owner: Value | None = None
+    around = walk.script.class_of(function)
+    if around is not None:  # methods of one class are of one object
+        if around not in walk.objects:
+            item = walk.module.find(around.name) or Value(kind=around)
+            walk.objects[around] = make_instance(walk, item, [], {}, None)
+        owner = walk.objects[around]
+    if function not in walk.times:
+        enter_function(walk, function, [], {}, owner, walk.module)

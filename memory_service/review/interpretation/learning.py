@@ -1,12 +1,12 @@
-"""What is learned from rows (fitted scalers, means by group, codes of categories), and calls that set
-validation rows apart or take columns out: splits, folds, samples, drops.
-"""
+"""What functions of the file give; what is learned from rows, and what divides rows or drops columns."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
 
-from memory_service.review.interpretation.functions import call_value
 from memory_service.review.interpretation.rows import (
     apply_learned,
     choose_by,
@@ -15,18 +15,24 @@ from memory_service.review.interpretation.rows import (
     columns_of_kind,
     divide,
     drop_column,
+    element_of,
     grouped_rows,
     learned_from,
     listed_columns,
     names_in,
+    names_of_table,
+    outside_rows,
     part_of,
     pick_columns,
     set_column,
+    slides,
+    slides_along,
     supervise,
     without_columns,
 )
 from memory_service.review.interpretation.state import (
     DEFERRED,
+    MOST_STEPS,
     Coding,
     ColumnNames,
     Rows,
@@ -37,15 +43,190 @@ from memory_service.review.interpretation.state import (
     bare,
     constant,
     derived,
+    either,
+    evaluate,
     flat,
     library,
     like,
     method,
+    one_of,
+    run_body,
 )
-from memory_service.review.source.nodes import is_call, receiver_name
+from memory_service.review.source.script import Function, bases_of, is_call, last_name, receiver_name
 from memory_service.review.tables import name_sets, patterns
 
 _RE = patterns("interpretation")
+Named = dict[str, Value]
+MOST_CALLED = 8  # functions entered within one another
+MOST_BASES = 4  # classes above one another
+MOST_TIMES = 12  # A function is entered that often; a run of the script may do it a thousand times
+
+
+def is_own(walk: Walk, base: Value, name: str) -> bool:
+    return name in base.attrs or (base.kind is not None and method_of(walk, base.kind, name) is not None)
+
+
+def call_value(walk: Walk, callee: Value, args: list[Value], named: Named) -> Value:
+    """What a function of the file gives for these."""
+    if callee.function is None:
+        return derived(*args, *named.values())
+    if isinstance(callee.function, ast.Lambda):
+        inner = Scope(bind(walk, callee.function.args, args, named, callee.scope), callee.scope)
+        return evaluate(walk, callee.function.body, inner)
+    return enter_function(walk, callee.function, args, named, callee.owner, callee.scope or walk.module)
+
+
+def enter_function(
+    walk: Walk, function: Function, args: list[Value], named: Named, owner: Value | None, scope: Scope
+) -> Value:
+    again = function in walk.active or walk.times[function] >= MOST_TIMES
+    if again or len(walk.active) > MOST_CALLED or walk.steps > MOST_STEPS:
+        walk.times[function] += 1
+        return derived(*args, *named.values(), owner)
+    walk.times[function] += 1
+    free = walk.times[function] == 1 and not args and not named
+    static = any(last_name(d) == "staticmethod" for d in function.decorator_list)
+    given = args if owner is None or static else [owner, *args]
+    inner = Scope(bind(walk, function.args, given, named, scope, fresh=free), scope)
+    walk.active.append(function)
+    walk.returned.append([])
+    walk.yielded.append([])
+    loops, walk.loops = walk.loops, []
+    run_body(walk, function.body, inner)
+    walk.loops = loops
+    returned, yielded = walk.returned.pop(), walk.yielded.pop()
+    walk.active.pop()
+    if yielded:
+        return Value(element=one_of(yielded))
+    return one_of(returned) if returned else Value(const=None)
+
+
+def bind(
+    walk: Walk,
+    parameters: ast.arguments,
+    given: list[Value],
+    named: Named,
+    scope: Scope | None,
+    fresh: bool = False,
+) -> Named:
+    """Parameters with what is given for them; with `fresh` those left out are rows of their own."""
+    out: Named = {}
+    positional = [*parameters.posonlyargs, *parameters.args]
+    behind = len(positional) - len(parameters.defaults)
+    at_home = scope or walk.module
+    for at, parameter in enumerate(positional):
+        if at < len(given):
+            out[parameter.arg] = given[at]
+        elif parameter.arg in named:
+            out[parameter.arg] = named[parameter.arg]
+        elif at >= behind:
+            out[parameter.arg] = evaluate(walk, parameters.defaults[at - behind], at_home)
+        else:
+            out[parameter.arg] = outside_rows(walk, parameter, parameter.arg) if fresh else Value()
+    for parameter, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
+        item = named.get(parameter.arg)
+        out[parameter.arg] = item if item is not None else evaluate(walk, default, at_home)
+    walk.answers += [value for name, value in out.items() if _RE.target.match(name)]
+    if parameters.vararg is not None:
+        out[parameters.vararg.arg] = Value(items=list(given[len(positional) :]))
+    if parameters.kwarg is not None:
+        out[parameters.kwarg.arg] = Value(keys={k: v for k, v in named.items() if k not in out})
+    return out
+
+
+def make_instance(walk: Walk, item: Value, args: list[Value], named: Named, node: ast.Call | None) -> Value:
+    """An object of a class of the file, its `__init__` run, and what indexing it gives."""
+    owner = item.kind
+    if owner is None:
+        return Value()
+    made = Value(made=owner.name, kind=owner, scope=item.scope, call=node)
+    method = method_of(walk, owner, "__init__")
+    if method is not None:
+        enter_function(walk, method, args, named, made, item.scope or walk.module)
+    else:
+        fields = [last_name(s.target) for s in owner.body if isinstance(s, ast.AnnAssign)]
+        made.attrs |= dict(zip(fields, args, strict=False)) | named
+    for hook in ("__post_init__", "__getitem__"):
+        method = method_of(walk, owner, hook)
+        if method is not None:
+            given = enter_function(walk, method, [Value()], {}, made, item.scope or walk.module)
+            if hook == "__getitem__":
+                made.element = given
+                if any(slides(method, position) for position in method.args.args[1:2]):
+                    made.series |= {method}  # `return self.v[i : i + self.n]`: neighbours share rows
+    if not bases_of(owner) & {"Dataset", "Module", "Sequence"}:
+        walk.made.append(made)
+    return made
+
+
+def methods_in(owner: ast.ClassDef | None) -> Iterator[Function]:
+    return (part for part in (owner.body if owner is not None else ()) if isinstance(part, Function))
+
+
+def _classes_above(walk: Walk, owner: ast.ClassDef) -> Iterator[ast.ClassDef]:
+    above = (walk.script.classes.get(last_name(base)) for base in owner.bases)
+    return (one for one in above if one is not None and one is not owner)
+
+
+def method_of(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -> Function | None:
+    own = (method for method in methods_in(owner) if method.name == name)
+    above = _classes_above(walk, owner) if deep < MOST_BASES else ()
+    inherited = (found for one in above if (found := method_of(walk, one, name, deep + 1)))
+    return next(chain(own, inherited), None)
+
+
+def collection_method(walk: Walk, use: Use) -> Value | None:
+    """Lists, tuples and dicts of the script's own."""
+    base, name, args = use.base, use.name, use.args
+    if name in ("append", "add", "extend", "insert", "appendleft") and args:
+        base.element = either(base.element, element_of(walk, args[-1]) if name == "extend" else args[-1])
+        loop = walk.loops[-1] if walk.loops else None
+        if isinstance(loop, ast.For) and slides_along(loop, use.node):
+            base.series |= {use.node}
+        base.items = base.items or None
+        return Value(const=None)
+    if name in ("remove", "discard", "pop", "clear", "update") and (base.items or name == "update"):
+        base.items, base.element = None, Value()  # what is left, or there now, is unknown
+        base.keys = None if base.keys is None else {}
+    return Value() if name in ("keys", "clear", "sort", "reverse", "remove", "discard", "update") else None
+
+
+@library("enumerate")
+def enumerated(walk: Walk, use: Use) -> Value:
+    first = element_of(walk, use.first) if use.first is not None else Value()
+    return Value(element=Value(items=[Value(), first]))
+
+
+@library("zip")
+def zipped(walk: Walk, use: Use) -> Value:
+    return Value(element=Value(items=[element_of(walk, item) for item in use.args]))
+
+
+@library("tqdm", "trange", "reversed", "iter", "list", "tuple", "sorted", "set", "track", "progress_bar")
+def copied(_walk: Walk, use: Use) -> Value | None:
+    """What goes through a thing, or copies it."""
+    if use.first is None:
+        return Value(items=[]) if use.name == "list" else None
+    if use.first.whole and use.name in ("list", "set", "sorted", "tuple"):
+        return names_of_table(use.first)
+    if use.name in ("list", "set", "sorted", "tuple") and (use.first.items or use.first.names):
+        return replace(use.first)  # a copy, which may lose names by itself
+    return use.first
+
+
+@library("range")
+def make_range(_walk: Walk, use: Use) -> Value:
+    return Value(made=use.name)
+
+
+@library("clone", "deepcopy", "copy")
+def cloned(_walk: Walk, use: Use) -> Value | None:
+    first = use.first
+    if first is None or not first.made:
+        return first
+    return Value(made=first.made, items=first.items, attrs=dict(first.attrs), call=first.call)
+
+
 _SET = name_sets("interpretation")
 PICKS = _SET.picks
 MOST_WITHIN = 4
@@ -103,13 +284,9 @@ def columns_out(walk: Walk, given: Value, by: Value) -> Value:
     return like(taken) if taken is not None else derived(given)
 
 
-def columns_taken(walk: Walk, given: Value, by: Value, deep: int = 0) -> Value | None:
+def columns_taken(walk: Walk, given: Value, by: Value) -> Value | None:
     """The columns that a ColumnTransformer, or a pipeline with one, takes; None where that is unknown."""
     steps = by.attrs.get("0") or by.attrs.get("steps") or by.attrs.get("transformers")
-    if by.made in ("Pipeline", "make_pipeline") and deep < MOST_WITHIN:
-        first = steps.items[0] if by.made == "Pipeline" and steps is not None and steps.items else steps
-        inner = first.items[-1] if first is not None and first.items else first
-        return columns_taken(walk, given, inner, deep + 1) if inner is not None else None
     if by.made not in ("ColumnTransformer", "make_column_transformer") or "remainder" in by.attrs:
         return None
     parts = steps.items if by.made == "ColumnTransformer" and steps is not None else list(by.attrs.values())
@@ -261,17 +438,6 @@ def split_folds(walk: Walk, use: Use) -> Value | None:
     return Value(element=Value(items=[Value(index=(node, part)) for part in ("train", "valid")]))
 
 
-@method("sample")
-def sample(walk: Walk, use: Use) -> Value | None:
-    """`df.sample(frac=0.8)`: some rows; with `frac=1` all in another order."""
-    if not use.base.rows:
-        return None
-    share = constant(walk, walk.values.argument(use.node, "frac", 1), use.scope)
-    if isinstance(share, int | float) and 0 < share < 1:
-        return part_of(walk, use.base, use.node, "train")
-    return use.base
-
-
 @method("drop")
 def drop(walk: Walk, use: Use) -> Value | None:
     """`df.drop(train.index)`: the other rows."""
@@ -393,8 +559,6 @@ def group(walk: Walk, use: Use) -> Value:
     out.reads = base.reads if own else out.reads
     out.attrs = {k: v for k, v in base.attrs.items() if k[:1] == "["}
     out.attrs["by"] = Value(const=key, columns=by.columns if by is not None else None)
-    if not base.rows:
-        out.rows = flat(base).rows
     return out
 
 
@@ -410,7 +574,6 @@ def reduce_groups(walk: Walk, node: ast.AST, base: Value, *, rowwise: bool = Fal
     out.columns = columns
     if not rowwise:
         out.rows = frozenset(grouped_rows(walk, rows, node) for rows in found.rows)
-        out.series = frozenset()
     if of_target and not base.series:
         stat = learned_from(walk, node, "mean", "target", found.rows)
         if rowwise:
@@ -446,11 +609,6 @@ def aggregate(walk: Walk, use: Use) -> Value:
     base, name = use.base, use.name
     if base.made == "groupby":
         return aggregate_groups(walk, use)
-    if base.made == "rolling":
-        return reduce(walk, use)
-    if name == "describe" or (name in ("agg", "aggregate") and not base.single and base.made != "col"):
-        stat = learned_from(walk, use.node, name, "mean", flat(base).rows)
-        return Value(stats=frozenset((stat,)) | base.stats, learned=base.learned)
     if name == "sum":
         return derived(base) if base.single else Value(learned=base.learned, stats=base.stats)
     function = use.first.function if use.first is not None else None

@@ -1,6 +1,4 @@
-"""The rows a value holds (file, part, selection), the columns that are picked of them, their kind (numbers or
-text), and which become features beside which target.
-"""
+"""Rows of a value, columns picked of them and their kind, and which become features beside which target."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ from memory_service.review.interpretation.state import (
     method,
     one_of,
 )
-from memory_service.review.source.nodes import is_call, last_name, roots, words
+from memory_service.review.source.script import is_call, last_name, receiver, roots, words
 from memory_service.review.tables import name_sets, patterns
 from memory_service.review.values.values import Values
 
@@ -161,7 +159,7 @@ def compare_values(node: ast.Compare, item: list[Value]) -> Value:
     left = item[0]
     if left.columns and any(_RE.fold_column.match(c) for c in left.columns):
         out.index = (node, type(node.ops[0]).__name__)
-    elif left.made in _SET.random or (left.made in _SET.orders and left.order):
+    elif left.made in _SET.random:
         out.index = (node, "train")
     else:
         out.index = next((value.index for value in item if value.index), None)
@@ -229,47 +227,25 @@ def slides(node: ast.AST, position: ast.AST) -> bool:
 
 Kind = Literal["number", "text", ""]
 MOST_OPERATIONS = 12
-_TEXTS = words("upper lower capitalize title zfill")
 _CASTS = words("astype cast")
 _TEXT_TYPES = words("object string str category String Utf8 categorical O")
 
 
 def kind_of(node: ast.AST, values: Values, deep: int = 0) -> Kind:
-    """The kind of what an expression makes of columns, "" where the text does not say, or of flags."""
-    if deep > MOST_OPERATIONS:
-        return ""
-    if isinstance(node, ast.Constant):
-        number = isinstance(node.value, int | float) and not isinstance(node.value, bool)
-        return "number" if number else "text" if isinstance(node.value, str) else ""
+    """The kind of what arithmetic, a cast or a function makes of columns, "" where the text does not say."""
     if isinstance(node, ast.BinOp):
-        if isinstance(node.op, ast.Sub | ast.Div | ast.Mult | ast.Pow | ast.FloorDiv):
-            return "number"
-        return kind_of(node.left, values, deep + 1) or kind_of(node.right, values, deep + 1)
-    return _of_call(node, values, deep) if isinstance(node, ast.Call) else ""
-
-
-def _of_call(node: ast.Call, values: Values, deep: int) -> Kind:
-    name = last_name(node.func)
-    if name in _SET.numbers or name in _TEXTS:
-        return "number" if name in _SET.numbers else "text"
+        return "" if isinstance(node.op, ast.Add | ast.Mod | ast.BitAnd | ast.BitOr) else "number"
+    name = last_name(node.func) if isinstance(node, ast.Call) and deep < MOST_OPERATIONS else ""
+    if not isinstance(node, ast.Call) or name in _SET.numbers:
+        return "number" if name else ""
+    given = node.args[0] if node.args else None
     if name in _CASTS:
-        return _type_named(node.args[0], values) if node.args else ""
-    if name in ("map", "replace", "apply", "replace_strict", "map_elements") and node.args:
-        table: ast.AST = node.args[0]
-        if isinstance(table, ast.Name):
-            table = next(iter(values.assigned(table.id, table)), table)
-        if not isinstance(table, ast.Dict):
-            return kind_of(table, values, deep + 1)
-        return _both(table.values, values, deep)
-    if name in _SET.keeps and isinstance(node.func, ast.Attribute):
-        return kind_of(node.func.value, values, deep + 1)
-    return ""
-
-
-def _both(nodes: list[Any], values: Values, deep: int) -> Kind:
-    """The kind that all of these are of."""
-    found = {kind_of(node, values, deep + 1) for node in nodes[:50]}
-    return found.pop() if len(found) == 1 else ""
+        return _type_named(given, values) if given is not None else ""
+    if name == "map" and isinstance(given, ast.Dict):
+        known = {type(values.one(value)) for value in given.values}
+        return "number" if known <= {int, float} else "text" if known == {str} else ""
+    base = receiver(node)
+    return kind_of(base, values, deep + 1) if name in _SET.keeps and base is not None else ""
 
 
 def _type_named(node: ast.AST, values: Values) -> Kind:
@@ -292,11 +268,9 @@ def kind_selected(node: ast.Call, values: Values) -> Kind:
     return kind if given is not None else others.get(kind, "")  # type: ignore[no-any-return]
 
 
-OTHER_ROWS = "of other rows"
-"""Marks a table whose rows have values of earlier rows: `df.shift(1)`, `df.rolling(7, closed="left")`."""
+OTHER_ROWS = "of other rows"  # a table with values of other rows: `df.shift(1)`
 
-MOST_COLUMNS = 120
-"""Columns of one table that are followed by name; what goes into more of them is kept together."""
+MOST_COLUMNS = 120  # of one table, followed by name; others are kept together
 
 
 def _is_all(node: ast.AST) -> bool:
@@ -383,11 +357,6 @@ def choose_rows(walk: Walk, base: Value, inner: ast.AST, node: ast.Subscript, sc
     if _is_all(inner):
         return base
     if isinstance(inner, ast.Slice):
-        for bound in (inner.lower, inner.upper):
-            if bound is not None:
-                evaluate(walk, bound, scope)
-        if base.order:
-            return Value(index=(node, "train" if inner.lower is None else "valid"))
         low, high = (ast.dump(b)[:200] if b is not None else "" for b in (inner.lower, inner.upper))
         return choose_by(walk, base, ("slice", low or high, "above" if low else "below"), node)
     chooser = evaluate(walk, inner, scope)
@@ -401,7 +370,7 @@ def choose_rows(walk: Walk, base: Value, inner: ast.AST, node: ast.Subscript, sc
     out.columns, out.made = base.columns, base.made if base.made in ("groupby", "rolling") else ""
     if chooser.made == "columns" or not chooser.rows:
         out.whole, out.columns = False, None
-    several = chooser.rows or chooser.order or chooser.made or chooser.items or chooser.element
+    several = chooser.rows or chooser.made or chooser.items or chooser.element
     if chooser.const is not UNKNOWN or not (several or isinstance(constant(walk, inner, scope), list)):
         out.single = True
     return out
@@ -410,8 +379,6 @@ def choose_rows(walk: Walk, base: Value, inner: ast.AST, node: ast.Subscript, sc
 def choose_by(walk: Walk, base: Value, how: tuple[str, ...], node: ast.AST) -> Value:
     """Rows chosen by a condition; the rest chosen elsewhere makes it a division."""
     found = flat(base)
-    if len(walk.divisions) >= MOST_DIVISIONS:
-        return like(base)
     before = walk.cuts.setdefault((*how[:-1], str(sorted(id(r) for r in found.rows))), {})
     if before.get("") is None:
         before[how[-1]] = base

@@ -1,9 +1,4 @@
-"""The abstract value, and what one walk through a script has found so far, with its one evaluator.
-
-Nothing is computed: a table is the set of rows it came from, a fitted scaler is where it was fitted and on
-which rows, a number is itself where the text says it. Handlers register for the nodes, methods or library
-functions that they interpret.
-"""
+"""The abstract value, and what one walk through a script has found so far, with its one evaluator."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any, TypeVar
 
-from memory_service.review.source.nodes import Function, last_name
+from memory_service.review.source.script import Function, last_name
 from memory_service.review.tables import patterns
 from memory_service.review.values.values import Values
 
@@ -51,19 +46,13 @@ MOST_WITHIN = 60
 
 @dataclass(eq=False, slots=True)
 class Rows:
-    """Rows that exist as one: as a file holds them, or a part.
-
-    part    "" for rows as they came and for a selection of them; else what a division made them: "train",
-            "valid", "part"
-    name    the text that they were read by
-    grouped   whether each is what many rows became: one a patient, one a shop
-    """
+    """Rows that exist as one: as a file holds them, or a part."""
 
     place: ast.AST
     parent: Rows | None = None
-    part: str = ""
-    name: str = ""
-    grouped: bool = False
+    part: str = ""  # what a division made: "train", "valid", "part"; "" for a selection, or as they came
+    name: str = ""  # the text that they were read by
+    grouped: bool = False  # each is what many rows became: one a patient
 
     def line(self) -> Iterator[Rows]:
         """These rows, then those that they were taken from."""
@@ -126,55 +115,37 @@ class Learned:
 
 @dataclass(eq=False, slots=True)
 class Value:
-    """One value; what is not known is empty.
+    """One value; what is not known is empty."""
 
-    rows       rows that it has, one by one
-    learned    what was learned from rows and went into it
-    stats      means and the like that it is, or holds
-    series     where it was made from earlier or later rows: lags, windows
-    made       the class or function that made it
-    state      what a fitted estimator has learned
-    items, keys, element, attrs   its parts: of a tuple, of a dict, of anything gone through, of an object
-    index      (division, part): positions of the rows of one part
-    cut        how a mask chooses: two masks that differ in the last alone divide
-    columns    names of its columns, as far as they were chosen by name
-    reads      columns that it was computed from, row by row
-    whole, gone   whether it has all columns of what was read, but for those that were taken out
-    content    "number" or "text": what a new column holds, "" where that is not known
-    names      what a list of columns names
-    on_card    whether tensors of it were put on the card
-    """
-
-    rows: frozenset[Rows] = frozenset()
-    learned: frozenset[Learned] = frozenset()
-    stats: frozenset[Learned] = frozenset()
-    series: frozenset[ast.AST] = frozenset()
-    made: str = ""
-    state: frozenset[Learned] = frozenset()
+    rows: frozenset[Rows] = frozenset()  # that it has, one by one
+    learned: frozenset[Learned] = frozenset()  # was learned from rows and went into it
+    stats: frozenset[Learned] = frozenset()  # means and the like that it is, or holds
+    series: frozenset[ast.AST] = frozenset()  # made there from earlier or later rows: lags, windows
+    made: str = ""  # the class or function that made it
+    state: frozenset[Learned] = frozenset()  # what a fitted estimator has learned
     items: list[Value] | None = None
     keys: dict[str, Value] | None = None
-    element: Value | None = None
-    attrs: dict[str, Value] = field(default_factory=dict)
+    element: Value | None = None  # what a loop over it gives
+    attrs: dict[str, Value] = field(default_factory=dict)  # of an object by name, of a table by "[column]"
     const: Any = UNKNOWN
     dotted: str = ""
     function: Function | ast.Lambda | None = None
     owner: Value | None = None
     kind: ast.ClassDef | None = None
     scope: Scope | None = None
-    index: tuple[ast.AST, str] | None = None
-    cut: tuple[str, ...] = ()
-    columns: frozenset[str] | None = None
+    index: tuple[ast.AST, str] | None = None  # (division, part): positions of the rows of one part
+    cut: tuple[str, ...] = ()  # how a mask chooses; two that differ in the last alone divide
+    columns: frozenset[str] | None = None  # its columns, as far as they were chosen by name
     single: bool = False
     centred: bool = False
-    order: bool = False
     call: ast.Call | None = None
-    reads: frozenset[str] = frozenset()
-    whole: bool = False
+    reads: frozenset[str] = frozenset()  # columns that it was computed from, row by row
+    whole: bool = False  # it has all columns of what was read, but the dropped
     dropped: frozenset[str] = frozenset()
-    names: ColumnNames | None = None
+    names: ColumnNames | None = None  # what a list of columns names
     place: ast.AST | None = None
-    content: str = ""
-    on_card: bool = False
+    content: str = ""  # "number" or "text": what a new column holds
+    on_card: bool = False  # tensors of it were put on the GPU
 
 
 @dataclass(eq=False, slots=True)
@@ -271,7 +242,7 @@ def one_of(values: Iterable[Value | None]) -> Value:
     return reduce(either, values, None) or Value()
 
 
-_OF_BOTH = ("rows", "learned", "stats", "series", "state", "reads", "centred", "order", "on_card")
+_OF_BOTH = ("rows", "learned", "stats", "series", "state", "reads", "centred", "on_card")
 _OF_THE_FIRST = ("made", "dotted", "function", "owner", "kind", "scope", "index", "call", "place")
 _IF_THE_SAME = ("cut", "columns", "names")
 MOST_STEPS = 30_000  # statements and expressions of one walk; a training script takes some thousand
@@ -292,8 +263,7 @@ class Division:
 
 @dataclass(eq=False, slots=True)
 class Coding:
-    """Categories numbered anew. `unconditional`: under no unknown condition, but for whether a column is
-    there (`present`), which rows of one file answer alike."""
+    """Categories numbered. `present`: only where a column is; `unconditional`: under no other condition."""
 
     place: ast.AST
     what: str
@@ -339,24 +309,15 @@ MOST_SUPERVISED = 200
 
 
 class Walk:
-    """The state of one walk.
-
-    divisions   rows divided, in the order of the run
-    leaks       what was learned from rows that a division sets apart -> that division
-    codings     categories numbered
-    supervised  features and targets that went somewhere together
-    answers     values that are targets by their names or by where they are handed
-    target_names   columns that constants name as targets
-    loaders     call of a DataLoader -> the data sets that it got
-    """
+    """The state of one walk."""
 
     def __init__(self, values: Values, targets: frozenset[str] = frozenset()) -> None:
         self.script = values.script
         self.values = values
         self.module = Scope({})
         self._targets, self.needs_targets = targets, False
-        self.answers: list[Value] = []
-        self.target_names: set[str] = set()
+        self.answers: list[Value] = []  # targets by their names or by where they are handed
+        self.target_names: set[str] = set()  # columns that constants name as targets
         self.steps = self.deep = self.unsure = self.present = 0
         self.active: list[ast.AST] = []
         self.times: Counter[ast.AST] = Counter()
@@ -366,13 +327,13 @@ class Walk:
         self.objects: dict[ast.ClassDef, Value] = {}
         self.loops: list[ast.AST] = []
         self.calling: list[ast.Call] = []
-        self.leaks: dict[Learned, ast.AST] = {}
-        self.divisions: list[Division] = []
-        self.codings: list[Coding] = []
+        self.leaks: dict[Learned, ast.AST] = {}  # learned from rows -> the division that sets them apart
+        self.divisions: list[Division] = []  # in the order of the run
+        self.codings: list[Coding] = []  # categories numbered
         self.fitted: list[Coding] = []
-        self.supervised: list[Supervised] = []
+        self.supervised: list[Supervised] = []  # features and targets that go together
         self.grouped: dict[ast.AST, frozenset[Rows] | set[Rows]] = {}
-        self.loaders: dict[ast.AST, list[Value]] = {}
+        self.loaders: dict[ast.AST, list[Value]] = {}  # call of a DataLoader -> its data sets
         self.shared: dict[int, set[str]] = {}
         self.files: dict[tuple[object, str], Rows] = {}
         self.parts: dict[tuple[int, int, str], Rows] = {}
@@ -413,11 +374,7 @@ Registered = TypeVar("Registered", bound=Handler)
 
 def _in(table: dict[Any, Handler]) -> Callable[..., Callable[[Registered], Registered]]:
     def of(*keys: Any) -> Callable[[Registered], Registered]:
-        def register(handler: Registered) -> Registered:
-            table.update(dict.fromkeys(keys, handler))
-            return handler
-
-        return register
+        return lambda handler: (table.update(dict.fromkeys(keys, handler)), handler)[1]
 
     return of
 
@@ -457,8 +414,7 @@ def constant(walk: Walk, node: ast.AST | None, scope: Scope) -> Any:
     return walk.values.one(node)
 
 
-LEVELS_OF_A_BODY = 4
-"""What a body counts for among expressions within one another: a call takes so many more frames."""
+LEVELS_OF_A_BODY = 4  # of MOST_DEEP: a call takes so many more frames
 
 
 def run_body(walk: Walk, body: Sequence[ast.stmt], scope: Scope) -> bool:

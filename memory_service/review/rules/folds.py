@@ -10,7 +10,7 @@ from functools import partial
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import (
+from memory_service.review.source.script import (
     arguments_of,
     is_call,
     last_name,
@@ -89,8 +89,7 @@ def _texts(facts: Facts, node: ast.AST) -> list[str]:
 
 
 def _is_fixed(facts: Facts, node: ast.AST, deep: int = 0) -> bool:
-    """Whether a path is the same whatever the fold: made of texts, of settings of the run, and of names that
-    are set to such, in no loop."""
+    """Whether a path is the same for each fold: of texts, settings, and names set to such, in no loop."""
     if isinstance(node, ast.Constant) or deep > MOST_NAMES:
         return isinstance(node, ast.Constant)
     if isinstance(node, ast.BinOp | ast.JoinedStr | ast.FormattedValue):
@@ -219,10 +218,7 @@ def _shared_by_all(facts: Facts) -> Iterator[Finding]:
 
 
 def _may_leave_out(facts: Facts, loop: ast.For | ast.While) -> bool:
-    """Whether the loop over folds can pass one over or end before the last: then the share is wrong.
-
-    Where it cannot, the sum over folds in one process is the usual and right thing.
-    """
+    """Whether a loop over folds can pass one over or end early; else the sum over folds is right."""
     return any(
         isinstance(node, ast.Return | ast.Try)
         or (isinstance(node, ast.Break | ast.Continue) and facts.script.loops(node)[0] is loop)

@@ -1,5 +1,4 @@
-"""A loss of PyTorch, Keras, boosted trees or transformers against the output, the labels, the metric and the
-task; metrics of probabilities that get classes."""
+"""A loss against output, labels, metric and task; metrics of probabilities that get classes."""
 
 from __future__ import annotations
 
@@ -11,7 +10,8 @@ from typing import Any
 from memory_service.domain.description.metrics import Metric, metric_named
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import (
+from memory_service.review.source.script import (
+    Script,
     arguments_of,
     calls_in,
     is_call,
@@ -25,7 +25,6 @@ from memory_service.review.source.nodes import (
     without_methods,
     words,
 )
-from memory_service.review.source.script import Script
 from memory_service.review.tables import name_maps, name_sets, patterns
 from memory_service.review.training import BOOSTED, BOOSTERS, KERAS, TRAINS_TREES
 

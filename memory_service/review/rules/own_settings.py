@@ -8,10 +8,10 @@ from typing import Any
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
-from memory_service.review.rules.data_loader import has_reason
+from memory_service.review.rules.hardware import has_reason
 from memory_service.review.rules.libraries.parameters import largest_tuning_rate
 from memory_service.review.rules.loss import against_metric
-from memory_service.review.source.nodes import words
+from memory_service.review.source.script import words
 from memory_service.review.tables import name_sets
 
 _SET = name_sets("own_settings")
@@ -21,16 +21,14 @@ _CHOICES = {
     "SPLIT": words("random stratified group stratified-group time"),
     "DEVICE": words("cpu cuda"),
 }
-_LOSSES = {"labels": "ce", "values": "mse"}
-"""What is learned -> the kind of loss that a network of this service learns it by."""
+_LOSSES = {"labels": "ce", "values": "mse"}  # what is learned -> the kind of loss
 
 LARGEST_RATE = 0.05  # of AdamW
 LEAST_RESERVE = 0.05  # of the minutes; plans keep more (R14)
 
 
 def own_rules(facts: Facts) -> Iterator[Finding]:
-    """Of a script of this service: wrong-parameter, loader-workers, no-deadline, groups-across-folds,
-    wrong-loss."""
+    """Settings of a script of this service, under the rules that other scripts break elsewhere."""
     for name, node in facts.script.own.items():
         whole = isinstance(node.value, int) and not isinstance(node.value, bool)
         if name in COUNTS and not (whole and (node.value or name == "SEED")):

@@ -1,21 +1,27 @@
-"""What a training loop of plain PyTorch forgets: to zero gradients, to shuffle, to let go of a loss."""
+"""Loops of plain PyTorch: what they forget, and evaluation mode and gradients where a model is judged."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
-from memory_service.review.rules.data_loader import Loader, has_reason, loaders_of, own_targets
-from memory_service.review.source.nodes import (
+from memory_service.review.rules.hardware import Loader, has_reason, loaders_of, own_targets
+from memory_service.review.source.script import (
+    Function,
     arguments_of,
     bases_of,
     calls_in,
+    grouped,
     is_call,
+    is_of_self,
+    keyword_names,
     last_name,
+    name_of,
     names_in,
     receiver,
     receiver_name,
@@ -26,14 +32,411 @@ from memory_service.review.tables import name_sets, patterns
 from memory_service.review.training import Loop, guards_of
 
 _RE = patterns("torch_loop")
+
+
+def words_passed(call: ast.Call) -> set[str]:
+    return {word for argument in arguments_of(call) for word in words_in(argument)}
+
+
+def goes_beside_training(facts: Facts, call: ast.Call, near: ast.For) -> bool:
+    """A loop over batches beside the one that trains: the model gets its rows, and nothing is learned."""
+    script = facts.script
+    function = script.function(call)
+    if function is not None and _RE.other_passes.search(function.name):
+        return False
+    trained = facts.training.batches
+    if _within(facts, near):
+        return False
+    reached = names_in(near.target)
+    supervised = {ast.dump(loop.iter) for loop in trained if isinstance(loop, ast.For)}
+    if not words_passed(call) & reached or ast.dump(near.iter) in supervised:
+        return False
+    home = script.loops(near)[:1]
+    bounds: list[ast.AST] = [*home[0].body] if home else [function if function is not None else script.tree]
+    inside = {node for bound in bounds for node in ast.walk(bound)}
+    for step in facts.training.backwards:
+        if script.loops(step)[:1] == home and script.order[step] > script.order[near] and step in inside:
+            return False
+    if function is None or home:
+        return True
+    callers = script.callers(call)
+    return bool(callers) and not any(_within(facts, caller) for caller in callers)
+
+
+def _within(facts: Facts, node: ast.AST) -> bool:
+    """Within the loop that trains, and not only at some steps: `if step % 500 == 0:`."""
+    trained = facts.training.batches
+    for up in facts.script.above(node):
+        sometimes = isinstance(up, ast.If) and any(isinstance(n, ast.Mod) for n in ast.walk(up.test))
+        if up in trained or sometimes or isinstance(up, Function):
+            return up in trained
+    return False
+
+
+def only_predicts(facts: Facts, call: ast.Call, rows: list[ast.For]) -> ast.For | None:
+    """In a file that learns nothing and loads weights: the loop whose batches the model gets."""
+    script, called = facts.script, facts.script.called
+    loads = called("load_state_dict") or any(script.qualified(c.func) == "torch.load" for c in called("load"))
+    if facts.training.backwards or facts.training.offers or not loads:
+        return None
+    passed = words_passed(call)
+    return next((loop for loop in rows if names_in(loop.target) & passed), None)
+
+
+def held_out(facts: Facts) -> set[str]:
+    """Names of the second parts of a split: `X_a, X_b, y_a, y_b = train_test_split(X, y)` -> X_b, y_b."""
+    stated = (facts.script.parents[call] for call in facts.script.called("train_test_split"))
+    parts = (getattr(s.targets[0], "elts", []) for s in stated if isinstance(s, ast.Assign))
+    return {part.id for split in parts for part in split[1::2] if isinstance(part, ast.Name)}
+
+
+_SWITCHED = frozenset(("eval", "compile", "from_pretrained"))
+_READY_MADE = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
+MOST_CALLERS = 4  # functions above one another that are followed
+
+
+def mode_at(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()) -> str:
+    """ "eval", "train" or "" where it is unknown."""
+    script, function = facts.script, facts.script.function(call)
+    if any("eval" in name_of(context) for context in script.contexts(call)):
+        return "eval"
+    last, since = "", -1
+    for other in script.calls:
+        if script.order[other] >= script.order[call]:
+            break
+        if script.function(other) is not function or _is_off(facts, other, call):
+            continue
+        if switch := switch_of(facts, other):
+            last, since = switch, script.order[other]
+    if last:
+        return "train" if last == "eval" and _made_anew(facts, call, since) else last
+    if function is None:
+        return "" if _comes_in_eval(facts) else "train"
+    if _loads_own_model(facts, function):
+        return "train"
+    if len(seen) > MOST_CALLERS or function in seen:
+        return ""
+    found = {mode_at(facts, caller, seen | {function}) for caller in script.callers(call)}
+    if "train" in found and not _comes_in_eval(facts):
+        return "train"
+    return "eval" if found == {"eval"} else ""
+
+
+def _is_off(facts: Facts, node: ast.AST, beside: ast.AST) -> bool:
+    """`TRAIN = False`, and `if TRAIN:` around a node that is not around the other: it does not run."""
+    around = [up for up in facts.script.around(node, ast.If) if isinstance(up.test, ast.Name)]
+    off = [up for up in around if facts.values.one(up.test) is False and beside not in {*ast.walk(up)}]
+    return any(node in ast.walk(part) for up in off for part in up.body)
+
+
+def _loads_own_model(facts: Facts, function: Function) -> bool:
+    """The function makes the model that it loads weights into: nobody can have switched it before."""
+    stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    loads = (c for c in facts.script.called("load_state_dict") if facts.script.function(c) is function)
+    return any(receiver_name(call) in stored for call in loads)
+
+
+def _made_anew(facts: Facts, call: ast.Call, since: int) -> bool:
+    """The network that is called, or handed on, was built after the last switch: that was of another one."""
+    script, order = facts.script, facts.script.order
+    used = {ast.unparse(n) for n in (call.func, *call.args) if isinstance(n, ast.Name) or is_of_self(n)}
+    before = takewhile(lambda node: order[node] < order[call], script.all(ast.Assign))
+    beside = (node for node in before if script.function(node) is script.function(call))
+    built = [node for node in beside if any(ast.unparse(target) in used for target in node.targets)]
+    return bool(built) and order[built[-1]] > since and _is_new_network(facts, built[-1].value)
+
+
+def _is_new_network(facts: Facts, value: ast.AST) -> bool:
+    """`timm.create_model(...).cuda()`, `Net()`, `build()`: networks come out in training mode."""
+    called = {name_of(call) for call in calls_in(value)}
+    helpers = (f for name in called for f in facts.script.functions.get(name, ()))
+    if _SWITCHED & (called | {name_of(call) for helper in helpers for call in calls_in(helper)}):
+        return False
+    made = facts.values.made_by(value)
+    own = bases_of(facts.script.classes.get(made)) & {"Module", "LightningModule"}
+    return bool(own) or made in ("create_model", "Sequential") or is_ready_made(facts, value)
+
+
+def is_ready_made(facts: Facts, node: ast.AST) -> bool:
+    """A network of torchvision, timm or segmentation_models_pytorch, also by a helper of the file."""
+    makers = facts.values.makers(node)
+    return any(facts.script.qualified(maker.func).startswith(_READY_MADE) for maker in makers)
+
+
+def switch_of(facts: Facts, call: ast.Call) -> str:
+    """What a call does to the mode of the model: itself, or as a function of this file does last."""
+    name, model = last_name(call.func), receiver(call)
+    if model is not None and name == "eval" and not call.args:
+        return "eval"
+    if model is not None and name == "train" and len(call.args) <= 1 and keyword_names(call) <= {"mode"}:
+        if call.args or call.keywords:
+            value = facts.value(call, "mode", 0)
+            return "eval" if value is False else "train" if value is True else ""
+        owner = facts.script.classes.get(facts.values.made_by(model))
+        own = (facts.script.class_of(f) is owner for f in facts.script.functions.get("train", ()))
+        return "" if owner is not None and any(own) else "train"
+    helpers = facts.script.functions.get(name, ()) if model is None or is_of_self(call.func) else ()
+    inside = [call for helper in helpers[:1] for call in calls_in(helper) if receiver(call) is not None]
+    switches = [switch_of(facts, call) for call in inside if last_name(call.func) in ("eval", "train")]
+    return next((switch for switch in reversed(switches) if switch), "")
+
+
+def _comes_in_eval(facts: Facts) -> bool:
+    """from_pretrained hands models out in evaluation mode; nothing here trains them."""
+    called = facts.script.called
+    loaded = called("from_pretrained", "load", "load_model") and not called("load_state_dict")
+    return bool(loaded) and not called("backward")
+
+
+_OFF = frozenset(("no_grad", "inference_mode"))
+_MODULES = {"Module", "LightningModule", "PreTrainedModel"}
+_BACKWARD = ("backward", "manual_backward", "grad")
+LONGEST_HEAD = 12  # lines from the head of a function to its loop that are shown as one place
+
+
+def eval_rules(facts: Facts) -> Iterator[Finding]:
+    """eval-mode-missing and no-grad-missing, for PyTorch loops of the script's own."""
+    script = facts.script
+    if not script.uses("torch", "timm", "transformers"):
+        return
+    shared = dict.fromkeys(script.statement(call) for call in _shared_passes(facts))
+    for stated in shared:
+        yield finding("eval-mode-missing", stated, "call")
+    seen = set(shared)
+    yield from _trained_in_evaluation(facts)
+    phased = _both_phases(facts)
+    for call in (c for c in script.calls if _is_model(facts, c)):
+        loop = next((up for up in script.loops(call) if up in phased), None)
+        if loop is not None and loop not in seen:
+            seen.add(loop)
+            yield finding("eval-mode-missing", loop, "phases")
+        place = _judging(facts, call)
+        if place is None or place in seen:
+            continue
+        seen.add(place)
+        if mode_at(facts, call) == "train":
+            yield finding("eval-mode-missing", place, "loop", _single_pass(facts, place))
+        if not _without_grad(facts, call):
+            since = _single_pass(facts, place)
+            yield finding("no-grad-missing", place, "it", since)
+
+
+def _trained_in_evaluation(facts: Facts) -> Iterator[Finding]:
+    """`model.eval()` in the loop over batches, then `model(x)` and the backward pass of it."""
+    script = facts.script
+    directly_in = grouped((inner, call) for call in script.calls for inner in script.loops(call)[:1])
+    for loop in facts.training.loops:
+        if loop.batch is None:
+            continue
+        modes: dict[str, ast.Call] = {}
+        for call in directly_in.get(loop.batch, ()):
+            name = receiver_name(call)
+            if name and switch_of(facts, call):
+                modes[name] = call
+            elif script.order[call] < script.order[loop.backward] and last_name(call.func) in modes:
+                switch = modes[last_name(call.func)]
+                if switch_of(facts, switch) == "eval" and not _under_no_grad(facts, call):
+                    yield finding("eval-mode-missing", switch, "trained", model=name or "model")
+                    return
+
+
+def _single_pass(facts: Facts, place: ast.AST) -> Function | None:
+    """The function that is nothing but this pass: what is missing may stand anywhere from its head on."""
+    script, function = facts.script, facts.script.function(place)
+    head = getattr(place, "lineno", 0) - function.lineno if function is not None else LONGEST_HEAD + 1
+    if function is None or script.loops(place) or head > LONGEST_HEAD:
+        return None
+    inside = set(ast.walk(function))
+    guarded = inside & {*script.around(place, ast.If)}
+    others = (n for n in inside if isinstance(n, ast.For) and n is not place and not script.loops(n))
+    return None if guarded or any(others) or _learns(facts, [function]) else function
+
+
+def _learns(facts: Facts, places: Iterable[ast.AST]) -> bool:
+    return any(is_call(c, *_BACKWARD) for c in facts.script.within_calls(places))
+
+
+def _both_phases(facts: Facts) -> set[ast.AST]:
+    """Loops over batches whose backward pass is for one phase only, where no mode is ever switched."""
+    script = facts.script
+    found: set[ast.AST] = set()
+    for step in script.called("backward"):
+        tests = [up.test for up in script.around(step, ast.If)]
+        if any(isinstance(test, ast.Compare) and _asks_phase(facts, test, step) for test in tests):
+            found |= facts.training.batches & set(script.loops(step))
+    switched = any(c.args or c.keywords for c in script.called("train"))
+    switched = switched or (bool(found) and any(switch_of(facts, c) == "eval" for c in script.calls))
+    return set() if switched else found
+
+
+def _asks_phase(facts: Facts, test: ast.Compare, step: ast.Call) -> bool:
+    """`phase == "train"`, or any name against a text where a loop around goes through the parts."""
+    loops = (loop for loop in facts.script.loops(step) if isinstance(loop, ast.For))
+    parts = {name for loop in loops for name in names_in(loop.target)}
+    texts = [c.value for c in test.comparators if isinstance(c, ast.Constant)]
+    named = last_name(test.left) in parts and any(isinstance(value, str) for value in texts)
+    return named or any(_RE.phase.search(word) for word in words_in(test))
+
+
+def _is_model(facts: Facts, call: ast.Call) -> bool:
+    """`model(x)`, `self.model(x)`, `net.forward(x)`; not `Model(...)`."""
+    script, name, base = facts.script, last_name(call.func), receiver(call)
+    if _is_own_method(facts, call):
+        return bool(call.args)
+    if name == "forward" and base is not None:
+        return bool(_RE.model.search(last_name(base)))
+    if not name or name[0].isupper() or not (call.args or call.keywords):
+        return False
+    if name in script.functions or name in script.classes or name in script.imports:
+        return False
+    if base is not None and last_name(base) not in ("self", "ema", "cls"):
+        return False
+    if bases_of(script.class_of(call)) & {"Module", "LightningModule", "LightningDataModule", "Trainer"}:
+        return False
+    if not _RE.model.search(name) and not _is_one_of_models(facts, call):
+        made = facts.values.made_by(call.func)
+        if not bases_of(script.classes.get(made)) & _MODULES:
+            ready = made in ("create_model", "Sequential") or is_ready_made(facts, call.func)
+            return ready and script.uses("torch")
+    first = call.args[0] if call.args else None
+    return not (isinstance(first, ast.Constant) and isinstance(first.value, str))
+
+
+def _is_own_method(facts: Facts, call: ast.Call) -> bool:
+    """`model.validation_step(batch)`: a method of a network of this file that calls the network itself."""
+    if not _RE.model.search(receiver_name(call)):
+        return False
+    methods = facts.script.functions.get(last_name(call.func), ())
+    own = (method for method in methods if "Module" in bases_of(facts.script.class_of(method)))
+    plain = (method for method in own if not words_in(method) & (_OFF | {"eval"}))
+    return any(last_name(c.func) in ("self", "forward") for method in plain for c in calls_in(method))
+
+
+def _is_one_of_models(facts: Facts, call: ast.Call) -> bool:
+    """`u(x) for u in unets`: what is called goes through a collection of models."""
+    for up in facts.script.above(call):
+        for one in [up] if isinstance(up, ast.For) else getattr(up, "generators", []):
+            if last_name(one.target) == last_name(call.func) and last_name(one.iter):
+                name = last_name(one.iter)
+                return name.endswith("s") and bool(_RE.model.search(name[:-1]))
+    return False
+
+
+def _names_rows(words: Iterable[str]) -> bool:
+    return any(_RE.rows.search(word) and not _RE.not_rows.search(word) for word in words)
+
+
+def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
+    """The loop (or the call) in which the model is judged or predicts; None where it is trained."""
+    script = facts.script
+    if _in_comprehension(facts, call) or _after_batches(facts, call):
+        return script.statement(call)
+    function = script.function(call)
+    rows = [loop for loop in script.loops(call) if isinstance(loop, ast.For)]
+    near = rows[0] if rows else None
+    around: list[ast.AST] = [*near.body] if near is not None else [function] if function is not None else []
+    if _learns(facts, around):
+        return None
+    found = words_passed(call)
+    for loop in rows:
+        found |= words_in(loop.iter)
+        if any(is_call(node, *_BACKWARD) for node in ast.walk(loop)):
+            break
+    judged = _names_rows(found)
+    if not judged and function is not None:
+        judged = bool(_RE.judges.search(function.name)) and not _learns(facts, [function])
+    if not judged and (supervised := only_predicts(facts, call, rows)) is not None:
+        return supervised
+    if not judged and near is not None and facts.training.backwards:  # evaluation was switched on for it
+        judged = mode_at(facts, call) == "eval" or goes_beside_training(facts, call, near)
+    if near is None or not judged:
+        return call if judged else None
+    named = [word.lower() for word in words_in(near.iter)]
+    of_training = any("train" in word and not re.search("val|test", word) for word in named)
+    return None if of_training else near
+
+
+def _after_batches(facts: Facts, call: ast.Call) -> bool:
+    """In the loop over epochs, behind the one over batches, on rows of validation."""
+    near, order = next(iter(facts.script.loops(call)), None), facts.script.order
+    batches = [loop.batch for loop in facts.training.loops if near is not None and loop.epoch is near]
+    batch = next((batch for batch in reversed(batches) if batch is not None), None)
+    if batch is None or order[batch] >= order[call]:
+        return False
+    found = words_passed(call)
+    return bool(found & held_out(facts)) or _names_rows(found)
+
+
+def _in_comprehension(facts: Facts, call: ast.Call) -> bool:
+    """`[model(x) for x in valid_loader]`: rows are gone through on the spot, and nothing is learned there."""
+    for up in facts.script.above(call):
+        if isinstance(up, ast.ListComp | ast.GeneratorExp):
+            if _names_rows(word for generator in up.generators for word in words_in(generator.iter)):
+                return True
+            evaluated = mode_at(facts, call) == "eval" and bool(facts.training.backwards)
+            learning = facts.training.batches & {*facts.script.above(call)}
+            return not learning and (_under_no_grad(facts, call) or evaluated)
+        if isinstance(up, ast.stmt):
+            break
+    return False
+
+
+def _under_no_grad(facts: Facts, call: ast.Call) -> bool:
+    return any(_turns_off(facts, context) for context in facts.script.contexts(call))
+
+
+def _shared_passes(facts: Facts) -> Iterator[ast.Call]:
+    """Calls without gradients of a function that trains where it may, and that never switches the mode."""
+    script = facts.script
+    for step in facts.training.backwards:
+        function = script.function(step)
+        if function is None or not any(script.around(step, ast.If)):
+            continue
+        inside = [c for c in script.calls if script.function(c) is function]
+        switched = any(last_name(c.func) in ("eval", "train") for c in inside)
+        if not switched and any(_is_model(facts, c) for c in inside):
+            calls = script.calls_by_name.get(function.name, ())
+            yield from (c for c in calls if _under_no_grad(facts, c) and mode_at(facts, c) == "train")
+
+
+def _without_grad(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    script, function = facts.script, facts.script.function(call)
+    around = script.around(call, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    decorators = (decorator for up in around for decorator in up.decorator_list)
+    if _under_no_grad(facts, call) or any(_turns_off(facts, decorator) for decorator in decorators):
+        return True
+    for other in script.called("set_grad_enabled"):
+        earlier = script.order[other] < script.order[call]
+        if earlier and not isinstance(script.parents.get(other), ast.withitem) and _turns_off(facts, other):
+            return True
+    if function is None or len(seen) > 4 or function in seen:
+        return False
+    callers = script.callers(call)
+    if not callers:  # a helper offered to others that evaluates should not leave that to them
+        return not script.runs(function) and not _RE.judges.search(function.name)
+    return all(_without_grad(facts, caller, seen | {function}) for caller in callers)
+
+
+def _turns_off(facts: Facts, node: ast.AST) -> bool:
+    name = name_of(node)
+    if name == "set_grad_enabled" and isinstance(node, ast.Call):
+        return facts.value(node, "mode", 0) is not True
+    helper = next(iter(facts.script.functions.get(name, ())), None)
+    if name not in _OFF and helper is not None:
+        return any(last_name(n) in _OFF for n in ast.walk(helper))
+    return bool(_RE.turns_off.search(name))
+
+
 _SET = name_sets("torch_loop")
+_LOGS = ("math.", "numpy.", "torch.", "tensorflow.")
 _LETS_GO = frozenset(("item", "detach", "float", "tolist", "numpy", "cpu_item"))
 
 
 def loop_rules(facts: Facts) -> Iterator[Finding]:
-    """gradients-not-zeroed, accumulation-voided, accumulation-unscaled, model-across-folds, not-on-gpu,
-    train-not-shuffled, result-thrown-away and loss-keeps-graph."""
+    """Rules of a PyTorch loop, by what `rules.toml` calls them."""
     yield from _across_folds(facts)
+    yield from _by_wrong_numbers(facts)
+    yield from _on_cpu(facts)
     yield from _overwritten(facts)
     loops = [loop for loop in facts.training.loops if isinstance(loop.batch, ast.For)]
     loops = [loop for loop in loops if isinstance(loop.backward, ast.Call)]
@@ -54,9 +457,37 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
             if of_torch and facts.script.loops(call)[:1] == [loop.batch]:
                 yield wrong(call, "optimizer-anew", name=last_name(call.func))
     yield from _off_card(facts, loops)
+    if facts.training.epoch_loops and not _RE.used.search(facts.script.text):
+        yield finding("result-thrown-away", facts.training.epoch_loops[0], "network")
     in_own_order = _RE.ordered.search(facts.script.text.replace("shuffle=", ""))
     for loader in loaders_of(facts) if loops and not in_own_order else ():
         yield from _not_shuffled(facts, loader, loops)
+
+
+def _by_wrong_numbers(facts: Facts) -> Iterator[Finding]:
+    """`10 * np.log(ratio)` of decibels; a mean of a batch that is divided by the rows of it, or of all."""
+    script, summed = facts.script, set[str]()
+    for node in script.all(ast.BinOp):
+        tens = isinstance(node.op, ast.Mult) and facts.values.number(node.left) in (10, 20)
+        if tens and is_call(node.right, "log") and script.qualified(node.right.func).startswith(_LOGS):
+            yield wrong(node, "decibels")
+    for change in script.all(ast.AugAssign) if "reduction" not in script.text else ():
+        share = change.value if isinstance(change.value, ast.BinOp) else None
+        value = share.left if share is not None else change.value
+        if not is_call(value, "item") or "loss" not in receiver_name(value).lower():
+            continue
+        if share is not None and isinstance(share.op, ast.Div) and _counts_rows(share.right):
+            yield wrong(change, "mean-divided", by=ast.unparse(share.right))
+        summed |= {last_name(change.target)} if share is None else set()
+    for node in script.all(ast.BinOp):
+        rows = is_call(node.right, "len") and node.right.args and last_name(node.right.args[0]) == "dataset"
+        if rows and isinstance(node.op, ast.Div) and last_name(node.left) in summed:
+            yield wrong(node, "mean-divided", by=ast.unparse(node.right))
+
+
+def _counts_rows(node: ast.AST) -> bool:
+    """`x.size(0)`, `x.shape[0]`."""
+    return is_call(node, "size") or (isinstance(node, ast.Subscript) and last_name(node.value) == "shape")
 
 
 def _overwritten(facts: Facts) -> Iterator[Finding]:
@@ -94,6 +525,19 @@ def _off_card(facts: Facts, loops: Sequence[Loop]) -> Iterator[Finding]:
         yield finding("not-on-gpu", own[0])
 
 
+def _on_cpu(facts: Facts) -> Iterator[Finding]:
+    """`device = "cpu"`, whatever the machine has."""
+    script, named = facts.script, {"device", "device_map"}
+    meant = facts.context.card == "cpu" or facts.modality == "tabular" or script.called("TensorDataset")
+    if not facts.training.trains or meant or _RE.other_device.search(script.text):
+        return
+    stated = [node.value for node in script.all(ast.Assign) if last_name(node.targets[0]).lower() in named]
+    for node in (*stated, *script.given_as(*named)):
+        if "cpu" in (facts.values.one(node), facts.text(node, "type", 0) if is_call(node, "device") else ""):
+            yield finding("not-on-gpu", node)
+            return
+
+
 def _not_zeroed(facts: Facts, loop: Loop, steps: Sequence[ast.Call]) -> Iterator[Finding]:
     """Only where nothing in the file zeroes gradients and the optimizer steps beside the backward pass."""
     script = facts.script
@@ -114,8 +558,7 @@ def _not_zeroed(facts: Facts, loop: Loop, steps: Sequence[ast.Call]) -> Iterator
 
 
 def _accumulated(facts: Facts, loop: Loop) -> Iterator[Finding]:
-    """The optimizer steps once in several batches, while gradients are zeroed in each, or the loss of each
-    counts in full."""
+    """The optimizer steps once in several batches; gradients are zeroed in each, or no loss is divided."""
     script, batch = facts.script, loop.batch
     assert batch is not None  # noqa: S101 - as the caller looked
     inside = [call for statement in batch.body for call in calls_in(statement)]
@@ -172,8 +615,7 @@ def _divides(facts: Facts, loop: Loop, batch: ast.AST, every: ast.expr) -> bool:
 
 
 def _across_folds(facts: Facts) -> Iterator[Finding]:
-    """The optimizer, or the compiled Keras model, of all folds is made before them, and nothing in the loop
-    makes or resets one."""
+    """The optimizer, or Keras model, of all folds is made before them, and nothing makes it anew."""
     script, training = facts.script, facts.training
     for loop in training.fold_loops:
         inside = list(script.within(loop.body))
@@ -310,8 +752,7 @@ def _is_map_style(facts: Facts, call: ast.Call) -> bool:
 
 
 def _feeds(facts: Facts, loader: Loader, loops: list[Loop]) -> bool:
-    """Whether a loop with a backward pass goes over it: by its name in the same function; where the name says
-    that it is for training, by name anywhere or as a function's argument."""
+    """Whether a loop that learns goes over it, by its name or as an argument of a function that learns."""
     statement = facts.script.statement(loader.place)
     if not isinstance(statement, ast.Assign):
         return False

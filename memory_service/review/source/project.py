@@ -1,13 +1,12 @@
-"""A script with what it imports from its own folder, as one tree, and with settings of YAML and JSON files.
-
-Modules stand before the script, in the order of their imports, without what they do only when they are run
-themselves. Each line of the whole leads back to its file.
-"""
+"""A script, notebook or project as one tree: decoded, measured, with modules and settings of its folder."""
 
 from __future__ import annotations
 
 import ast
+import json
 import re
+import textwrap
+import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -15,13 +14,341 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path, PurePath, PurePosixPath
+from statistics import median
 from typing import Any
 from zipfile import ZipFile
 
-from memory_service.errors import TooLarge
-from memory_service.review.source.nodes import last_name, texts_in
-from memory_service.review.source.notebook import Cells, notebook_of, without_outputs
-from memory_service.review.source.parsing import LONGEST_NOTEBOOK, TooLong, Unreadable, parsed, text_of
+from memory_service.domain.logs.parser import read_log
+from memory_service.errors import FieldError, TooLarge
+from memory_service.review.source.script import last_name, texts_in
+
+LONGEST_BYTES = 1_048_576
+LONGEST_NOTEBOOK = 2**25  # bytes with its outputs
+
+MOST_TOKENS = 80_000  # words and signs. A training script has a few thousand; of more a second would not do.
+MOST_EXPRESSIONS = 1_000  # of f-strings of 1 MiB; Python's parser before 3.12 is slow there
+
+DEEPEST = 450  # levels of the tree; people write a hundred
+
+_COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_CODECS = re.compile(
+    r"(ascii|us-ascii|utf-?8(-sig)?|latin-?1|iso-?8859-?\d{1,2}|cp\d{3,4}|windows-?\d{3,4}|koi8-[rut]|gbk|"
+    r"gb2312|gb18030|big5|shift-jis|sjis|euc-jp|euc-kr|mac-(roman|cyrillic|latin2|greek))"
+)
+_TOKEN = re.compile(r"\w+|[^\w\s]+")
+_MAGIC = re.compile(
+    r"""
+    ^%%(?:bash|sh|script|html|javascript|js|latex|markdown|writefile|perl|ruby|sql)\b
+        [\s\S]*?(?=^\#\s*(?:%%|In\[|\+)|\Z)             # a cell in another language, to the next or the end
+  | ^(?P<indent>[ \t]*+)(?:
+        %[%\w] | !(?!=) | \?                            # %matplotlib, !pip, ?name
+      | [\w., ]++=[ \t]*+[!%][ \t]*\w                     # files = !ls
+      | [^\#'"=\n]*\?[ \t]*$                           # name?
+    )(?:[^\n\\]|\\[\s\S])*
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable(Exception):
+    """Why the text is not Python that can be read, at which line. certain: whether it fails in a run."""
+
+    line: int
+    column: int
+    why: str
+    fix: str
+    certain: bool = True
+
+
+class TooLong(Exception):
+    """It has more tokens, or more f-strings for its length, than are followed."""
+
+
+def text_of(script: bytes | str) -> str:
+    """The script by its byte order mark or PEP 263. TooLarge over the limits; Unreadable for no text."""
+    plain = isinstance(script, bytes) or len(script) > LONGEST_NOTEBOOK or script.isascii()
+    size = len(script) if plain else len(script.encode("utf-8", "surrogatepass"))  # type: ignore[union-attr]
+    if size > LONGEST_BYTES and (size > LONGEST_NOTEBOOK or not is_notebook(script)):
+        raise too_large(size)
+    text = _decoded(script) if isinstance(script, bytes) else script
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    nul = text.find("\x00")
+    if nul >= 0:
+        line, why = text.count("\n", 0, nul) + 1, "It holds null bytes: a binary file, or UTF-16."
+        raise Unreadable(line, 1, why, "Save it as UTF-8.")
+    return text
+
+
+def too_large(size: int) -> TooLarge:
+    message = f"a script of at most {LONGEST_BYTES} bytes is reviewed"
+    return TooLarge(message.capitalize(), [FieldError("script", message, size)])
+
+
+def is_notebook(script: bytes | str) -> bool:
+    """Whether it is the JSON of a Jupyter notebook."""
+    if isinstance(script, bytes):
+        return script.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{" and b'"cell_type"' in script
+    return script.removeprefix("\ufeff").lstrip()[:1] == "{" and '"cell_type"' in script
+
+
+def parsed(text: str) -> ast.Module:
+    """The tree, with `pass` for magics of notebooks. Unreadable (also where nested too deep); TooLong."""
+    tokens = sum(1 for _ in islice(_TOKEN.finditer(text), MOST_TOKENS + 1))
+    if tokens > MOST_TOKENS or text.count("{") * len(text) > MOST_EXPRESSIONS * LONGEST_BYTES:
+        raise TooLong(f"over {MOST_TOKENS} tokens, or {MOST_EXPRESSIONS} expressions in one f-string")
+    try:
+        tree = tree_of(text)
+    except Unreadable:
+        tree = tree_of(without_magics(text))
+    level: list[ast.AST] = [tree]
+    for _ in range(DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    if level:
+        raise _too_deep(getattr(level[0], "lineno", 1))
+    return tree
+
+
+def _too_deep(line: int) -> Unreadable:
+    return Unreadable(line, 1, "It is nested too deep to be read.", "Split this expression.")
+
+
+def without_magics(text: str) -> str:
+    """Magics and shell lines as `pass`, on the same lines."""
+    return _MAGIC.sub(lambda m: (m["indent"] or "") + "pass" + "\n" * m[0].count("\n"), text)
+
+
+def tree_of(text: str) -> ast.Module:
+    """The tree of plain Python. Unreadable for anything else."""
+    _silence_warnings()
+    try:
+        return ast.parse(text, filename=_NAME)
+    except SyntaxError as error:
+        raise _unreadable(error) from None
+    except (RecursionError, MemoryError):
+        raise _too_deep(1) from None
+    except ValueError as error:  # half a surrogate pair, a number of over 4300 digits
+        raise Unreadable(1, 1, f"It cannot be read: {str(error)[:200]}.", "Save it as UTF-8.") from None
+
+
+_NAME = "reviewed-script"
+
+
+def _silence_warnings() -> None:
+    """Doubtful escapes of a script are not warnings of this program. A filter of that name, once."""
+    first = warnings.filters[0] if warnings.filters else None
+    if first is None or first[0] != "ignore" or getattr(first[3], "pattern", "") != _NAME:
+        warnings.filterwarnings("ignore", module=_NAME)
+
+
+def _decoded(raw: bytes) -> str:
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise Unreadable(1, 1, "It is UTF-16, which Python does not read.", "Save it as UTF-8.")
+    codec = "utf-8"
+    if not raw.startswith(b"\xef\xbb\xbf"):
+        for head in raw[:2000].splitlines()[:2]:
+            stated = _COOKIE.match(head)
+            if stated:
+                codec = stated[1].decode("ascii", "replace").lower().replace("_", "-")
+                break
+            if head.strip() and not head.lstrip().startswith(b"#"):
+                break
+    unknown = Unreadable(1, 1, f"Its encoding {codec[:40]!r} is not known here.", "Save it as UTF-8.")
+    if not _CODECS.fullmatch(codec):
+        raise unknown
+    try:
+        return raw.decode(codec)
+    except LookupError:
+        raise unknown from None
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        why = f"Byte {error.start} is not {codec}: a binary file, or another encoding."
+        fix = "Save it as UTF-8, or name the encoding: # -*- coding: latin-1 -*-"
+        raise Unreadable(line, 1, why, fix) from None
+
+
+def _unreadable(error: SyntaxError) -> Unreadable:
+    line, column, why = max(1, error.lineno or 1), max(1, error.offset or 1), error.msg or "invalid syntax"
+    if why.startswith("too many"):
+        return _too_deep(line)
+    fix = "Make the file run through `python -m py_compile` first; no other rule was checked."
+    return Unreadable(line, column, f"Not Python: {why[:200]}.", fix)
+
+
+_OF_PYTHON = re.compile(
+    r"%%(?:time|timeit|capture|prun|memit|mprun|snakeviz|debug|wandb|skip|cache|python3?|"
+    r"(?:write)?file[ \t][^\n]*\.py[ \t]*$)(?![\w-])",
+    re.MULTILINE,
+)
+
+_STATEMENT = re.compile(r"^([ \t]*+)%(?:time|timeit|prun|memit)[ \t]++(?!-)", re.MULTILINE)
+_FIX = "Correct the cell or take it out; the others were read without it."
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """starts: lines of the script before each cell's first; numbers: those cells among all, from one."""
+
+    starts: tuple[int, ...]
+    numbers: tuple[int, ...]
+
+    def place(self, line: int) -> tuple[int, int]:
+        """(cell, line in it) of a line of the script."""
+        at = max(0, bisect_right(self.starts, line - 1) - 1)
+        return self.numbers[at], max(1, line - self.starts[at])
+
+    def shown(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """A finding with its cell, its lines and those in its message counted within cells."""
+
+        def named(match: re.Match[str]) -> str:
+            other, line = self.place(int(match[1]))
+            return f"line {line} of cell {other}"
+
+        (cell, line), (last_cell, last) = self.place(found["line"]), self.place(found["end_line"])
+        end = last if last_cell == cell else line
+        message = re.sub(r"\bline (\d{1,7})\b(?! of )", named, found["message"])
+        return {**found, "cell": cell, "line": line, "end_line": end, "message": message}
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """text: the script; broken: why cells were left out; other: the language, "" for Python."""
+
+    text: str
+    cells: Cells
+    broken: tuple[Unreadable, ...]
+    other: str = ""
+
+
+def notebook_of(text: str) -> Notebook | None:
+    """The notebook that a text is, None for any other text. Unreadable where its JSON is broken."""
+    document = _document(text) if is_notebook(text) else None
+    if document is None:
+        return None
+    about = document.get("metadata")
+    stated = [about.get(name) for name in ("language_info", "kernelspec")] if isinstance(about, dict) else []
+    language, kernel = (one if isinstance(one, dict) else {} for one in (*stated, None, None)[:2])
+    name = str(language.get("name") or kernel.get("language") or "python").lower()
+    if not name.startswith(("python", "ipython")) or kernel.get("name") == "ir":
+        return Notebook("", Cells((0,), (1,)), (), name[:40])
+    old = str(language.get("version", ""))[:1] == "2" or kernel.get("name") == "python2"
+    return _joined(list(_code_cells(document)), old=old)
+
+
+def without_outputs(raw: bytes) -> bytes:
+    """A notebook without what its cells gave out; any other file as it is."""
+    try:
+        text = raw.decode("utf-8-sig")
+        document = _document(text) if is_notebook(text) else None
+    except (UnicodeDecodeError, Unreadable):
+        return raw
+    if document is None:
+        return raw
+    for cell in _cells(document):
+        cell.update({"outputs": [], "attachments": {}})
+    return json.dumps(document).encode()
+
+
+def run_of(script: bytes | str) -> dict[str, Any]:
+    """What the outputs of a notebook say of its run: epochs, seconds of one, most memory, the last score."""
+    text = script.decode("utf-8", "replace") if isinstance(script, bytes) else script
+    events = read_log(_outputs_of(text), final=True).events
+    epochs = [event.fields for event in events if event.kind == "epoch"]
+    seconds = [one["seconds"] for one in epochs if "seconds" in one]
+    memory = [event.fields[name] for event in events for name in _MEMORY if name in event.fields]
+    scored: Mapping[str, Any] = next((one for one in reversed(epochs) if "metric" in one), {})
+    known = {
+        "epochs": len({(one.get("fold"), one.get("epoch")) for one in epochs}),
+        "epoch_seconds": median(seconds) if seconds else None,
+        "peak_memory_gib": max(memory, default=None),
+        "metric": scored.get("metric"),
+        "metric_name": scored.get("metric_name"),
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+_MEMORY = ("peak_allocated_gib", "memory_gib", "used_gib")
+
+
+def _outputs_of(text: str) -> str:
+    """What the cells of a notebook printed and showed; "" for any other text."""
+    try:
+        document = _document(text) if is_notebook(text) else None
+    except Unreadable:
+        return ""
+    given = [cell.get("outputs") for cell in _cells(document or {})]
+    parts = []
+    for one in (each for outputs in given if isinstance(outputs, list) for each in outputs):
+        shown = one if isinstance(one, dict) else {}
+        data = shown["data"] if isinstance(shown.get("data"), dict) else {}
+        parts.append(shown.get("text") or data.get("text/html") or data.get("text/plain") or "")
+    lines = (part if isinstance(part, list) else [part] for part in parts)
+    return "\n".join("".join(one for one in each if isinstance(one, str)) for each in lines)
+
+
+def _document(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Unreadable(1, 1, "It is a notebook whose JSON is broken.", "Save the notebook again.") from None
+    return found if isinstance(found, dict) else None
+
+
+def _cells(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """All cells; nbformat 3 holds them in sheets."""
+    sheets = [document, *(document.get("worksheets") or ())]
+    lists = [sheet.get("cells") for sheet in sheets if isinstance(sheet, dict)]
+    return [cell for one in lists if isinstance(one, list) for cell in one if isinstance(cell, dict)]
+
+
+def _code_cells(document: Mapping[str, Any]) -> Iterator[tuple[int, str, bool]]:
+    """(number, code, whether the cell ran)."""
+    for number, cell in enumerate(_cells(document), 1):
+        given = cell.get("source", cell.get("input", ""))
+        parts = given if isinstance(given, list) else [given]
+        code = "".join(part for part in parts if isinstance(part, str)).replace("\r\n", "\n").rstrip()
+        if cell.get("cell_type") == "code" and code:
+            yield number, code, bool(cell.get("execution_count") or cell.get("prompt_number"))
+
+
+def _joined(cells: list[tuple[int, str, bool]], *, old: bool) -> Notebook:
+    """old: of Python 2, where what cannot be read may be right."""
+    lines: list[str] = []
+    starts: list[int] = []
+    broken: list[Unreadable] = []
+    certain = not old and not any(ran for _, _, ran in cells)
+    for number, code, _ in cells:
+        lines.append(f"# In[{number}]")
+        starts.append(len(lines))
+        try:
+            lines += _python(code).split("\n")
+        except Unreadable as why:
+            broken.append(replace(why, line=len(lines) + why.line, fix=_FIX, certain=certain))
+            lines += [""] * (code.count("\n") + 1)
+    numbers = tuple(number for number, _, _ in cells)
+    return Notebook("\n".join(lines), Cells(tuple(starts) or (0,), numbers or (1,)), tuple(broken))
+
+
+def _python(code: str) -> str:
+    """A cell as Python, on the same lines."""
+    head = code.lstrip()
+    if head.startswith("%%"):
+        blank, (_, _, inside) = "\n" * (code.count("\n") - head.count("\n") + 1), head.partition("\n")
+        code = blank + (inside if _OF_PYTHON.match(head) else "\n" * inside.count("\n"))
+    first = next((line for line in code.split("\n") if line.strip() and line.lstrip()[0] != "#"), "")
+    indent = first[: len(first) - len(first.lstrip())]
+    if indent:
+        code = re.sub(f"^{re.escape(indent)}", "", code, flags=re.MULTILINE)
+    magic = without_magics(_STATEMENT.sub(r"\1", code))
+    for text in (code, magic, textwrap.dedent(magic)):
+        try:
+            tree_of(text)
+        except Unreadable as why:
+            error = why
+        else:
+            return text
+    raise error
+
 
 MOST_MODULES = 40  # of one script; a project of people has a dozen
 LONGEST_LINES = 20_000  # of all modules together
@@ -70,10 +397,7 @@ class Source:
 
 
 def source_of(script: bytes | str, files: Mapping[str, str], name: str = "") -> Source:
-    """The script, or notebook, as a tree. files: path -> text of others of its folder; name: its own path.
-
-    Unreadable and TooLong as of `parsed`; TooLarge as of `text_of`.
-    """
+    """The script as a tree, with files of its folder by path. Unreadable, TooLong, TooLarge as of `_read`."""
     own = _read(script)
     if not files:
         return own
@@ -162,8 +486,7 @@ def _needed(
 
 
 def _resolve(tree: ast.Module, name: str, files: Mapping[str, str], *, runs: bool) -> None:
-    """Imports from the folder become plain names, loaders of settings what they load; what a module does when
-    it is run by itself goes."""
+    """Imports from the folder become plain names, loaders of settings what they load; `__main__` parts go."""
     own = {id(node): [""] for node, _, _ in imported_by(tree, name, files)}
     for node, _, inside in list(imported_by(tree, name, files)):
         own[id(node)].append(inside)
@@ -265,8 +588,7 @@ class _Resolver(ast.NodeTransformer):
 
 
 def project_files(project: Path) -> dict[str, str]:
-    """Path -> text of the modules, notebooks (without outputs) and settings of a folder or a zip archive.
-    BadZipFile, or RuntimeError, for an archive that cannot be read."""
+    """Path -> text of the files of a folder or zip. BadZipFile, or RuntimeError, for a broken one."""
     out: dict[str, str] = {}
     for inside, size, read in _members(project):
         wanted = inside.suffix in (".py", ".ipynb", *_SETTINGS)
@@ -278,8 +600,7 @@ def project_files(project: Path) -> dict[str, str]:
 
 
 def _members(project: Path) -> Iterator[tuple[PurePath, int, Callable[[], bytes]]]:
-    """(path inside, bytes, what reads them) of each file; the one folder that holds all of an archive is left
-    out."""
+    """(path below the one folder that holds all, bytes, what reads them) of each file."""
     if project.is_dir():
         files = (path for path in sorted(project.rglob("*")) if path.is_file())
         yield from ((path.relative_to(project), path.stat().st_size, path.read_bytes) for path in files)

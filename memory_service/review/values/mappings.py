@@ -1,8 +1,6 @@
-"""Settings in mappings, followed through names, `update`, `**more`, callers and helpers, and objects of
-classes of the file: dataclasses, classes of settings, named tuples, with their fields.
+"""Settings in mappings, and objects of classes of the file with their fields, followed to what is written.
 
-What is written is known even where something unknown stands beside it: `{**elsewhere, "num_workers": 0}`
-has no workers, and may hold more keys (`open`)."""
+`{**elsewhere, "num_workers": 0}` has no workers, and may hold more keys (`open`)."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
-from memory_service.review.source.nodes import (
+from memory_service.review.source.script import (
     Function,
     all_parameters,
     arguments_of,
@@ -28,8 +26,7 @@ from memory_service.review.source.nodes import (
 )
 from memory_service.review.tables import name_sets, patterns
 
-Values = Any
-"""`values.values.Values`, which imports this module."""
+Values = Any  # `values.values.Values`, which imports this module
 
 _RE = patterns("mappings")
 _SET = name_sets("mappings")
@@ -53,8 +50,7 @@ _OWN_COPIES = words("copy _asdict dict model_dump to_dict as_dict")
 _TEXT_LOADERS = words("safe_load full_load loads")
 _UNKNOWN = Entries(open=True)
 MOST_OBJECTS = 8
-Instance = tuple[str, ast.Call | None]
-"""A class of the file and the call that makes the object, None where none is seen."""
+Instance = tuple[str, ast.Call | None]  # a class of the file and the call that makes it
 
 
 def instances(values: Values, node: ast.AST, deep: int = 0) -> list[Instance]:
@@ -354,10 +350,7 @@ _WORDS = {"true": True, "false": False, "yes": True, "no": False, "null": None, 
 
 
 def settings_of(text: str, place: ast.AST) -> ast.Dict | None:
-    """The settings as a literal dict that stands at a place of the script; None for any other text.
-
-    Of YAML: scalars, and mappings within mappings; what else a key holds is left out of the dict.
-    """
+    """The settings of JSON, or scalars and mappings of YAML, as a literal dict; None for any other text."""
     if len(text) > _LONGEST:
         return None
     try:
@@ -394,7 +387,7 @@ def _scalar(text: str) -> Any:
 
 
 def _literal(value: dict[str, Any], place: ast.AST) -> ast.Dict:
-    """The settings as an expression, all of it at one place of the script."""
+    """The settings of JSON, or scalars and mappings of YAML, as a literal dict; None for any other text."""
     found = ast.parse(repr(value), mode="eval").body
     for node in ast.walk(found):
         ast.copy_location(node, place)

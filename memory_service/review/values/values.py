@@ -1,10 +1,7 @@
-"""Constants on demand: the values that an expression may have, followed through names, settings, command line
-defaults, attributes and function parameters to where they are written; anything else is unknown.
+"""Constants on demand, followed through names, settings, defaults and parameters to where they are written.
 
-Three questions are asked of any expression of the script, and each is answered by the same step towards
-where the expression is written (`definitions`): its values (`all`), the entries of a mapping (`entries`),
-and the objects of classes of the file that it may be (`instances`). All values that are possible are kept
-(`64 if big else 16` has two); an unknown part makes a value unknown."""
+Each question takes the same step (`definitions`): values (`all`), a mapping (`entries`), objects
+(`instances`). All possible values are kept; an unknown part makes a value unknown."""
 
 from __future__ import annotations
 
@@ -17,8 +14,9 @@ from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from typing import Any
 
-from memory_service.review.source.nodes import (
+from memory_service.review.source.script import (
     Function,
+    Script,
     all_parameters,
     grouped,
     is_call,
@@ -29,7 +27,6 @@ from memory_service.review.source.nodes import (
     unpacked,
     words,
 )
-from memory_service.review.source.script import Script
 from memory_service.review.tables import patterns
 from memory_service.review.values.mappings import Entries, Mappings, fields, instances
 
@@ -191,8 +188,7 @@ def _settings(script: Script) -> Iterator[tuple[ast.AST, ast.AST | None]]:
 
 
 def _without_retries(script: Script, value: list[ast.AST | None]) -> list[ast.AST | None]:
-    """What an `except` sets (a batch halved when memory is out) is not what a run starts with; nor is what
-    a trial run sets: `if args.debug: args.epochs = 2`."""
+    """What an `except`, or a trial run, sets is not what a run starts with."""
     first = [node for node in value if node is None or not any(script.around(node, ast.ExceptHandler))]
     return [node for node in first if node is None or not of_trial(script, node)] or first or value
 
@@ -375,8 +371,7 @@ class Values:
         return next((last_name(maker.func) for maker in self.makers(node)), "")
 
     def makers(self, node: ast.AST | None, deep: int = 0) -> list[ast.Call]:
-        """Calls of constructors that an object may come from, through names, attributes and helpers of the
-        file: `m = model(); m.fit(X)` with `def model(): return LGBMRegressor(...)`."""
+        """Calls that an object may come from, through names, attributes and helpers of the file."""
         if node is None or deep > DEEPEST_MAKER:
             return []
         if not isinstance(node, ast.Call):
@@ -411,8 +406,7 @@ class Values:
     # --- one step towards where an expression is written
 
     def definitions(self, node: ast.AST, deep: int = 0) -> list[ast.AST | None]:
-        """Expressions that an expression stands for: None among them for what the text does not say, none
-        at all for one that is written out, or unknown."""
+        """Expressions that one stands for, None for an unknown one; [] where it is written out or unknown."""
         if deep > DEEPEST_DEFINITION:
             return []
         if isinstance(node, ast.Name):

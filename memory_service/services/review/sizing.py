@@ -12,7 +12,7 @@ from memory_service.domain.planning.policy import RESERVE_SHARE
 from memory_service.errors import InvalidInput, Unavailable
 from memory_service.review.engine import SizingFacts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.rules.data_loader import NEVER_WITHOUT_REASON
+from memory_service.review.rules.hardware import NEVER_WITHOUT_REASON
 from memory_service.review.training import BOOSTERS
 from memory_service.review.training_plan import ADAPTERS, RECOMPUTED, TrainingPlan, smaller_than
 

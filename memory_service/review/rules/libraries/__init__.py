@@ -1,3 +1,1 @@
-"""Rules on libraries: parameters and names that are gone, unknown or contradictory, and traps of timm,
-albumentations and boosted trees.
-"""
+"""Rules on libraries: names and parameters that are gone, unknown or contradictory; traps of single ones."""

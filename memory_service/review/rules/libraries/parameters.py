@@ -1,9 +1,7 @@
-"""Parameters that contradict each other, results thrown away; and arguments, values, names and modules that
-the libraries have removed, or never had.
+"""Arguments, values and names that libraries have removed or never had, or that contradict each other.
 
-Of the files beside it, `signatures.txt` holds one call a line with its parameters, read from the installed
-libraries (scikit-learn 1.9, torch 2.15, lightgbm 4.7, xgboost 3.2, lightning 2.6, transformers 5.23,
-accelerate 1.15; losses of timm), and what a release or two before took; `removed.txt` holds what is gone."""
+`signatures.txt` has one call a line with its parameters, read from the installed libraries (scikit-learn 1.9,
+torch 2.15, lightgbm 4.7, xgboost 3.2, lightning 2.6, transformers 5.23, accelerate 1.15; losses of timm)."""
 
 from __future__ import annotations
 
@@ -13,30 +11,33 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, told, wrong
-from memory_service.review.source.nodes import (
+from memory_service.review.source.script import (
+    Script,
     calls_in,
     is_call,
     keyword_names,
     last_name,
+    names_in,
     receiver,
+    receiver_name,
+    targets_of,
 )
-from memory_service.review.source.script import Script
 from memory_service.review.tables import name_maps, name_sets, patterns
 from memory_service.review.training import KERAS, LIGHTNING
 
 _MAP = name_maps("parameters")
 _RE = patterns("parameters")
 _SET = name_sets("parameters")
-GROWS = patterns("schedules").grows
+GROWS = patterns("stopping_and_schedules").grows
 MOST_COPIES = 3  # of copies of a table
 LARGEST_RATE = 0.05  # of Adam; no recipe has more
 FINE_TUNING_RATE = 5e-3  # no pretrained transformer is trained at more
-ENCODER_RATE = 5e-4
-"""Nor is an encoder of text trained as a whole at more: papers of BERT to DeBERTa search 5e-6 to 3e-4."""
+ENCODER_RATE = 5e-4  # of an encoder of text as a whole: papers of BERT to DeBERTa search 5e-6 to 3e-4
 
 
 def largest_tuning_rate(script: Script) -> float:
@@ -51,10 +52,12 @@ def parameter_rules(facts: Facts) -> Iterator[Finding]:
     yield from _deterministic(facts)
     yield from _imports(facts)
     yield from _never_judged(facts)
+    yield from _linear_layers(facts)
     yield from _names(facts)
     yield from _shared(facts)
     for call in facts.script.calls:
         yield from _contradictions(facts, call)
+        yield from _of_keras(facts, call) if facts.script.uses(*KERAS) else ()
         yield from _rates(facts, call)
         yield from _unknown_arguments(facts, call)
         yield from _removed(facts, call)
@@ -79,6 +82,7 @@ def _thrown_away(facts: Facts) -> Iterator[Finding]:
         what = ast.unparse(call.func)
         yield finding("result-thrown-away", node, what=what, name=what.split(".")[0])
     read = {node.id for node in script.all(ast.Name) if isinstance(node.ctx, ast.Load)}
+    yield from _never_read(facts) if facts.training.trains else ()
     for made in script.all(ast.Assign) if facts.training.trains else ():
         to = made.targets[0] if is_call(made.value, "EarlyStopping", "ModelCheckpoint") else None
         if isinstance(to, ast.Name) and to.id not in read:
@@ -88,6 +92,28 @@ def _thrown_away(facts: Facts) -> Iterator[Finding]:
     for place in [*copies, *inplace]:
         what = ast.unparse(place.func if isinstance(place, ast.Call) else place)
         yield finding("result-thrown-away", place, "copy", what=what, name=what.split("[")[0])
+
+
+def _never_read(facts: Facts) -> Iterator[Finding]:
+    """Rows or loaders that are held out, and predictions, that nothing in the file looks at again."""
+    script, home = facts.script, facts.script.function
+    read = {(home(n), n.id) for n in script.all(ast.Name) if isinstance(n.ctx, ast.Load)}
+    anywhere = {name for _, name in read}
+    stated: list[ast.Assign | ast.AugAssign] = [*script.all(ast.Assign), *script.all(ast.AugAssign)]
+    for node in stated:
+        first = getattr(node.value, "left", node.value)
+        names = sorted(names_in(*targets_of(node))) if isinstance(first, ast.Call) else []
+        if is_call(first, "predict", "predict_proba"):
+            names = names if isinstance(targets_of(node)[0], ast.Name) else []
+        elif is_call(first, "DataLoader") or any("train" in name for name in names):
+            held = [name for name in names if _RE.held_out.search(name)]
+            names = held if len(held) > 1 or is_call(first, "DataLoader") else []
+        else:
+            continue
+        function = home(node)
+        unread = [n for n in names if (n not in anywhere if function is None else (function, n) not in read)]
+        if names and unread == names:
+            yield finding("result-thrown-away", node, "never-read", name=", ".join(names))
 
 
 def _is_copy(facts: Facts, part: ast.AST | None) -> bool:
@@ -177,13 +203,60 @@ def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             adds = all(isinstance(one, ast.Call) for one in facts.values.sources(given) or [given])
             if adds and any(is_call(m, "get_peft_model") for m in facts.values.makers(model)):
                 yield wrong(given, "adapted-twice")
-        case "EarlyStopping" if facts.script.uses(*KERAS):
-            patience, epochs = facts.number(call, "patience", 2), facts.training.framework_epochs("keras")
-            if patience and epochs and patience >= epochs:
-                yield wrong(call, "patience", patience=patience, epochs=epochs)
         case "map" if facts.script.uses("transformers") and call.args and isinstance(call.args[0], ast.Name):
             for function in facts.script.functions.get(call.args[0].id, ()):
                 yield from _not_cut(facts, function)
+
+
+def _linear_layers(facts: Facts) -> Iterator[Finding]:
+    """Two layers without an activation between them are one: `Dense(64)`, then `Dense(1)`."""
+    script, added = facts.script, dict[tuple[ast.AST | None, str], list[ast.expr]]()
+    rows = []
+    for call in script.called("Sequential", "add"):
+        given = call.args[0] if len(call.args) == 1 else None
+        if is_call(call, "Sequential"):
+            rows.append(getattr(given, "elts", call.args))
+            added = {}
+        elif given is not None:
+            layers = added.setdefault((script.function(call), receiver_name(call)), [])
+            rows += [layers] if not layers else []
+            layers.append(given)
+    for kept in ([layer for layer in row if not is_call(layer, "Dropout", "Flatten")] for row in rows):
+        for layer, after in pairwise(kept):
+            linear = is_call(layer, "Linear") or (
+                is_call(layer, "Dense") and not facts.argument(layer, "activation", 1)
+            )
+            if linear and is_call(after, "Linear", "Dense") and not facts.values.open_ended(layer):
+                yield wrong(layer, "linear-layers")
+
+
+def _of_keras(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    name, activation, script = last_name(call.func), facts.text(call, "activation"), facts.script
+    if name in ("LSTM", "GRU") and activation not in (None, "tanh"):
+        yield wrong(call, "slow-cells", name=name, activation=activation)
+    if name in ("fit", "fit_generator"):
+        yield from _steps(facts, call)
+    if name == "EarlyStopping":
+        keeps = script.called("ModelCheckpoint", "load_weights", "fit_generator") or facts.values.open_ended(
+            call
+        )
+        if not keeps and facts.argument(call, "restore_best_weights", 6) is None and name in script.imports:
+            yield wrong(call, "best-left")
+        patience, epochs = facts.number(call, "patience", 2), facts.training.framework_epochs("keras")
+        if patience and epochs and patience >= epochs:
+            yield wrong(call, "patience", patience=patience, epochs=epochs)
+
+
+def _steps(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
+    """`steps_per_epoch=n // 40` of a generator whose batches are of 10."""
+    steps = facts.argument(fit, "steps_per_epoch")
+    rows = facts.argument(fit, "x", 0) or facts.argument(fit, "generator")
+    made = {facts.number(maker, "batch_size") for maker in facts.values.makers(rows)} - {None}
+    for part in (n for one in (steps, *facts.values.sources(steps)) for n in ast.walk(one)) if steps else ():
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.FloorDiv) and len(made) == 1:
+            of = facts.values.number(part.right)
+            if of is not None and of not in made:
+                yield wrong(part, "other-steps", of=of, made=made.copy().pop())
 
 
 def _removed_in_grid(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -248,8 +321,7 @@ def _rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         yield wrong(call, "usual-rate", name=name)
 
 
-_OWNERS = {"keras": "Keras' ", "xgboost": "xgboost's ", "lightgbm": "lightgbm."}
-"""What stands before the name of a call of theirs in a message."""
+_OWNERS = {"keras": "Keras' ", "xgboost": "xgboost's ", "lightgbm": "lightgbm."}  # before the name of a call
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +350,7 @@ def removed_of(name: str) -> list[Removed]:
 @cache
 def _signatures() -> dict[str, list[str]]:
     parts = (line.partition(": ") for line in _lines("signatures.txt"))
-    return {name: parameters.split() for name, _, parameters in parts}
+    return {name: parameters.split() for names, _, parameters in parts for name in names.split()}
 
 
 @cache
@@ -336,19 +408,28 @@ def _names(facts: Facts) -> Iterator[Finding]:
             yield told("wrong-parameter", call, gone, "pd.concat([one, other])")
 
 
+_ASKS = {"eval_strategy", "evaluation_strategy", "do_eval", "eval_steps", "eval_on_start"}
+
+
 def _never_judged(facts: Facts) -> Iterator[Finding]:
-    """transformers' Trainer with rows to judge by that nothing asks it to judge."""
-    script, asks = (
-        facts.script,
-        ("eval_strategy", "evaluation_strategy", "do_eval", "eval_steps", "eval_on_start"),
-    )
+    """transformers' Trainer without rows to judge by, that nothing asks to judge, or by its loss alone."""
+    script, argument = facts.script, facts.argument
     trainers = [t for t in script.calls if last_name(t.func).endswith("Trainer")]
-    given = any(facts.argument(t, "eval_dataset") is not None for t in trainers)
-    if not given or script.called("evaluate", "predict") or len(facts.training.arguments) != 1:
+    if len(facts.training.arguments) != 1 or any(map(facts.values.open_ended, trainers)):
         return
-    call = facts.training.arguments[0]
-    if not facts.values.open_ended(call) and not keyword_names(call) & set(asks):
+    call, used = facts.training.arguments[0], script.called("evaluate", "predict", "generate", "compute")
+    given = [rows for t in trainers if (rows := argument(t, "eval_dataset"))]
+    asked = keyword_names(call) & _ASKS or facts.values.open_ended(call)
+    if given and not asked and not script.called("evaluate", "predict"):
         yield wrong(call, "never-judged")
+    read = trainers and script.called("load_dataset", "read_csv", "read_parquet")
+    if read and not (given or asked or used) and (rows := argument(trainers[0], "train_dataset")):
+        yield wrong(rows, "no-rows-to-judge")
+    made = (maker for t in trainers for maker in facts.values.makers(argument(t, "model", 0)))
+    classes = any(_RE.of_classes.search(last_name(receiver(maker) or maker)) for maker in made)
+    computed = script.called("predict", "compute") or any(argument(t, "compute_metrics") for t in trainers)
+    for place in script.called("evaluate")[:1] if classes and not computed else ():
+        yield wrong(place, "no-metric")
 
 
 def _unknown_arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -420,7 +501,6 @@ _LIBRARIES = {
     "xgboost": re.compile(r"xgboost\.(train|cv)$|XGB(RF)?(Class|Regr|Rank)"),
     "catboost": re.compile(r"catboost\.(train|cv)$|CatBoost(Classifier|Regressor|Ranker)?$"),
 }
-"""What trains, and which classes train."""
 
 _MULTICLASS = {
     "lightgbm.train": ("multiclass", "multiclassova", "softmax"),
@@ -439,7 +519,7 @@ def boosting_rules(facts: Facts) -> Iterator[Finding]:
             continue
         params = facts.given(call, 0 if last_name(call.func) in ("train", "cv") else None)
         yield from _classes(facts, call, params)
-        yield from _values(facts, library, params)
+        yield from _values(facts, call, library, params)
         if library == "catboost" and (facts.values.text(params.get("task_type")) or "").upper() == "GPU":
             yield from _refused_on_card(facts, call, params)
 
@@ -459,9 +539,18 @@ def _classes(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterat
         yield wrong(call, "num-class-missing", objective=objective)
 
 
-def _values(facts: Facts, library: str, params: dict[str, ast.AST]) -> Iterator[Finding]:
-    """Values that the library does not know, or that are out of range."""
+def _values(facts: Facts, call: ast.Call, library: str, params: dict[str, ast.AST]) -> Iterator[Finding]:
+    """Values that the library does not know, or passes over."""
     values = facts.values
+    for gone in removed_of(facts.script.qualified(call.func)):
+        if gone.value and values.text(params.get(gone.argument)) == gone.value:
+            message = f"{library} knows no {gone.argument} {gone.value!r}."
+            yield told("wrong-parameter", params[gone.argument], message, gone.instead)
+    share = next((params[name] for name in ("subsample", "bagging_fraction") if name in params), None)
+    often = next((params[name] for name in ("subsample_freq", "bagging_freq") if name in params), None)
+    never = values.number(often) == 0 or (often is None and not values.open_ended(call))
+    if library == "lightgbm" and share is not None and never and (values.number(share) or 1) < 1:
+        yield wrong(often or share, "no-bagging")
     if values.text(params.get("tree_method")) == "gpu_hist":
         yield wrong(params["tree_method"], "gpu-hist")
     for key in _MAP.ignored.keys() & params if library == "xgboost" else ():
