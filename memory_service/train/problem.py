@@ -132,6 +132,7 @@ class Member:
     """One way to learn a problem.
 
     anytime   it ends whenever the clock says so, and is fitted however little time there is
+    least     share of its price below which a fit gives nothing
     once      most of its price is paid once, whatever the number of fits
     seeded    fits with other seeds differ, and their mean is better than one
     base      what all others are compared with: it is fitted first
@@ -139,6 +140,7 @@ class Member:
 
     name: str
     anytime: bool = False
+    least: float = 0.0
     once: bool = False
     seeded: bool = False
     base: bool = False
