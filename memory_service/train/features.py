@@ -292,46 +292,48 @@ def choices(problem: Problem, choice: Choice, gains: dict[str, float]) -> list[t
     kinds, groups = list(problem.columns.values()), [n for n, k in problem.columns.items() if k == "group"]
 
     def by_gain(names: list[str], most: int) -> list[str]:
-        return sorted((name for name in names if gains.get(name, 0) > 0), key=lambda name: -gains[name])[
-            :most
-        ]
+        return sorted((n for n in names if gains.get(n, 0) > 0), key=lambda name: -gains[name])[:most]
 
-    strongest = by_gain(numbers, 4)
-    found: list[tuple[str, dict[str, Any]]] = []
-    if text_columns(problem) and problem.width <= MOST_SAID:
-        found.append(("what words say", {"texts": 2}))
-    if problem.times is None and problem.groups is None and "date" in kinds:
-        found.append(("targets of rows next in time", {"around": True}))
-    if problem.times is not None:
-        rates = [name for name in strongest if (problem.inputs[name].dropna() >= 0).all()]
-        names = by_gain(categories + [name for name in numbers if problem.columns[name] == "code"], 3)
-        names = [name for name in names if problem.inputs[name].nunique() <= len(problem.inputs) / 3]
-        rate = [*rates, ""][0]
-        found += [(f"earlier targets of {name}", {"history": (name,), "rate": rate}) for name in names]
-    around = {key: tuple((key, n) for n in by_gain(numbers, 12) if n != key) for key in groups}
-    found += [(f"means by {key}", {"group_means": pairs}) for key, pairs in around.items() if pairs]
-    if strongest and ("date" in kinds or groups):
-        found.append(("neighbouring rows", {"neighbors": tuple(strongest)}))
-        if groups:  # of which all rows are there
-            found.append(("rows further away", {"neighbors": tuple(strongest), "reach": 8}))
-            found.append(("places in a group", {"place": True}))
-    if categories:
-        found.append(("mean targets", {"means": not choice.means}))
-    if "code" in kinds:
-        found.append(("codes as categories", {"codes": not choice.codes}))
-        found.append(("mean targets of codes", {"codes": True, "means": True}))
-    if groups:
-        found.append(("the group's number", {"group": not choice.group}))
-    if "date" in kinds:
-        found.append(("dates as days", {"time": not choice.time}))
-        found.append(("parts of dates", {"dates": not choice.dates}))
-    if categories:
-        found.append(("counts of categories", {"counts": not choice.counts}))
-    around = {key: tuple((key, n) for n in strongest if n != key) for key in by_gain(categories, 2)}
-    found += [(f"means by {key}", {"group_means": pairs}) for key, pairs in around.items() if pairs]
-    if pairs := tuple((one, other) for n, one in enumerate(strongest) for other in strongest[n + 1 :]):
-        found.append(("ratios of the strongest numbers", {"ratios": pairs}))
-    return found
+    def means_by(keys: list[str], numbers: list[str]) -> list[tuple[bool, str, dict[str, Any]]]:
+        pairs = {key: tuple((key, name) for name in numbers if name != key) for key in keys}
+        return [(bool(each), f"means by {key}", {"group_means": each}) for key, each in pairs.items()]
+
+    strongest, date, code = by_gain(numbers, 4), "date" in kinds, "code" in kinds
+    beside = {"neighbors": tuple(strongest)}
+    ratios = tuple((one, other) for n, one in enumerate(strongest) for other in strongest[n + 1 :])
+    rates = [name for name in strongest if (problem.inputs[name].dropna() >= 0).all()]
+    names = by_gain(categories + [name for name in numbers if problem.columns[name] == "code"], 3)
+    names = [name for name in names if problem.inputs[name].nunique() <= len(problem.inputs) / 3]
+    found: list[tuple[Any, str, dict[str, Any]]] = [
+        (text_columns(problem) and problem.width <= MOST_SAID, "what words say", {"texts": 2}),
+        (
+            date and problem.times is None and problem.groups is None,
+            "targets of rows next in time",
+            {"around": True},
+        ),
+        *(
+            (
+                problem.times is not None,
+                f"earlier targets of {name}",
+                {"history": (name,), "rate": [*rates, ""][0]},
+            )
+            for name in names
+        ),
+        *means_by(groups, by_gain(numbers, 12)),
+        (strongest and (date or groups), "neighbouring rows", beside),
+        (strongest and groups, "rows further away", {**beside, "reach": 8}),
+        (strongest and groups, "places in a group", {"place": True}),
+        (categories, "mean targets", {"means": not choice.means}),
+        (code, "codes as categories", {"codes": not choice.codes}),
+        (code, "mean targets of codes", {"codes": True, "means": True}),
+        (groups, "the group's number", {"group": not choice.group}),
+        (date, "dates as days", {"time": not choice.time}),
+        (date, "parts of dates", {"dates": not choice.dates}),
+        (categories, "counts of categories", {"counts": not choice.counts}),
+        *means_by(by_gain(categories, 2), strongest),
+        (ratios, "ratios of the strongest numbers", {"ratios": ratios}),
+    ]
+    return [(what, change) for able, what, change in found if able]
 
 
 def matrices_of(

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.boosting import boost
-from memory_service.train.features import Choice, features_of
+from memory_service.train.features import Choice, features_of, matrices_of
 from memory_service.train.problem import Clock, Fit, Member, Prediction, Problem, installed
 from memory_service.train.words import (
     LinearHead,
@@ -87,28 +87,6 @@ def predicted(fit: Fit, features: Any, strengths: tuple[float, ...], margins: bo
     return Prediction(valid, test, {"C": head.strength, "warmth": head.warmth}, complete)
 
 
-def one_hot(table: pd.DataFrame, fit_rows: np.ndarray) -> Any:
-    """Standardised numbers, and a column for each category that five of `fit_rows` have."""
-    from scipy.sparse import csr_matrix, hstack
-
-    blocks = []
-    for name in table.columns:
-        if isinstance(table[name].dtype, pd.CategoricalDtype):
-            codes = table[name].cat.codes.to_numpy()
-            sizes = np.bincount(codes[fit_rows] + 1, minlength=codes.max() + 2)[1:]
-            kept = np.flatnonzero(sizes >= 5)[:2000]
-            place = np.full(codes.max() + 2, -1)  # the last is that of a missing one
-            place[kept] = np.arange(len(kept))
-            there = np.flatnonzero(place[codes] >= 0)
-            ones = (np.ones(len(there), np.float32), (there, place[codes[there]]))
-            blocks.append(csr_matrix(ones, (len(codes), len(kept))))
-        else:
-            values = table[name].to_numpy(dtype=float)
-            scaled = (values - np.nanmedian(values[fit_rows])) / (np.nanstd(values[fit_rows]) + 1e-9)
-            blocks.append(csr_matrix(np.nan_to_num(np.clip(scaled, -4, 4))[:, None].astype(np.float32)))
-    return hstack(blocks).tocsr()
-
-
 class WordsAndCharacters(Member):
     """TF-IDF of words, pairs of words and characters, with the other columns one-hot, and linear models."""
 
@@ -122,12 +100,11 @@ class WordsAndCharacters(Member):
         return price_of_words(problem)
 
     def learn(self, fit: Fit) -> Prediction:
-        from scipy.sparse import hstack
+        from scipy.sparse import csr_matrix, hstack
 
         problem, features = fit.problem, tf_idf(fit.problem, fit.train_rows)
-        choice = Choice(dates=False, time=False, codes=True, texts=1)
-        table, test, _ = features_of(problem, choice, fit.train_rows, 0)
-        others = one_hot(pd.concat([table, test]), fit.train_rows)
+        choice = replace(problem.shared.get("choice", Choice()), texts=1)
+        others = csr_matrix(np.vstack(matrices_of(problem, choice, fit.train_rows, 0)))
         features = hstack([features, others]).tocsr()
         many = LinearHead(problem, 1.0).by_margins
         strengths = (0.1, 0.3, 1.0) if many else (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
