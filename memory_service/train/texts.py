@@ -19,7 +19,6 @@ from memory_service.train.features import Choice, features_of, matrices_of
 from memory_service.train.problem import Clock, Fit, Member, Prediction, Problem, installed
 from memory_service.train.words import (
     LinearHead,
-    _kept,
     characters_of,
     encoder_folder,
     main_directions,
@@ -207,8 +206,8 @@ class SentenceEncoder(Member):
 
     def price(self, problem: Problem) -> float:
         rows = len(problem.inputs) + len(problem.test_inputs)
-        vectors = _kept.get("vectors")
-        done = vectors is not None and vectors[0] is problem.inputs and vectors[1].known.all()
+        vectors = problem.shared.get("vectors")
+        done = vectors is not None and vectors.known.all()
         head = 3e-8 * 384 * len(problem.inputs) * problem.width + 1
         return head if done else head + 8 + ENCODER_SECONDS * (characters_of(problem) / 4 + 4 * rows)
 
@@ -247,8 +246,7 @@ class TextTrees(Member):
 
     def price(self, problem: Problem) -> float:
         trees = 1 + 2e-4 * len(problem.inputs) * (2 + problem.width)
-        done = "topics" in _kept and _kept["topics"][0] is problem.inputs
-        return trees if done else trees + 9 + price_of_words(problem)
+        return trees if "topics" in problem.shared else trees + 9 + price_of_words(problem)
 
     def learn(self, fit: Fit) -> Prediction:
         problem = fit.problem
@@ -262,11 +260,11 @@ class TextTrees(Member):
     @staticmethod
     def _vectors(problem: Problem) -> list[np.ndarray]:
         """The main directions of the sentence encoder's vectors, where most are made, else of its words'."""
-        kept = _kept.get("vectors")
-        if kept is None or kept[0] is not problem.inputs or kept[1].known.mean() < LEAST_KNOWN:
+        kept = problem.shared.get("vectors")
+        if kept is None or kept.known.mean() < LEAST_KNOWN:
             return [main_directions(each) for each in word_vectors(problem)[:3]]
-        vectors = np.where(kept[1].known[:, None], kept[1].found, np.nan)
-        if len(kept[1].texts) != 2:
+        vectors = np.where(kept.known[:, None], kept.found, np.nan)
+        if len(kept.texts) != 2:
             return [main_directions(vectors)]
         one, other = np.hsplit(vectors, 2)
         return [main_directions(vectors), (one * other).sum(axis=1, keepdims=True)]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from memory_service.train.problem import Problem, installed
+from memory_service.train.problem import Problem, answers_of, installed
 
 # In scripts without spaces a character is a word: Thai, Burmese, Khmer, Japanese, Chinese
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
@@ -24,14 +24,12 @@ WORD_CHARACTERS = 1_000  # of a text, of which words' vectors are taken
 BEGINNING = 5  # letters of a word that its forms share
 COUNT_SECONDS = 2.5e-6  # a character
 
-_kept: dict[str, tuple[Any, Any]] = {}
-
 
 def once(problem: Problem, name: str, make: Callable[[], Any]) -> Any:
-    """What `make` gives for these inputs, made once a run."""
-    if name not in _kept or _kept[name][0] is not problem.inputs:
-        _kept[name] = (problem.inputs, make())
-    return _kept[name][1]
+    """What `make` gives for a problem, made once a run."""
+    if name not in problem.shared:
+        problem.shared[name] = make()
+    return problem.shared[name]
 
 
 def text_columns(problem: Problem) -> list[str]:
@@ -148,9 +146,7 @@ def pairs_of(problem: Problem) -> dict[str, np.ndarray]:
 
 def directions(table: Any) -> np.ndarray:
     """Of a sparse table's rows their directions in 64 topics, of length 1."""
-    from sklearn.decomposition import TruncatedSVD
-
-    topics = TruncatedSVD(min(64, table.shape[0] - 1), n_iter=2, random_state=0).fit_transform(table)
+    topics = main_topics(table)
     return np.asarray(topics / np.linalg.norm(topics, axis=1, keepdims=True).clip(1e-9))
 
 
@@ -193,75 +189,68 @@ def softmax(margins: np.ndarray) -> np.ndarray:
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
+def linear(problem: Problem, seed: int, strength: float, steps: int = 200) -> Any:
+    """Poisson, ridge or logistic regression."""
+    from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+    from sklearn.multiclass import OneVsRestClassifier
+
+    if problem.loss == "poisson" and problem.width == 1:
+        return PoissonRegressor(alpha=1 / strength / len(problem.inputs), max_iter=300)
+    if problem.kind == "values":
+        return Ridge(alpha=1 / strength)
+    model = LogisticRegression(C=strength, max_iter=steps)
+    return OneVsRestClassifier(model) if problem.kind == "labels" else model
+
+
 class LinearHead:
     """Linear models of one strength C: logistic regression, SVMs for many classes, or ridge."""
 
     def __init__(self, problem: Problem, strength: float, margins: bool = True) -> None:
-        self.kind, self.width, self.absolute = problem.kind, problem.width, problem.loss == "absolute"
-        self.strength, self.warmth, self.models = strength, 1.0, list[Any]()
-        self.by_margins = margins and problem.kind == "classes" and self.width > MOST_LOGISTIC
+        self.problem, self.strength, self.warmth, self.models = problem, strength, 1.0, list[Any]()
+        self.by_margins = margins and problem.kind == "classes" and problem.width > MOST_LOGISTIC
 
     def fit(self, features: Any, targets: np.ndarray, steps: int = 200) -> LinearHead:
         import warnings
 
-        from sklearn.exceptions import ConvergenceWarning
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            self._fit(features, targets, steps)
-        return self
-
-    def _fit(self, features: Any, targets: np.ndarray, steps: int) -> None:
-        from sklearn.linear_model import LogisticRegression, Ridge
+        from sklearn.dummy import DummyClassifier
         from sklearn.svm import LinearSVC
 
-        if self.kind == "values":
-            self.models, weights = [], np.ones(len(targets))
-            for column in targets.T:
-                for _ in range(
-                    4 if self.absolute else 1
-                ):  # weights by the last fit's errors: absolute errors
-                    model = Ridge(alpha=1 / self.strength, tol=1e-3).fit(
-                        features, column, sample_weight=weights
-                    )
-                    errors = np.abs(column - model.predict(features))
-                    weights = 1 / np.maximum(errors, 0.1 * errors.mean() + 1e-9) if self.absolute else weights
-                    weights *= len(weights) / weights.sum()
-                self.models.append(model)
-                weights = np.ones(len(targets))
-        elif self.kind == "labels":
-            self.models = [
-                LogisticRegression(C=self.strength, max_iter=steps).fit(features, column)
-                if 0 < column.mean() < 1
-                else float(column.mean())
-                for column in targets.astype(int).T
-            ]
-        elif self.by_margins:
-            self.models = [LinearSVC(C=self.strength, max_iter=steps).fit(features, targets)]
-        elif len(np.unique(targets)) < 2:
-            self.models = [int(targets[0])]
-        else:
-            self.models = [LogisticRegression(C=self.strength, max_iter=steps).fit(features, targets)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if self.problem.kind == "values":
+                self.models = [self._ridge(features, column) for column in targets.T]
+                return self
+            model = linear(self.problem, 0, self.strength, steps)
+            if self.by_margins:
+                model = LinearSVC(C=self.strength, max_iter=steps)
+            elif targets.ndim == 1 and len(np.unique(targets)) < 2:
+                model = DummyClassifier()
+            self.models = [model.fit(features, targets)]
+        return self
+
+    def _ridge(self, features: Any, column: np.ndarray) -> Any:
+        """Of absolute errors again and again, with weights by the last fit's errors."""
+        from sklearn.linear_model import Ridge
+
+        absolute, weights = self.problem.loss == "absolute", np.ones(len(column))
+        for _ in range(4 if absolute else 1):
+            model = Ridge(alpha=1 / self.strength, tol=1e-3).fit(features, column, sample_weight=weights)
+            if absolute:
+                errors = np.abs(column - model.predict(features))
+                weights = 1 / np.maximum(errors, 0.1 * errors.mean() + 1e-9)
+                weights *= len(weights) / weights.sum()
+        return model
 
     def predict(self, features: Any) -> np.ndarray:
         """(rows, outputs): values, chances, or margins of classes."""
-        rows = features.shape[0]
-        if self.kind == "values":
+        if self.problem.kind == "values":
             return np.column_stack([model.predict(features) for model in self.models])
-        if self.kind == "labels":
-            known = [
-                np.full(rows, m) if isinstance(m, float) else m.predict_proba(features)[:, 1]
-                for m in self.models
-            ]
-            return np.column_stack(known)
-        model = self.models[0]
-        if isinstance(model, int):
-            return np.asarray(np.eye(self.width)[np.full(rows, model)])
-        found = model.decision_function(features) if self.by_margins else model.predict_proba(features)
-        if self.by_margins and found.ndim == 1:
-            found = np.column_stack([-found, found])
-        out = np.full((rows, self.width), -3.0 if self.by_margins else 0.0)  # training rows may lack a class
-        out[:, model.classes_] = found
+        (model,) = self.models
+        if not self.by_margins:
+            return answers_of(model, self.problem, features)
+        found = model.decision_function(features)
+        out = np.full((features.shape[0], self.problem.width), -3.0)  # training rows may lack a class
+        out[:, model.classes_] = np.column_stack([-found, found]) if found.ndim == 1 else found
         return out
 
     def chances(self, features: Any) -> np.ndarray:
@@ -343,13 +332,16 @@ def main_directions(vectors: np.ndarray, most: int = 48) -> np.ndarray:
 
 
 def topics_of(problem: Problem) -> np.ndarray:
-    """64 topics by a singular value decomposition of all rows' words and characters."""
+    """Of all rows' words and characters."""
+    return main_topics(tf_idf(problem, np.arange(len(problem.inputs) + len(problem.test_inputs))))
+
+
+def main_topics(table: Any) -> np.ndarray:
+    """At most 64, by a singular value decomposition of a sparse table."""
     from sklearn.decomposition import TruncatedSVD
 
-    features = tf_idf(problem, np.arange(len(problem.inputs) + len(problem.test_inputs)))
-    return np.asarray(
-        TruncatedSVD(min(64, features.shape[1] - 1), n_iter=2, random_state=0).fit_transform(features)
-    )
+    most = min(64, *(side - 1 for side in table.shape))
+    return np.asarray(TruncatedSVD(most, n_iter=2, random_state=0).fit_transform(table))
 
 
 def out_of_fold(problem: Problem, train_rows: np.ndarray) -> np.ndarray:

