@@ -12,10 +12,9 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
-from memory_service.train.adapters import frozen_type, in_four_bits, with_adapters
 from memory_service.train.budget import plan
 from memory_service.train.ddp import RANK
-from memory_service.train.hub_models import padding, source
+from memory_service.train.hub_models import frozen_type, in_four_bits, padding, source, with_adapters
 from memory_service.train.torch_loop import device, half_type, mixed_precision, pretrained_or_exit
 
 

@@ -31,6 +31,7 @@ from memory_service.train.series import SERIES_MEMBERS, BoostedLags
 from memory_service.train.table_network import NETWORKS, TableNetwork
 from memory_service.train.tables import TABLE_MEMBERS, LightGBM, variation
 from memory_service.train.texts import TEXT_MEMBERS, SentenceEncoder, TextTrees
+from memory_service.train.words import price_of_words
 from memory_service.train.writing import load_result, save_result, write_answers, write_submission
 
 ALL = 0  # the number of the fold that holds out nothing
@@ -318,8 +319,9 @@ class Loop:
             if kept and state.seconds_left() < kept + min(self.price(member), 0.34 * state.seconds_left()):
                 print(f"NOTE: no time for {member.name} and to fit all rows behind it", flush=True)
                 continue
-            anytime = member.anytime and state.seconds_left() > 20
             share = 0.65 if member.once else 0.34
+            anytime = member.anytime and state.seconds_left() > 20
+            anytime = anytime and member.least * self.price(member) < share * state.seconds_left()
             if not anytime and not self.affordable(member, share):
                 told = f"{self.price(member):.0f} s of {state.seconds_left():.0f} s left"
                 print(f"NOTE: no time for {member.name}: a fit takes about {told}", flush=True)
@@ -493,6 +495,10 @@ def choose_features(loop: Loop) -> None:
     for what, change in choices(problem, choice, problem.shared.get("gains", {})):
         if best is None or state.seconds_left() < end:
             break
+        if change.get("texts"):
+            if (price := price_of_words(problem)) > TRIAL_SHARE * state.seconds_left():
+                continue
+            end -= price  # which members of texts share
         tried = choice.changed(change)
         found = errors(tried)
         if found is None:

@@ -9,8 +9,11 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.problem import Problem
+from memory_service.train.words import out_of_fold, text_columns, written
 
 KINDS = ("number", "code", "category", "date", "group", "text")
+AROUND = (3, 15)  # rows that learn on each side
+MOST_SAID = 30  # outputs of linear models of words, as inputs
 MEAN_ROWS = 20.0  # a category's mean target is drawn to the mean of all as if it had so many rows more
 
 
@@ -31,6 +34,8 @@ class Choice:
     neighbors  numbers of the row before and behind in a row's series, less its own
     reach      how many rows before and behind, at most: 1, 2, 4 ... away
     place      where a row stands among those of its series, from both ends
+    around     the mean targets of the rows that are next in a row's series
+    texts      1: lengths, marks and likeness of texts; 2: also what linear models of their words say
     """
 
     dates: bool = True
@@ -46,6 +51,8 @@ class Choice:
     neighbors: tuple[str, ...] = ()
     reach: int = 1
     place: bool = False
+    around: bool = False
+    texts: int = 0
 
     def changed(self, change: dict[str, Any]) -> Choice:
         """With these fields in place of its own; those of several entries are added to those that it has."""
@@ -109,6 +116,12 @@ def features_of(
         columns |= history_columns(problem, both, key, choice.rate, train_rows, seed)
     if choice.neighbors or choice.place:
         columns |= neighbor_columns(problem, both, choice)
+    if choice.around:
+        columns |= around_columns(problem, both, train_rows)
+    if choice.texts:
+        columns |= written(problem)
+    if choice.texts > 1:
+        columns |= {f"texts: {n}": each for n, each in enumerate(out_of_fold(problem, train_rows).T)}
     for name in categories:
         text = as_text(both[name])
         known = text.iloc[train_rows].value_counts()
@@ -166,6 +179,28 @@ def neighbor_columns(problem: Problem, both: pd.DataFrame, choice: Choice) -> di
         }
         beside = place.loc[order].groupby(series.loc[order].to_numpy())
         found["since the one before"] = place - beside.shift(1).reindex(both.index)
+    return found
+
+
+def around_columns(problem: Problem, both: pd.DataFrame, train_rows: np.ndarray) -> dict[str, np.ndarray]:
+    """The mean targets of the nearest training rows before and behind in a row's series, less its own."""
+    if (known := series_of(problem, both)) is None:
+        return {}
+    series = pd.factorize(known[0])[0]
+    order = np.lexsort((known[1], series))
+    learns, own = np.isin(order, train_rows).astype(int), np.zeros((len(both), learned(problem).shape[1]))
+    own[train_rows] = learned(problem)[train_rows]
+    own = own[order]
+    behind, totals = learns.cumsum(), np.vstack([0 * own[:1], own[learns > 0].cumsum(axis=0)])
+    counts, series = np.append(0, behind), series[order]
+    first, last = (counts[np.searchsorted(series, series, side)] for side in ("left", "right"))
+    found: dict[str, np.ndarray] = {}
+    for most in AROUND:
+        low, high = np.maximum(behind - learns - most, first), np.minimum(behind + most, last)
+        rows = (high - low - learns)[:, None]
+        means = np.empty_like(own)
+        means[order] = (totals[high] - totals[low] - own) / np.where(rows > 0, rows, np.nan)
+        found |= {f"{most} around: mean {place}": column for place, column in enumerate(means.T)}
     return found
 
 
@@ -257,42 +292,48 @@ def choices(problem: Problem, choice: Choice, gains: dict[str, float]) -> list[t
     kinds, groups = list(problem.columns.values()), [n for n, k in problem.columns.items() if k == "group"]
 
     def by_gain(names: list[str], most: int) -> list[str]:
-        return sorted((name for name in names if gains.get(name, 0) > 0), key=lambda name: -gains[name])[
-            :most
-        ]
+        return sorted((n for n in names if gains.get(n, 0) > 0), key=lambda name: -gains[name])[:most]
 
-    strongest = by_gain(numbers, 4)
-    found: list[tuple[str, dict[str, Any]]] = []
-    if problem.times is not None:
-        rates = [name for name in strongest if (problem.inputs[name].dropna() >= 0).all()]
-        names = by_gain(categories + [name for name in numbers if problem.columns[name] == "code"], 3)
-        names = [name for name in names if problem.inputs[name].nunique() <= len(problem.inputs) / 3]
-        rate = [*rates, ""][0]
-        found += [(f"earlier targets of {name}", {"history": (name,), "rate": rate}) for name in names]
-    around = {key: tuple((key, n) for n in by_gain(numbers, 12) if n != key) for key in groups}
-    found += [(f"means by {key}", {"group_means": pairs}) for key, pairs in around.items() if pairs]
-    if strongest and ("date" in kinds or groups):
-        found.append(("neighbouring rows", {"neighbors": tuple(strongest)}))
-        if groups:  # of which all rows are there
-            found.append(("rows further away", {"neighbors": tuple(strongest), "reach": 8}))
-            found.append(("places in a group", {"place": True}))
-    if categories:
-        found.append(("mean targets", {"means": not choice.means}))
-    if "code" in kinds:
-        found.append(("codes as categories", {"codes": not choice.codes}))
-        found.append(("mean targets of codes", {"codes": True, "means": True}))
-    if groups:
-        found.append(("the group's number", {"group": not choice.group}))
-    if "date" in kinds:
-        found.append(("dates as days", {"time": not choice.time}))
-        found.append(("parts of dates", {"dates": not choice.dates}))
-    if categories:
-        found.append(("counts of categories", {"counts": not choice.counts}))
-    around = {key: tuple((key, n) for n in strongest if n != key) for key in by_gain(categories, 2)}
-    found += [(f"means by {key}", {"group_means": pairs}) for key, pairs in around.items() if pairs]
-    if pairs := tuple((one, other) for n, one in enumerate(strongest) for other in strongest[n + 1 :]):
-        found.append(("ratios of the strongest numbers", {"ratios": pairs}))
-    return found
+    def means_by(keys: list[str], numbers: list[str]) -> list[tuple[bool, str, dict[str, Any]]]:
+        pairs = {key: tuple((key, name) for name in numbers if name != key) for key in keys}
+        return [(bool(each), f"means by {key}", {"group_means": each}) for key, each in pairs.items()]
+
+    strongest, date, code = by_gain(numbers, 4), "date" in kinds, "code" in kinds
+    beside = {"neighbors": tuple(strongest)}
+    ratios = tuple((one, other) for n, one in enumerate(strongest) for other in strongest[n + 1 :])
+    rates = [name for name in strongest if (problem.inputs[name].dropna() >= 0).all()]
+    names = by_gain(categories + [name for name in numbers if problem.columns[name] == "code"], 3)
+    names = [name for name in names if problem.inputs[name].nunique() <= len(problem.inputs) / 3]
+    found: list[tuple[Any, str, dict[str, Any]]] = [
+        (text_columns(problem) and problem.width <= MOST_SAID, "what words say", {"texts": 2}),
+        (
+            date and problem.times is None and problem.groups is None,
+            "targets of rows next in time",
+            {"around": True},
+        ),
+        *(
+            (
+                problem.times is not None,
+                f"earlier targets of {name}",
+                {"history": (name,), "rate": [*rates, ""][0]},
+            )
+            for name in names
+        ),
+        *means_by(groups, by_gain(numbers, 12)),
+        (strongest and (date or groups), "neighbouring rows", beside),
+        (strongest and groups, "rows further away", {**beside, "reach": 8}),
+        (strongest and groups, "places in a group", {"place": True}),
+        (categories, "mean targets", {"means": not choice.means}),
+        (code, "codes as categories", {"codes": not choice.codes}),
+        (code, "mean targets of codes", {"codes": True, "means": True}),
+        (groups, "the group's number", {"group": not choice.group}),
+        (date, "dates as days", {"time": not choice.time}),
+        (date, "parts of dates", {"dates": not choice.dates}),
+        (categories, "counts of categories", {"counts": not choice.counts}),
+        *means_by(by_gain(categories, 2), strongest),
+        (ratios, "ratios of the strongest numbers", {"ratios": ratios}),
+    ]
+    return [(what, change) for able, what, change in found if able]
 
 
 def matrices_of(

@@ -22,7 +22,7 @@ from memory_service.train.reading import Data, find_files, naming_columns, targe
 from memory_service.train.signals import SIGNAL_FILES, find_signals, signal_features
 from memory_service.train.sounds import read_sounds
 from memory_service.train.table_files import SOUND_FILES
-from memory_service.train.texts import once, text_columns, topics_of
+from memory_service.train.words import once, text_columns, topics_of
 
 VIDEO_FILES = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".gif")
 FRAMES = 8  # of a video, evenly apart

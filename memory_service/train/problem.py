@@ -132,6 +132,7 @@ class Member:
     """One way to learn a problem.
 
     anytime   it ends whenever the clock says so, and is fitted however little time there is
+    least     share of its price below which a fit gives nothing
     once      most of its price is paid once, whatever the number of fits
     seeded    fits with other seeds differ, and their mean is better than one
     base      what all others are compared with: it is fitted first
@@ -139,6 +140,7 @@ class Member:
 
     name: str
     anytime: bool = False
+    least: float = 0.0
     once: bool = False
     seeded: bool = False
     base: bool = False
@@ -169,13 +171,13 @@ class Member:
 def answers_of(model: Any, problem: Problem, inputs: np.ndarray) -> np.ndarray:
     """(rows, outputs) that a fitted scikit-learn estimator predicts; 0 for a class that it never saw."""
     if problem.kind == "values":
-        return np.reshape(model.predict(inputs), (len(inputs), -1))
+        return np.reshape(model.predict(inputs), (inputs.shape[0], -1))
     chances = model.predict_proba(inputs)
     if isinstance(chances, list):  # of forests: (rows, 2) for each label
         return np.column_stack([one[:, -1] if one.shape[1] > 1 else 0 * one[:, 0] for one in chances])
     if problem.kind == "labels":
         return np.asarray(chances)
-    found = np.zeros((len(inputs), problem.width))
+    found = np.zeros((len(chances), problem.width))
     found[:, np.asarray(model.classes_, dtype=int)] = chances
     return found
 

@@ -17,20 +17,12 @@ from transformers import (
     GenerationConfig,
 )
 
-from memory_service.train.alike_lengths import AlikeLengths
 from memory_service.train.budget import plan
 from memory_service.train.hub_models import source
 from memory_service.train.media_files import read_sound, sound_seconds
 from memory_service.train.reading import Data
-from memory_service.train.torch_loop import Samples, autocast, device, pretrained_or_exit
-from memory_service.train.transcripts import (
-    agreed_texts,
-    as_codes,
-    score_cer,
-    transcript_table,
-    usual_text,
-    write_texts,
-)
+from memory_service.train.torch_loop import AlikeLengths, Samples, autocast, device, pretrained_or_exit
+from memory_service.train.transcripts import as_codes
 
 HEARD_RATE = 16_000  # samples a second, of all these models
 LEAST_SECONDS, MOST_SECONDS = 0.5, 3600  # of a clip: a shorter one is filled up with silence
@@ -203,5 +195,3 @@ def spelled(numbers: list[int], characters: list[str]) -> str:
 plan.build_model, plan.make_dataset, plan.prepare_fold = build_model, make_dataset, prepare_fold
 plan.collate, plan.batch_loss, plan.predict_batch = collate, batch_loss, predict_batch
 plan.training_order, plan.read_sound = AlikeLengths, read_sound
-plan.prior_of, plan.fuse, plan.submission_of = usual_text, agreed_texts, transcript_table
-plan.validation_loss, plan.write_held_out = (lambda truth, told, kept: score_cer(truth, told)), write_texts

@@ -13,6 +13,7 @@ import pandas as pd
 from memory_service.train.boosting import BY_ORDER, boost, each_target
 from memory_service.train.features import Choice, features_of, matrices_of
 from memory_service.train.problem import Clock, Fit, Member, Prediction, Problem, answers_of, installed
+from memory_service.train.words import linear
 
 
 def is_table(problem: Problem) -> bool:
@@ -262,18 +263,6 @@ class Estimator(Member):
             if clock.left() < 2.5 * (began - clock.left()):
                 break
         return best[1]
-
-
-def linear(problem: Problem, seed: int, strength: float) -> Any:
-    from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
-    from sklearn.multiclass import OneVsRestClassifier
-
-    if problem.loss == "poisson" and problem.width == 1:
-        return PoissonRegressor(alpha=1 / strength / len(problem.inputs), max_iter=300)
-    if problem.kind == "values":
-        return Ridge(alpha=1 / strength)
-    model = LogisticRegression(C=strength, max_iter=200)
-    return OneVsRestClassifier(model) if problem.kind == "labels" else model
 
 
 def forest(kind: str) -> Callable[[Problem, int, float], Any]:

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from memory_service.train.alike_lengths import AlikeLengths
 from memory_service.train.budget import plan
 from memory_service.train.hub_models import between, load_tokenizer, padded, padding
 from memory_service.train.reading import Data
+from memory_service.train.torch_loop import AlikeLengths
 
 
 def encode(text: str, train: bool = False) -> list[list[int]]:

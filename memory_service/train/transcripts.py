@@ -141,3 +141,7 @@ def write_texts(data: Data) -> None:
     texts, name = as_texts(found), data.target_columns[0]
     table = {data.id_column: [data.ids[row] for row in rows], f"true_{name}": data.targets[rows]}
     write_table(pd.DataFrame({**table, f"p_{name}": texts}), state.out_dir / "oof.csv")
+
+
+plan.prior_of, plan.fuse, plan.submission_of = usual_text, agreed_texts, transcript_table
+plan.validation_loss, plan.write_held_out = (lambda truth, told, kept: score_cer(truth, told)), write_texts

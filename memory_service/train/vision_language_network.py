@@ -12,20 +12,12 @@ import torch
 from torch import nn
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from memory_service.train.adapters import frozen_type, in_four_bits, with_adapters
 from memory_service.train.budget import plan
-from memory_service.train.hub_models import source
+from memory_service.train.hub_models import frozen_type, in_four_bits, source, with_adapters
 from memory_service.train.media_files import read_image
 from memory_service.train.reading import Data
 from memory_service.train.torch_loop import Samples, autocast, device, pretrained_or_exit
-from memory_service.train.transcripts import (
-    agreed_texts,
-    as_codes,
-    score_cer,
-    transcript_table,
-    usual_text,
-    write_texts,
-)
+from memory_service.train.transcripts import as_codes
 
 SEES = r".*\b(?:visual|vision\w*|image\w*|multi_modal\w*|connector|projector)\b.*"  # modules before the text
 SHORTEST = 28  # pixels of a side: a patch of the coarsest of these models
@@ -149,5 +141,3 @@ def predict_batch(model, inputs, data: Data, checkpoint: dict, views: int) -> to
 
 plan.build_model, plan.make_dataset, plan.prepare_fold = build_model, make_dataset, prepare_fold
 plan.collate, plan.batch_loss, plan.predict_batch = collate, batch_loss, predict_batch
-plan.prior_of, plan.fuse, plan.submission_of = usual_text, agreed_texts, transcript_table
-plan.validation_loss, plan.write_held_out = (lambda truth, told, kept: score_cer(truth, told)), write_texts

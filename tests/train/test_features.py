@@ -88,8 +88,9 @@ def test_inputs_of_networks_are_finite_and_not_far_from_zero() -> None:
 def test_each_kind_of_column_can_be_tried_another_way() -> None:
     found = choices(problem(np.zeros((120, 1))), Choice(), {"size": 2.0, "place": 1.0})
     assert [name for name, _ in found] == [
-        "neighbouring rows", "mean targets", "codes as categories", "mean targets of codes", "dates as days",
-        "parts of dates", "counts of categories", "ratios of the strongest numbers",
+        "targets of rows next in time", "neighbouring rows", "mean targets", "codes as categories",
+        "mean targets of codes", "dates as days", "parts of dates", "counts of categories",
+        "ratios of the strongest numbers",
     ]  # fmt: skip
     assert found[-1][1] == {"ratios": (("size", "place"),)}
 
@@ -129,6 +130,12 @@ def test_the_rows_before_and_behind_are_of_the_same_series() -> None:
     assert test["size: 1 before"].tolist() == [4.0**2 - 6.0**2, 5.0**2 - 7.0**2]
     assert test["size: 1 behind"].tolist() == [8.0**2 - 6.0**2, 9.0**2 - 7.0**2]
     assert table["size: 1 before"].isna().tolist()[:3] == [True, True, False], "none before the first"
+    given.targets = np.arange(18.0)[:, None]
+    table, test, _ = features_of(given, Choice(around=True), np.arange(4, 18), 0)
+    oak, elm = (np.arange(first, 18, 2.0) for first in (4, 5))
+    assert test["3 around: mean 0"].tolist() == [np.mean([4, 6, 8, 10]), np.mean([5, 7, 9, 11])]
+    assert table["15 around: mean 0"][4] == oak[1:].mean(), "not its own"
+    assert table["15 around: mean 0"][1] == elm.mean(), "no target of a row that validates"
     given.inputs["day"] = given.test_inputs["day"] = 1.0
     table, _, _ = features_of(given, Choice(neighbors=("size",)), np.arange(18), 0)
     assert "size: 1 before" not in table, "no order is known"

