@@ -10,13 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from memory_service.domain.common.sentences import sentence
+from memory_service.domain.common.sentences import Sentence, sentence
+from memory_service.domain.cost.data_loader import loader_settings
 from memory_service.domain.cost.decoders.packing import check_packing
 from memory_service.domain.cost.multi_gpu import cards_of, check_link, check_sharding
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning.model_catalogue import check_options
+from memory_service.domain.prediction.device_host import device_loader
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.errors import FieldError, InvalidInput, TooLarge, wrong_value
 from memory_service.schemas.predict import MOST_QUESTIONS, PredictRequest, sizing_question
@@ -33,6 +35,9 @@ from memory_service.services.prediction.requested_profile import (
 )
 
 MOST_CACHED = 20_000
+
+SLOWLY_READ = 50.0
+"""Pictures a second of one core: about 700 px a side. Above it most people's loaders keep up."""
 
 Asked = PredictRequest | Mapping[str, Any]
 
@@ -116,7 +121,26 @@ def _priced(
         return prepare(gpu, whole, spread, question, precision, cards)
 
     prepared = knowledge.cards.caches.stored(Prepared, key, make, MOST_CACHED)
-    return _at_batch(prepared, question, curve=curve)
+    answer = _at_batch(prepared, question, curve=curve)
+    if gpu.kind == "cuda" and prepared.profile.input_kind == "image_size":
+        task = row.tasks[0] if row else "image"
+        answer |= _loader(prepared, answer, task, question.cpu_count)
+    return answer
+
+
+def _loader(prepared: Prepared, answer: dict[str, Any], task: str, cores: int | None) -> dict[str, Any]:
+    """How many cores must read samples to keep the card at its pace; said where those told are too few, and
+    of large pictures where none are told."""
+    pace, size = answer["samples_per_second"]["value"], prepared.profile.input_size
+    one = device_loader(task, size, 1, 1, prepared.gpu)
+    needed = one.reciprocal(pace)
+    workers = int(loader_settings(cores, task)["num_workers"]) if cores else 0
+    read = device_loader(task, size, workers, cores or 1, prepared.gpu)
+    said: list[Sentence] = []
+    if read.value < pace and (cores or one.value < SLOWLY_READ):
+        values = {"pace": pace, "workers": workers, "read": read.value, "low": read.low, "high": read.high}
+        said.append(sentence("loader-slower", **values, needed=ceil(needed.value)))
+    return {"loader_cores": needed.as_dict(), "warnings": [*answer["warnings"], *said]}
 
 
 def _at_batch(prepared: Prepared, question: PredictRequest, *, curve: bool) -> dict[str, Any]:
