@@ -396,8 +396,9 @@ def test_a_size_beyond_those_traced_is_said_and_its_interval_widens_with_it(seed
         return peak["high"] / peak["value"], [reason["code"] for reason in answer["reasons"]]
 
     known, (wide, said), (wider, also) = asked(960), asked(1600), asked(2560)
-    assert known[1] == []
-    assert said == also == ["beyond-traced"]
+    assert "beyond-traced" not in known[1]
+    assert "beyond-traced" in said
+    assert "beyond-traced" in also
     assert known[0] < wide < wider
 
 
