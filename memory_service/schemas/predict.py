@@ -53,7 +53,9 @@ class PredictRequest(Request):
         "Classes, of processor-bound models and of masks (a value of each at every pixel); of a decoder: a "
         "head for classes in place of the language model's."
     )
-    cpu_count: f.CpuCount | None = f.optional("Processor cores; for processor-bound models only.")
+    cpu_count: f.CpuCount | None = f.optional(
+        "Processor cores: of models that the processor fits, and beside a card those that read pictures."
+    )
     method: Method | None = f.optional(
         "Of a decoder: `full` (default), `lora` or `qlora` (4-bit NF4 weights)."
     )

@@ -139,6 +139,7 @@ class Columns:
     exchanged_params, bucket_params   whose gradients several cards exchange in a step; of which each card
                      holds a copy for that
     texts_per_row    of packed texts: a sample of profiles and batches is a row
+    pictures         seen by a network that is trained in batches of them, no tuned language model
     family           a place in `families`, names of `domain.recipe.vocabulary`
     first, place     the first option of each name, by name; of each option's name among them
     family_of        of each name, as the catalogue says it
@@ -199,7 +200,9 @@ def columns_of(options: Sequence[Option]) -> Columns:
         size_ratio=numbers(o.size_ratio for o in options),
         input_size=integers(o.input_size for o in options),
         pretrained=numbers(float(o.model.pretrained) for o in options),
-        pictures=np.array([o.model.input_kind == "image_size" for o in options], dtype=np.bool_),
+        pictures=np.array(
+            [o.model.input_kind == "image_size" and o.method is None for o in options], dtype=np.bool_
+        ),
         n_outputs=integers(max((p.n_outputs for p in o.profile.values()), default=1000) for o in options),
         least_batch=integers(o.defaults.least_batch for o in options),
         batch_norm=np.array([normalises_batches(o) for o in options], dtype=np.bool_),

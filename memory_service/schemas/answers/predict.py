@@ -64,6 +64,7 @@ class NetworkPrediction(_Prediction, InputSize, StepSettings):
     n_train: int | None = left_out("Training rows, where they were said.")
     epoch_seconds: Estimate | None = left_out("Where `n_train` was said.")
     would_fit: WouldFit | None = left_out("Where the batch does not fit.")
+    loader_cores: Estimate | None = left_out("Cores that keep up with the card; of pictures.")
 
 
 class TreesPrediction(_Prediction):

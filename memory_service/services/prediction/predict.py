@@ -15,6 +15,7 @@ from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.cost import boosted_trees
+from memory_service.domain.cost.data_loader import loader_settings
 from memory_service.domain.cost.decoders.packing import check_packing, texts_per_row
 from memory_service.domain.cost.in_context import context_laws, context_memory, context_seconds, passed_limit
 from memory_service.domain.cost.multi_gpu import (
@@ -37,7 +38,7 @@ from memory_service.domain.planning.fits import split_of
 from memory_service.domain.planning.model_catalogue import CatalogueModel, check_options
 from memory_service.domain.prediction import device_memory
 from memory_service.domain.prediction.device import TargetDevice, provenance_warnings
-from memory_service.domain.prediction.device_host import device_fit
+from memory_service.domain.prediction.device_host import device_fit, device_loader
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import learned_step, rates_of
 from memory_service.domain.prediction.peak_memory_curve import driver_peaks
@@ -279,6 +280,9 @@ def fit_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice)
 
 MOST_CACHED = 20_000
 
+SLOWLY_READ = 50.0
+"""Pictures a second of one core: about 700 px a side. Above it most people's loaders keep up."""
+
 Asked = PredictRequest | Mapping[str, Any]
 
 
@@ -361,7 +365,26 @@ def _priced(
         return prepare(gpu, whole, spread, question, precision, cards)
 
     prepared = knowledge.cards.caches.stored(Prepared, key, make, MOST_CACHED)
-    return _at_batch(prepared, question, curve=curve)
+    answer = _at_batch(prepared, question, curve=curve)
+    if gpu.kind == "cuda" and prepared.profile.input_kind == "image_size":
+        task = row.tasks[0] if row else "image"
+        answer |= _loader(prepared, answer, task, question.cpu_count)
+    return answer
+
+
+def _loader(prepared: Prepared, answer: dict[str, Any], task: str, cores: int | None) -> dict[str, Any]:
+    """How many cores must read samples to keep the card at its pace; said where those told are too few, and
+    of large pictures where none are told."""
+    pace, size = answer["samples_per_second"]["value"], prepared.profile.input_size
+    one = device_loader(task, size, 1, 1, prepared.gpu)
+    needed = one.reciprocal(pace)
+    workers = int(loader_settings(cores, task)["num_workers"]) if cores else 0
+    read = device_loader(task, size, workers, cores or 1, prepared.gpu)
+    said: list[Sentence] = []
+    if read.value < pace and (cores or one.value < SLOWLY_READ):
+        values = {"pace": pace, "workers": workers, "read": read.value, "low": read.low, "high": read.high}
+        said.append(sentence("loader-slower", **values, needed=ceil(needed.value)))
+    return {"loader_cores": needed.as_dict(), "warnings": [*answer["warnings"], *said]}
 
 
 def _at_batch(prepared: Prepared, question: PredictRequest, *, curve: bool) -> dict[str, Any]:

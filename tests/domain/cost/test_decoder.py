@@ -152,6 +152,9 @@ def test_what_frameworks_add_to_a_step_of_full_tuning() -> None:
     assert live(8, accumulates=True) - live(8) == pytest.approx(weights)  # gradients of the batches before
     unsharded = live(8, accumulates=True, shards=4) - live(8, shards=4)
     assert unsharded == pytest.approx(weights)  # FSDP sums no gradient before the last batch
+    spread = {n: live(8, shards=n) for n in (2, 4, 8)}  # weights and the sums of gradients
+    assert spread[2] - spread[4] == pytest.approx(2.0 * weights / 4)
+    assert spread[4] - spread[8] == pytest.approx(2.0 * weights / 8)
     assert live(8, master=True) - live(8, half_weights=True) == pytest.approx(
         weights + 0.5 * weights, rel=0.2
     )

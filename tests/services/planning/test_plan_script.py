@@ -27,7 +27,7 @@ from memory_service.services.planning.plan_script import (
     with_imports,
 )
 from memory_service.services.planning.recommend import recommend
-from memory_service.services.planning.script_choice import NoScript
+from memory_service.services.planning.script_choice import NoScript, has_script
 from memory_service.services.planning.script_kinds import SCRIPTED, WRITTEN_OF_PICTURES
 from memory_service.services.planning.script_text import _statements
 from memory_service.services.review.review import review_script
@@ -337,6 +337,9 @@ def test_pictures_with_texts_have_a_script_by_adapters_and_say_of_which(knowing)
     assert 'METHOD = "lora"' in text
     captions = asked | {"task": "image-captioning", "model": "qwen3-vl-2b", "metric": "BLEU"}
     assert "Judged by BLEU, which this script does not compute." in plan_script(recommend(knowing, captions))
+    led = recommend(knowing, asked | {"task": "image-captioning"})  # not a decoder trained from nothing
+    assert led["model"]["library"] == "transformers"
+    assert has_script(led)
     with pytest.raises(NoScript, match="mixture of experts"):
         plan_script(recommend(knowing, asked | {"model": "qwen3-vl-30b-a3b", "gpu": "h100"}))
 

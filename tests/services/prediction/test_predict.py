@@ -37,6 +37,22 @@ def test_every_figure_has_its_interval_and_grade(seeded_sqlite: Database) -> Non
     assert rate == pytest.approx(128, rel=1e-3)
 
 
+def test_reading_pictures_that_takes_longer_than_the_step_is_said(seeded_sqlite: Database) -> None:
+    """201 steps of 8 at 1024 px took 1.46 minutes on an A100, loop and loader together: 18.4 a second."""
+    asked = {"model": "convnext_small", "image_size": 1024, "batch_size": 8, "gpu": "a100-80gb"}
+    whole = predict(seeded_sqlite, asked)
+    said = next(each for each in whole["reasons"] if each["code"] == "loader-slower")
+    assert said["values"]["low"] < 18.4 < said["values"]["high"]
+    assert whole["samples_per_second"]["low"] > 18.4
+    assert whole["loader_cores"]["value"] > 1.0
+    codes = {
+        cores: [each["code"] for each in predict(seeded_sqlite, asked | {"cpu_count": cores})["reasons"]]
+        for cores in (1, 12)
+    }
+    assert ("loader-slower" in codes[1], "loader-slower" in codes[12]) == (True, False)
+    assert "loader_cores" not in predict(seeded_sqlite, {"model": "roberta-base", "gpu": "a100"})
+
+
 def test_the_curve_climbs_the_ladder_to_the_first_batch_that_does_not_fit(seeded_sqlite: Database) -> None:
     answer = predict(seeded_sqlite, ASKED)
     batches = [point["batch_size"] for point in answer["curve"]]
@@ -380,8 +396,9 @@ def test_a_size_beyond_those_traced_is_said_and_its_interval_widens_with_it(seed
         return peak["high"] / peak["value"], [reason["code"] for reason in answer["reasons"]]
 
     known, (wide, said), (wider, also) = asked(960), asked(1600), asked(2560)
-    assert known[1] == []
-    assert said == also == ["beyond-traced"]
+    assert "beyond-traced" not in known[1]
+    assert "beyond-traced" in said
+    assert "beyond-traced" in also
     assert known[0] < wide < wider
 
 

@@ -82,6 +82,8 @@ def decoder_profile(
     if t.method == "qlora":
         unpacked = float(max(*linears[:-1], d.vocab * d.hidden if t.litgpt else 0) * element)
     accumulated = float(trained * kept_as) if t.accumulates and not t.master else 0.0
+    if t.shards > 1:  # summed in a stream of their own: PyTorch lends their blocks to no other
+        accumulated += weights
     resident = frozen + weights + gathered
     layer = _saved(d, t, seq_len, element)
     stream = seq_len * d.hidden * (4 if casts_each else element)
