@@ -218,7 +218,7 @@ def end_in_time() -> threading.Timer:
         }
         told = threading.Thread(**end, daemon=True)
         told.start()
-        told.join(min(max(0.2, 0.2 * state.minutes), 2.0))
+        told.join(min(max(0.2, 0.4 * state.minutes), 10.0))
         os._exit(0)
 
     def at_sigterm(*_) -> None:

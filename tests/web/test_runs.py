@@ -192,6 +192,26 @@ def test_scores_of_fits_are_shown_where_a_run_has_no_epochs(telling: Site):
     assert f'Fits scored: 1, the latest: <b dir="auto">{said["text"]}</b>' in page
 
 
+def test_a_search_through_fits_has_its_best_score_in_the_lists_and_no_batch(telling: Site):
+    plan = data_of(telling, "/recommend?task=tabular&gpu=cpu&minutes=4&n_train=2000&metric=auc")
+    facts = {"plan_id": plan["plan_id"], "reserve_minutes": 0.15, "started_at": "2026-03-01T12:00:00Z"}
+    key = post(telling, "/runs", facts | {"n_train": 2000, "batch_size": 2000})["run_id"]
+    fits = [
+        {"seq": n, "kind": "note", "at": f"2026-03-01T12:0{n}:00Z", "text": f"fit {n}", "metric": score}
+        for n, score in ((1, 0.81), (2, 0.84), (3, 0.79))
+    ]
+    post(telling, f"/runs/{key}/events", {"events": fits})
+    (row,) = data_of(telling, f"/browse/runs.json?plan_id={plan['plan_id']}")["items"]
+    one = data_of(telling, f"/browse/runs/{key}.json")
+    assert (row["best_so_far"], one["best_so_far"]) == (0.84, 0.84)
+    (listed,) = data_of(telling, f"/browse/plans/{plan['plan_id']}.json")["runs"]
+    assert listed["best_so_far"] == 0.84
+    words = text_of(telling, f"/browse/runs?plan_id={plan['plan_id']}")
+    assert "all rows" in words
+    assert "none: tabular-classification" in words
+    assert "as many as the minutes allow" in text_of(telling, f"/browse/plans/{plan['plan_id']}")
+
+
 def test_a_script_that_uses_all_minutes_has_missed_no_deadline_of_its_first_part(telling: Site):
     plan = data_of(telling, "/recommend?task=tabular&gpu=cpu&minutes=3&n_train=2000&n_features=10")
     start = {"plan_id": plan["plan_id"], "reserve_minutes": 0.12, "started_at": "2026-03-01T12:00:00Z"}

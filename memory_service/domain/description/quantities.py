@@ -187,7 +187,8 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
         if not direct and _ASKED_FOR.search(before):
             role = "test"
         value, kind = _value(number), KIND_OF.get(noun, "unknown")
-        each = bool(_EACH_AFTER.match(sentence, end) or _EACH_BEFORE.search(before))
+        each = not before.endswith("which of ") and bool(_EACH_AFTER.match(sentence, end))
+        each = each or bool(_EACH_BEFORE.search(before))
         words = sentence[number.start() : end].strip()
         last = Quantity(value, noun, kind, role, direct, each, words, before)
         yield last
@@ -238,6 +239,8 @@ def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None
 
 def _role_about(left: str, right: str) -> tuple[Role | None, bool]:
     """The role said just after ("5,000 images for training", "310 to segment"), else the nearest before."""
+    if _LEARNED.search(left):
+        return "train", True
     if _TO_DO.match(_BETWEEN.sub("", right)):
         return "test", True
     if _UNSEEN.match(right):
@@ -254,6 +257,12 @@ def _role_about(left: str, right: str) -> tuple[Role | None, bool]:
     return (_ROLES[before[-1].lower()] if before else None), False
 
 
+_LEARNED = re.compile(
+    r"\b(?:train(?:ed|ing)?|fine[ -]?tun(?:e|ed|ing)|learn(?:s|ing)?)\b[^.,;]{0,40}\b(?:on|from) "
+    r"(?:the |about |some |my |our |these )?$",
+    re.IGNORECASE,
+)
+"""What is trained on, whatever for: "fine-tune a model on 4,000 essays to score them"."""
 _BEHIND_OTHERS = re.compile(r"(?: [\w-]+){1,3} \(|(?: [\w-]+){1,5}, i\.e\. ")
 _OF_THE_LAST = re.compile(
     rf"^[^,;]{{0,80}}\b(?:for|as) (?:the )?(?:{'|'.join(_ROLES)})\b[^,;]{{0,20}}[,;]", re.IGNORECASE

@@ -265,7 +265,8 @@ def _split_by(noun: str, apart: Sequence[str], found: Sequence[Quantity]) -> Sta
 
 _ID = re.compile(
     r"^\W{0,8}(animal|author|batch|breath|case|drive|experiment|fragment|participant|patient|person|recording|scene"
-    r"|session|speaker|specimen|study|subject|trip|well|writer)_?id\b",
+    r"|session|speaker|specimen|study|subject|trip|well|writer)_?id\b"
+    r"|\(([a-z]{3,20})_id\b",
     re.IGNORECASE | re.MULTILINE,
 )
 _MANY = "|".join(f"{noun}s" for noun, kind in KIND_OF.items() if kind in ("sample", "token")) + "|lines"
@@ -279,9 +280,10 @@ _OF_ONE = (
 def repeated_in(text: str) -> Stated:
     """Groups that have a column of their own and several rows each: "patient_id"."""
     for match in _ID.finditer(text):
-        if several := re.search(_OF_ONE.replace("{0}", match[1]), text, re.IGNORECASE):
+        who = match[1] or match[2]
+        if several := re.search(_OF_ONE.replace("{0}", who), text, re.IGNORECASE):
             words = f"{match[0].strip()}, {several[0]}"
-            return {"split": ("group", words), "group_by": (match[1].lower(), words)}
+            return {"split": ("group", words), "group_by": (who.lower(), words)}
     return {}
 
 

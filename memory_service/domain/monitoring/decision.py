@@ -93,7 +93,7 @@ def _answers(view: RunView, fill: Fill | None, projection: Projection | None) ->
         slow_answer(view, None if fill is None else (fill.percent, fill.kind), left),
     )
     applied = [answer for answer in rules if answer is not None]
-    yield from applied or [keep_going(sentence("nothing-stands-out"), "R21")]
+    yield from applied or ([] if at_once else [keep_going(sentence("nothing-stands-out"), "R21")])
 
 
 def _has_something(stop: Answer) -> bool:

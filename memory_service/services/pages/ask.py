@@ -13,6 +13,7 @@ from memory_service.domain.description.resources import resources_in
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning.candidates import CandidateSets
 from memory_service.domain.planning.explanation.plan_text import is_run
+from memory_service.domain.planning.plan_search import PRICE
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import MOST_MINUTES, PINS
 from memory_service.domain.portfolio.portfolio import best_by_budget, best_of_models, choose_portfolio
@@ -89,13 +90,14 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
 
 
 def _alternatives(plan: Mapping[str, Any], points: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Other plans than the one shown; none called faster or better that is not, once all runs count."""
+    """Other plans than the one shown; none called faster or better that is hardly so, once all runs count."""
     picks, out = points["picks"], []
     mine = picks.get(points["objective"])
     for each in plan.get("alternatives", ()):
         whole = picks.get(each["objective"])
         better = {"fast": ("over", -1), "quality": ("quality_index", 1)}.get(each["objective"])
-        kept = not (mine and whole and better) or better[1] * (whole[better[0]] - mine[better[0]]) > 0
+        least = PRICE["balanced"] if each["objective"] == "quality" else 0.0
+        kept = not (mine and whole and better) or better[1] * (whole[better[0]] - mine[better[0]]) > least
         if kept and not is_run(each, plan):
             out.append({**each, "whole": whole or _alone(each["expected"])})
     return out
@@ -346,4 +348,5 @@ def _sentence(error: FieldError) -> str:
         return f"{error.message}; {_FOR_EXAMPLE}"
     if error.message.startswith("unknown") and error.field == "model" and not error.nearest:
         return f"{error.message}; all of them are under Models"
-    return f"{error.message}; nearest: {', '.join(error.nearest)}" if error.nearest else error.message
+    named = not error.nearest or error.nearest[0] in error.message
+    return error.message if named else f"{error.message}; nearest: {', '.join(error.nearest)}"

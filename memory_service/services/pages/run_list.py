@@ -19,6 +19,7 @@ from memory_service.schemas.runs import STATUSES
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.operations.export import table_export
 from memory_service.services.pages.grid import PRESENTED, gridded
+from memory_service.services.runs.outcome_evidence import metric_direction
 from memory_service.services.runs.summaries import read_summary
 from memory_service.services.runs.verdicts import gravest_advice, state_of
 from memory_service.services.tables.file_formats import TableExport
@@ -53,9 +54,9 @@ _MOST_OF_CURVE = 24
 def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime) -> dict[str, Any]:
     """`{"items", "next", "week", "live", "facets", "names", "groups", "heads"}`: rows with
     `advice` (the gravest that was not followed, else the last; None before the first), `curve` (metric by
-    epoch, a list for each fold), `best_so_far` (of the epochs; None where nobody says which way is
-    better), `took_minutes`, `silent_minutes` (of a running one without a signal, else None), `metric` and
-    `metric_direction` (of its competition). InvalidInput for a status that no run can have.
+    epoch, a list for each fold), `best_so_far` (of the epochs, else of scored fits; None where nobody says
+    which way is better), `took_minutes`, `silent_minutes` (of a running one without a signal, else None),
+    `metric` and `metric_direction` (of its competition). InvalidInput for a status that no run can have.
 
     week     of the latest runs begun since midnight (UTC) seven days ago that ended: `{"since", "filters",
              "runs", "minutes", "useful", "waiting", "lost", "by", "groups"}`; filters: what the query asks
@@ -94,6 +95,8 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
     ]
     for item in items:
         item.pop("used_minutes")
+        better = item.pop("direction")
+        item["metric_direction"] = item["metric_direction"] or better
         item["best_so_far"] = _best_so_far(item.pop("reached"), item["metric_direction"])
     panel = database.caches.stored(
         _week,
@@ -150,7 +153,8 @@ def _week(
 
 
 Extra = dict[str, Any]
-"""`advice`, `curve`, `reached` and `used_minutes` (None = not looked up) of a run."""
+"""`advice`, `curve`, `reached`, `direction` (of scored fits) and `used_minutes` (None = not looked up) of a
+run."""
 
 
 @dataclass(eq=False)
@@ -193,7 +197,20 @@ def _extra(transaction: ReadTransaction, run: Run, given: Sequence[RunAdvice]) -
         advice = gravest_advice(transaction, run, given, summary)
         epochs = _epochs_so_far(summary) if epochs is None else epochs
         used = RunView(state_of(transaction, run, summary)).used / 60.0
-    return {"advice": advice, "curve": _curve(epochs), "reached": _reached(epochs), "used_minutes": used}
+    fits = [] if epochs else scored_fits(transaction, run.id)
+    better = metric_direction(transaction, run, {}) if fits else None
+    reached = {"reached": _reached(epochs or fits), "direction": better}
+    return {"advice": advice, "curve": _curve(epochs), **reached, "used_minutes": used}
+
+
+MOST_MARKS = 300
+
+
+def scored_fits(transaction: ReadTransaction, run_id: str) -> list[dict[str, Any]]:
+    """Of a run that has no epochs the latest remarks with a score, a fit each."""
+    marks = runs.latest_events(transaction.session, run_id, MOST_MARKS, marks=True)
+    told = [read_object(body) or {} for _, kind, body in marks if kind == "note"]
+    return [each for each in told if each.get("metric") is not None]
 
 
 def took_so_far(row: Mapping[str, Any], used: float | None, now: dt.datetime) -> float:

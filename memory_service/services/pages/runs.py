@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.pages.run_list import best_of_epochs, silent_minutes, took_so_far
+from memory_service.services.pages.run_list import MOST_MARKS, best_of_epochs, silent_minutes, took_so_far
 from memory_service.services.planning.recommend import cached_plan
 from memory_service.services.runs.outcome_evidence import metric_direction
 from memory_service.services.runs.runs import run_page
@@ -20,7 +20,6 @@ MOST_RAW = 2_000
 """Latest events that are read for the curves of memory: a page costs the same after a million."""
 
 MOST_POINTS = 400
-MOST_MARKS = 300
 
 
 def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.datetime) -> dict[str, Any]:

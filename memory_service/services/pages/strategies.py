@@ -209,7 +209,8 @@ def effect_on_plans(
 ) -> dict[str, Any]:
     """`{"of", "plans", "read_by"}`: how many example plans there are, those that differ with the changed rows
     (key -> what changes): `[{"question", "changes": [{"field", "before", "after"}]}]`, how many are made
-    with one of these rows, and `stale`: key -> numbers that its sentence alone would still say."""
+    with one of these rows, as it is or changed, and `stale`: key -> numbers that its sentence alone would
+    still say."""
     rows = tuple({**row, **changes.get(row["id"], {})} for row in knowledge.strategies)
     before = examples(database, knowledge)
     after = examples(database, replace(knowledge, strategies=rows))
@@ -219,7 +220,8 @@ def effect_on_plans(
         apart = [each for each in apart if each["before"] != each["after"]]
         if apart:
             plans.append({"question": dict(example), "changes": apart})
-    read_by = sum(not changes.keys().isdisjoint(read) for _, read in before)
+    both = [was | now for (_, was), (_, now) in zip(before, after, strict=True)]
+    read_by = sum(not changes.keys().isdisjoint(read) for read in both)
     was = {row["id"]: row["value"] for row in knowledge.strategies}
     stale = {row["id"]: _stale_numbers(row, [was[row["id"]]]) for row in rows if row["id"] in changes}
     stale = {key: numbers for key, numbers in stale.items() if numbers}

@@ -31,7 +31,8 @@ def next_minutes(database: Database, page: Mapping[str, Any]) -> dict[str, Any] 
 
     left            minutes of the budget that are not used; used_percent: of the budget
     left_at_end     the same when this run ends as it goes on now
-    buys            [{"what": "folds" | "model" | "more", "set", "minutes", "points"}], best first
+    buys            [{"what": "folds" | "model" | "more", "set", "minutes", "points"}], best first; none while
+                    its script goes on through other models by itself
                     points: of the quality index that the planner expects, None of folds
     ask             the fields that plan them, beside those of the question; None where its plan is not known
     says            the same as sentences (`Sentence.as_dict`)
@@ -49,7 +50,8 @@ def next_minutes(database: Database, page: Mapping[str, Any]) -> dict[str, Any] 
     out: dict[str, Any] = {"left": round(left, 2), "used_percent": round(100.0 * used / budget, 1)}
     out |= {"left_at_end": round(later, 2), "buys": [], "ask": None}
     question = question_of(database, plan_id) if plan is not None else None
-    if plan is not None and question is not None and plan["feasible"]:
+    goes_on = page["status"] == "running" and page["given"].get("reserve_minutes") is not None
+    if plan is not None and question is not None and plan["feasible"] and not goes_on:
         _weigh(database, page, plan, question.within(limit), at_end, out)
     return out | {"says": [each.as_dict() for each in _sentences(page, budget, out)]}
 

@@ -42,6 +42,7 @@ document.addEventListener("click", ({ target }) => {
   field.dispatchEvent(new Event("input", { bubbles: true }));
   if (field.name === "n_train") document.getElementById("f-size").value = ""; // the number says it
   field.focus();
+  field.select?.();
 });
 
 // On a phone a table is a list of its rows: each cell is named by the head of its column.

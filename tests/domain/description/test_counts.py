@@ -25,6 +25,9 @@ PLANTS = (
         ("The data: 12,000 clips for training; 3,000 clips for testing.", 12_000, 3_000),
         ("The train folder holds 25,000 pictures while the test folder holds 12,500.", 25_000, 12_500),
         ("train (3,000 images) and test (1,000 images)", 3_000, 1_000),
+        ("Fine-tune a model on 4,000 essays to score them; 1,000 essays in the test.", 4_000, 1_000),
+        ("Train on 20,000 reviews to predict the stars of 5,000 test reviews.", 20_000, 5_000),
+        ("After learning from 900 scans there are 300 scans to score.", 900, 300),
         ("In 2019 images of cows were taken: 6,000 for training, 1,500 for the test", 6_000, 1_500),
     ],
 )

@@ -124,6 +124,7 @@ def test_a_plain_text_stays_as_it_is_and_an_unclosed_fence_hides_nothing() -> No
         ("Rows of the same customer must not be split.", "customer"),
         ("We validate by StratifiedGroupKFold on site_id.", "site_id"),
         ("All images of one patient must stay together.", "patient"),
+        ("Several photos show the same plant on different days (plant_id in train.csv).", "plant"),
         ("GroupKFold was best.", None),
     ],
 )

@@ -46,6 +46,7 @@ def test_a_line_means_the_card_named_in_it_and_the_memory_beside_it_says_which(t
 @pytest.mark.parametrize(
     ("text", "n", "slug"),
     [
+        ("2 x 3090", 2, "rtx3090"), ("2x4090", 2, "rtx4090"),
         ("GPU T4 x2", 2, "t4"), ("Tesla T4 (x2)", 2, "t4"), ("T4 × 2", 2, "t4"), ("2x T4", 2, "t4"),
         ("GPU T4 x2 (Kaggle)", 2, "t4"), ("v100-sxm(8x)", 8, "v100"), ("H100:8", 8, "h100"),
         ("gpu:a100:4", 4, "a100"), ("A6000x4", 4, "rtxa6000"), ("NvidiaTeslaT4", 2, "t4"),

@@ -203,6 +203,13 @@ def test_an_epoch_that_does_not_fit_ends_training_once_three_have_shown_it() -> 
     assert (three.action, three.rule) == ("stop_and_predict", "R14")
 
 
+def test_a_budget_that_is_over_stands_out() -> None:
+    notes: list[Said] = [("note", 60.0 * minute, {"text": "a fit"}) for minute in (5, 20, 40)]
+    answer = judged(replace(RUN, folds=None, epochs=None), [READING, *notes], Expectation())
+    assert answer.action == "stop_and_predict"
+    assert "nothing-stands-out" not in [each.code for each in answer.others]
+
+
 def test_done_training_is_not_told_to_stop() -> None:
     answer = at([50.0] * 30)
     assert answer.action == "continue"

@@ -43,3 +43,18 @@ def test_the_list_waits_for_no_example_plan(seeded_sqlite: Database, monkeypatch
     waited = False
     assert strategies.rows(seeded_sqlite, quickly) == of_use, "what is known is said"
     assert {row["use"] for row in of_use if row["read_by"]} == {"drives plans"}
+
+
+def test_plans_that_only_a_changed_row_would_drive_are_counted_before_it_is_saved(
+    seeded_sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    knowledge = knowledge_of(seeded_sqlite)
+
+    def planned(_: Database, known: object, __: object) -> tuple[dict[str, object], frozenset[str]]:
+        return {}, frozenset() if known is knowledge else frozenset({"R14-reserve"})
+
+    monkeypatch.setattr(strategies, "_planned", planned)
+    monkeypatch.setattr(strategies, "_state", lambda known: ("of this test alone", known is knowledge))
+    changed = {"R14-reserve": {"value": {"reserve_percent": 20}}}
+    effect = strategies.effect_on_plans(seeded_sqlite, knowledge, changed)
+    assert effect["read_by"] == effect["of"]

@@ -18,11 +18,18 @@ ASKED = {"task": "image", "n_train": 20_000, "n_classes": 12, "gpu": "a100", "mi
 BEGUN = dt.datetime(2026, 11, 1, 12, 0, tzinfo=dt.UTC)
 
 
-def told(database: Database, plan: dict[str, Any] | None, minutes: float, status: str | None) -> str:
+def told(
+    database: Database, plan: dict[str, Any] | None, minutes: float, status: str | None, **facts_too: float
+) -> str:
     """A run of the plan's main model, whose events span so many minutes, ended where `status` says."""
     facts = {"task": "image", "gpu": "a100", "model": "resnet50", "minutes": 60}
     key = str(uuid.uuid4())
-    start = {"run_id": key, "started_at": BEGUN.isoformat(), **({"plan": plan} if plan else facts)}
+    start = {
+        "run_id": key,
+        "started_at": BEGUN.isoformat(),
+        **({"plan": plan} if plan else facts),
+        **facts_too,
+    }
     begin_run(database, start)
     moment = BEGUN + dt.timedelta(minutes=minutes)
     epoch = {"fold": 0, "epoch": 0, "seconds": 60.0 * minutes - 10.0, "metric": 0.8}
@@ -82,3 +89,10 @@ def test_a_run_that_was_killed_used_the_minutes_after_its_last_report_too(seeded
     found = run_page(seeded_sqlite, key)["next_minutes"]
     assert found["left"] == 0.0
     assert [each["code"] for each in found["says"]] == ["minutes-used"]
+
+
+def test_a_script_that_goes_on_through_models_by_itself_is_sold_none(seeded_sqlite: Database) -> None:
+    plan = recommend(seeded_sqlite, ASKED)
+    assert run_page(seeded_sqlite, told(seeded_sqlite, plan, 12.0, None))["next_minutes"]["buys"]
+    searching = told(seeded_sqlite, plan, 12.0, None, reserve_minutes=1.0)
+    assert run_page(seeded_sqlite, searching)["next_minutes"]["buys"] == []
