@@ -24,7 +24,8 @@ class Residuals(ABC):
         far = [self._far(one, row) for one, row in zip(told, rows, strict=True)]
         runs = [one.observation.run_id or i for i, one in enumerate(told)]
         places, reporters = [where(one) for one in told], [one.observation.reporter for one in told]
-        self._posterior, out = without_outliers(rows, values, noise, far, places, runs, reporters)
+        cases = [one.key for one in told]
+        self._posterior, out = without_outliers(rows, values, noise, far, places, cases, runs, reporters)
         self.aside = tuple(told[i].observation for i in out)
         used = [i for i in range(len(told)) if i not in set(out)]
         counted, values = [told[i] for i in used], [values[i] for i in used]

@@ -141,10 +141,11 @@ class Posterior:
 FREEDOM = 2.0
 """Tails of Student's t."""
 
-AGREE = log(1.35)
+SAME_FIGURE = 1.35
+AGREE = log(SAME_FIGURE)
 ENOUGH_RUNS = 3
 """Three runs within a third of each other (peaks: 0.3 GiB) count, however far they are: of two reporters, or
-of the only one that told of the device."""
+of the only one that told of the case."""
 
 
 def without_outliers(
@@ -153,6 +154,7 @@ def without_outliers(
     noise: Sequence[float],
     far: Sequence[float],
     groups: Sequence[Hashable],
+    cases: Sequence[Hashable],
     runs: Sequence[Hashable],
     reporters: Sequence[Hashable],
 ) -> tuple[Posterior | None, list[int]]:
@@ -160,14 +162,15 @@ def without_outliers(
 
     An observation further than `far` from zero counts when two others from other runs of its group agree
     with it, or when the rest already brings it near; one that the rest leaves far is not. Runs of one
-    reporter alone settle nothing where somebody else told of the group.
+    reporter alone settle nothing where somebody else told of the same case.
     """
 
     def agreed_on(i: int) -> bool:
         group = [j for j in range(len(values)) if groups[j] == groups[i]]
         near = [j for j in group if abs(values[j] - values[i]) <= AGREE]
-        tellers, known = ({reporters[j] for j in some} for some in (near, group))
-        return len({runs[j] for j in near}) >= ENOUGH_RUNS and (len(tellers) > 1 or tellers == known)
+        of_case = [j for j in group if cases[j] == cases[i]]
+        tellers, known = ({reporters[j] for j in some} for some in (near, of_case))
+        return len({runs[j] for j in near}) >= ENOUGH_RUNS and (len(tellers) > 1 or tellers >= known)
 
     near = {i for i, value in enumerate(values) if abs(value) <= far[i]}
     included = near | {i for i in range(len(values)) if i not in near and agreed_on(i)}

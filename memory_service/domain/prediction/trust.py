@@ -15,6 +15,7 @@ from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.observation import BaselinePrediction, Observation
+from memory_service.domain.learning.shrinkage import ENOUGH_RUNS, SAME_FIGURE
 
 Row = TypeVar("Row")
 
@@ -43,7 +44,7 @@ latest: each of many against each of many would take minutes."""
 MOST_OF_KEY = 2_048
 """Observations of one key that teach, the latest: whatever it tells, what others ask costs no more."""
 
-SAME_BATCH, SAME_FIGURE = 2.0, 1.5
+SAME_BATCH = 2.0
 SAME_RATES, OTHER_RATES, LEAST_COMMON = 1.25, 1.5, 3
 """Reports agree within these ratios, calibrations in the median of as many common sections at least: of one
 device within SAME_RATES, and two devices of a GPU model contradict each other above OTHER_RATES."""
@@ -166,13 +167,19 @@ def told_alone(observations: Iterable[Observation]) -> tuple[bool, ...]:
 def heard(
     observations: Sequence[Observation], alone: Sequence[bool], asker: str
 ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
-    """(those that teach a key's questions, those that only one other key told), in their order. alone: as
-    `told_alone` gives it."""
-    both = list(zip(observations, alone, strict=True))
-    return (
-        tuple(o for o, lone in both if not lone or o.reporter == asker),
-        tuple(o for o, lone in both if lone and o.reporter != asker),
-    )
+    """(those that teach a key's questions, those that only one other key told), in their order. What a key
+    ran three times itself no other key changes for it. alone: as `told_alone` gives it."""
+    own: dict[Hashable, set[str]] = {}
+    for o in observations:
+        if o.reporter == asker:
+            own.setdefault(_setting(o), set()).add(o.run_id)
+    settled = {setting for setting, runs in own.items() if len(runs) >= ENOUGH_RUNS}
+    teaching, by_one = list[Observation](), list[Observation]()
+    for o, lone in zip(observations, alone, strict=True):
+        other = o.reporter != asker and is_key(o.reporter) and not o.confirmed
+        if not other or _setting(o) not in settled:
+            (by_one if lone and other else teaching).append(o)
+    return tuple(teaching), tuple(by_one)
 
 
 def heard_rows(
@@ -264,6 +271,10 @@ def _least_seconds(o: Observation, profile: Profile, card: Gpu) -> float:
 
 def _case(o: Observation) -> Hashable:
     return o.gpu, o.model, o.input_size, o.mode, o.out_of_memory
+
+
+def _setting(o: Observation) -> Hashable:
+    return _case(o), o.device, o.part, o.precision, o.layout, o.compiled
 
 
 def _agree(one: Observation, other: Observation) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from unittest import mock
 
 import pytest
 
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.prediction import trust
+from tests.domain.learning.test_corrections import CARD, moved, ran, taught
 
 ONE = Observation("a100", "resnet50", "resnet", 224, "bf16", 8, step_seconds=0.1, reporter="key eve")
 
@@ -30,3 +32,39 @@ def test_reports_are_held_against_those_near_their_batch(monkeypatch: pytest.Mon
     assert agree.call_count == 2 * near
     alone = trust.told_alone([*apart, *told("key bob", 64)])
     assert alone == (False,) * 64 + (True,) * 64 + (False,) * 64
+
+
+def of_key(who: str, number: int, times: float, **changes: Any) -> list[Observation]:
+    runs = (ran(times=times, run=f"{who} {i} {times} {changes}", gpu=CARD) for i in range(number))
+    return [replace(o, reporter=f"key {who}", **changes) for o in runs]
+
+
+def asked_by(who: str, observations: list[Observation]) -> float:
+    """How many times the step of resnet50 a key expects, beside the data sheet."""
+    heard, _ = trust.heard(observations, trust.told_alone(observations), f"key {who}")
+    return moved("resnet50", taught(list(heard), CARD))
+
+
+@pytest.mark.parametrize("other", [0.7, 0.74, 0.8, 1.0, 1.3, 1.45])
+@pytest.mark.parametrize("number", [1, 3, 8])
+def test_no_key_moves_what_another_ran_three_times_itself(other: float, number: int) -> None:
+    own = of_key("ada", 3, 3.6)
+    expected = asked_by("ada", own)
+    assert expected > 3.0
+    assert asked_by("ada", [*own, *of_key("eve", number, 3.6 / other)]) == pytest.approx(expected)
+
+
+def test_the_truth_told_of_another_case_takes_nothing_away() -> None:
+    own, fp32 = of_key("ada", 4, 3.6), {"precision": "fp32"}
+    both = [*own, *of_key("ada", 1, 1.0, **fp32), *of_key("eve", 1, 1.0, **fp32)]
+    assert asked_by("ada", both) > 3.0
+
+
+@pytest.mark.parametrize("times", [1.0, 3.6])
+def test_a_report_that_is_heard_as_confirmed_moves_others_by_no_more_than_agreement_allows(
+    times: float,
+) -> None:
+    alone = asked_by("bob", [*of_key("ada", 4, times), *of_key("cy", 4, times)])
+    for other in (0.68, 0.74, 1.3, 1.45):
+        with_eve = [*of_key("ada", 4, times), *of_key("cy", 4, times), *of_key("eve", 8, times / other)]
+        assert asked_by("bob", with_eve) == pytest.approx(alone, rel=trust.SAME_FIGURE - 1.0)
