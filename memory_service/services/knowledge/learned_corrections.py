@@ -3,8 +3,8 @@ learning (the arithmetic is `domain.learning.corrections`)."""
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from memory_service.domain.cost.profile import Profile
@@ -77,28 +77,31 @@ def observed_profile(priced: PricedCatalogue, observation: Observation) -> Profi
     return priced.library.between(observation.model, observation.input_size, kind, checkpointing=saving)
 
 
-MOST_OF_A_CASE = 8
-"""Of one model, batch and setting on one device: more than learning weighs
-(`domain.learning.corrections`)."""
-
-Kept = tuple[dt.datetime, str, str, Observation]
-"""When it was written, id, case, observation."""
+Kept = tuple[dt.datetime, str, Observation]
+"""When it was written, id, observation."""
 
 
 @dataclass(frozen=True)
 class Observed:
     """The latest observations of each case and of each key, as the database had them.
 
-    state   as `store.queries.observations.state` gave it; rows: the oldest first
+    state   as `store.queries.observations.latest` gave it; rows: by id, those that can be read
     """
 
-    state: tuple[int, dt.datetime | None] = (0, None)
-    rows: Sequence[Kept] = ()
+    state: Mapping[str, object] = field(default_factory=dict)
+    rows: Mapping[str, Kept] = field(default_factory=dict)
 
     @cached_property
     def all(self) -> tuple[Observation, ...]:
-        """Those that may teach, the oldest first."""
-        return trusted(row[-1] for row in self.rows)
+        """Those that may teach, the oldest first, without the older ones beyond what counts of a case."""
+        counted: Counter[Hashable] = Counter()
+        kept = []
+        for *_, one in sorted(self.rows.values(), key=lambda row: row[:2], reverse=True):
+            limits = limits_of(one)
+            if all(counted[what] < most for what, most in limits):
+                counted.update(what for what, _ in limits)
+                kept.append(one)
+        return trusted(reversed(kept))
 
     @cached_property
     def alone(self) -> tuple[bool, ...]:
@@ -107,32 +110,13 @@ class Observed:
 
 
 def observed(transaction: ReadTransaction, cached: Observed | None = None) -> Observed:
-    """The observations now; those of `cached`, read earlier, are reused unless something changed."""
-    now, cached = store.state(transaction.session), cached or Observed()
+    """The observations now; of those of `cached`, read earlier, what was written since is read."""
+    now, cached = store.latest(transaction.session, MOST_OF_KEY), cached or Observed()
     if cached.state == now:
         return cached
-    if cached.state[1] is not None:
-        known = {row[:2] for row in cached.rows if row[0] == cached.state[1]}
-        later = store.since(transaction.session, cached.state[1])
-        new = [row for row in later if (row.updated_at, row.id) not in known]
-        # Only where nothing was replaced or deleted, and nobody wrote at an earlier time than what was read.
-        if len(new) == now[0] - cached.state[0]:
-            return Observed(now, _with(cached.rows, new))
-    return Observed(now, _with((), store.latest(transaction.session, MOST_OF_A_CASE, MOST_OF_KEY)))
-
-
-def _with(rows: Iterable[Kept], added: Iterable[store.ObservationRow]) -> Sequence[Kept]:
-    """Without the older ones beyond what counts of a case and of a key."""
-    new = (
-        (row.updated_at, row.id, row.subject, Observation.from_dict(row.observation))
-        for row in added if is_readable(row.observation)
-    )  # fmt: skip
-    every = sorted((*rows, *new), key=lambda row: row[:2])
-    counted: Counter[Hashable] = Counter()
-    kept = []
-    for row in reversed(every):
-        limits = (row[2], MOST_OF_A_CASE), *limits_of(row[3])
-        if all(counted[what] < most for what, most in limits):
-            counted.update(what for what, _ in limits)
-            kept.append(row)
-    return kept[::-1]
+    same = {key for key, stamp in now.items() if cached.state.get(key) == stamp}
+    rows = {key: row for key, row in cached.rows.items() if key in same}
+    for at, key, wire in store.several(transaction.session, now.keys() - same):
+        if is_readable(wire):
+            rows[key] = at, key, Observation.from_dict(wire)
+    return Observed(now, rows)

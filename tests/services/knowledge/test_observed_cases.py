@@ -11,7 +11,7 @@ from memory_service.domain.learning.observation import Observation
 from memory_service.domain.prediction import trust
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge import learned_corrections
-from memory_service.services.knowledge.learned_corrections import MOST_OF_A_CASE, Observed, observed
+from memory_service.services.knowledge.learned_corrections import Observed, observed
 from memory_service.store.queries import runs
 from tests.registered import observe
 
@@ -37,9 +37,9 @@ def test_what_is_read_bit_by_bit_is_what_is_read_at_once(database: Database) -> 
     held = read(database, held)
     assert len(held.all) == 2
     assert read(database, held) is held
-    observe(database, [RAN] * (MOST_OF_A_CASE + 3))
+    observe(database, [RAN] * (runs.MOST_OF_A_CASE + 3))
     held = read(database, held)
-    assert len(held.all) == MOST_OF_A_CASE + 1
+    assert len(held.all) == runs.MOST_OF_A_CASE + 1
     with database.write() as unit:  # a run told of more: its observation changes
         runs.replace_observations(
             unit.session, first[1].run_id, [replace(first[1], step_seconds=0.3).as_dict()], unit.now
