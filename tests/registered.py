@@ -73,7 +73,8 @@ def calibrate(
         for field, value in values.items():
             setattr(row, field, value)
         device_store.add(unit.session, row)
-        note(unit, "calibrations", key, "create", "posted", who=row.told_by)
+        if row.status not in device_store.ACTIVE:
+            note(unit, "calibrations", key, "update", "ended", who=row.told_by)
     return key
 
 

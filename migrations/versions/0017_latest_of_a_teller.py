@@ -51,7 +51,7 @@ def upgrade() -> None:
     op.add_column("devices", sa.Column("told_at", dialects.UtcDateTime()))
     op.add_column("observations", sa.Column("teller", dialects.Name, nullable=False, server_default=""))
     op.add_column("observations", sa.Column("latest", sa.Boolean(), nullable=False, server_default=sa.true()))
-    op.add_column("outcomes", sa.Column("start_up_minutes", sa.Float()))
+    op.add_column("outcomes", sa.Column("start_up_minutes", sa.Double()))
     op.execute(DEVICES.update().values(told_at=func.coalesce(DEVICES.c.seen_at, DEVICES.c.registered_at)))
     for table, key in ((DEVICES, DEVICES.c.name), (CALIBRATIONS, CALIBRATIONS.c.id)):
         of_row = HISTORY.c.table == table.name, HISTORY.c.row == key
