@@ -53,12 +53,12 @@ def upgrade() -> None:
     op.add_column("observations", sa.Column("latest", sa.Boolean(), nullable=False, server_default=sa.true()))
     op.add_column("outcomes", sa.Column("start_up_minutes", sa.Double()))
     op.execute(DEVICES.update().values(told_at=func.coalesce(DEVICES.c.seen_at, DEVICES.c.registered_at)))
-    for table, key in ((DEVICES, DEVICES.c.name), (CALIBRATIONS, CALIBRATIONS.c.id)):
-        of_row = HISTORY.c.table == table.name, HISTORY.c.row == key
+    for told, key in ((DEVICES, DEVICES.c.name), (CALIBRATIONS, CALIBRATIONS.c.id)):
+        of_row = HISTORY.c.table == told.name, HISTORY.c.row == key
         # Not by the index of actions, in which SQLite would read all that was ever added to any table.
         created = select(HISTORY.c.who).where(*of_row, HISTORY.c.action.concat("") == "create")
         who = created.order_by(HISTORY.c.id.desc()).limit(1).scalar_subquery()
-        op.execute(table.update().values(told_by=func.coalesce(who, "")))
+        op.execute(told.update().values(told_by=func.coalesce(who, "")))
     is_key = RUNS.c.told_by.startswith("key ")
     told_by = select(RUNS.c.told_by).where(RUNS.c.id == OBSERVATIONS.c.run_id, is_key).scalar_subquery()
     op.execute(OBSERVATIONS.update().values(teller=func.coalesce(told_by, "")))
@@ -80,15 +80,15 @@ def _copy_start_ups() -> None:
     change = OUTCOMES.update().where(OUTCOMES.c.run_id == sa.bindparam("of"))
     while found := connection.execute(ended.where(RUNS.c.id > after)).all():
         hosts = ((run_id, (given or {}).get("host")) for run_id, given in found)
-        said = [(run_id, host["start_up_minutes"]) for run_id, host in hosts if _tells(host)]
-        told = [{"of": run_id, "start_up_minutes": number_of(minutes)} for run_id, minutes in said]
+        told = [{"of": run, "start_up_minutes": minutes} for run, host in hosts for minutes in _told(host)]
         if told:
             connection.execute(change.values(start_up_minutes=sa.bindparam("start_up_minutes")), told)
         after = found[-1].id
 
 
-def _tells(host: object) -> bool:
-    return isinstance(host, dict) and "start_up_minutes" in host
+def _told(host: object) -> list[float]:
+    minutes = number_of(host.get("start_up_minutes")) if isinstance(host, dict) else None
+    return [] if minutes is None else [minutes]
 
 
 def downgrade() -> None:

@@ -59,6 +59,9 @@ def test_who_added_a_row_is_found_by_the_row(database: Database) -> None:
     assert "ix_history_action" not in " / ".join(plan)
 
 
+STARTED = {"start_up_minutes": 3.0}
+
+
 def test_what_keys_told_of_devices_and_runs_is_looked_up_however_much_it_is(database: Database) -> None:
     """Nothing of the tables that a key adds to is read whole, and nothing is counted."""
     for who in ("ada", "bob"):
@@ -77,6 +80,7 @@ def test_what_keys_told_of_devices_and_runs_is_looked_up_however_much_it_is(data
         assert len(calibrations.of_device(unit.session, ["box-ada"], 3)) == 1
         assert len(observations.latest(unit.session, 5)) == 2
         assert len(history.latest_ids(unit.session, "devices", 5)) == 2
+        assert len(history.latest(unit.session, ["devices", "calibrations"], 3)) == 3
         _nothing_read_whole(database, connection, told, "devices", "calibrations", "observations", "history")
 
 
@@ -94,6 +98,9 @@ def test_what_runs_say_is_looked_up_however_many_one_key_told_of(database: Datab
         assert len(outcomes.latest(unit.session, "competition:leaf", 5)) == 2
         assert len(outcomes.with_metric(unit.session, 5)) == 2
         assert [each.minutes for each in outcomes.start_ups(unit.session, 5)] == [3.0, 3.0]
+        for n in range(4):  # they tell of no start-up, and hide none
+            _ended_run(unit.session, f"key quiet{n}", unit.now, {"x": "y"})
+        assert len(outcomes.start_ups(unit.session, 2)) == 2
         outcomes.tallies(unit.session, ["competition:leaf"])
         outcomes.fingerprint(unit.session)
         counted = {"pattern:one": Tally(served=1), "family:resnet": Tally(served=1)}
@@ -113,11 +120,11 @@ def _nothing_read_whole(
             assert " Scan using " not in line or "Index Cond" in behind, (statement, plan)
 
 
-def _ended_run(session: WriteSession, told_by: str, now: Any) -> None:
+def _ended_run(session: WriteSession, told_by: str, now: Any, host: Any = STARTED) -> None:
     names = ("task", "gpu", "device", "model", "family", "input_kind", "precision", "layout", "optimizer",
              "mode", "digest")  # fmt: skip
     times = dict.fromkeys(("started_at", "finished_at", "created_at", "updated_at"), now)
-    given = {"host": {"start_up_minutes": 3.0}}
+    given = {"host": host}
     run = {**dict.fromkeys(names, "k"), **times, "status": "completed", "told_by": told_by, "given": given}
     runs.add(session, {"id": told_by, "competition": "leaf", **run})
     begun = runs.find(session, told_by)

@@ -116,7 +116,7 @@ def observed(transaction: ReadTransaction, cached: Observed | None = None) -> Ob
         return cached
     same = {key for key, stamp in now.items() if cached.state.get(key) == stamp}
     rows = {key: row for key, row in cached.rows.items() if key in same}
-    for at, key, wire in store.several(transaction.session, now.keys() - same):
-        if is_readable(wire):
-            rows[key] = at, key, Observation.from_dict(wire)
+    for row in store.several(transaction.session, now.keys() - same):
+        if is_readable(row.observation):
+            rows[row.id] = row.updated_at, row.id, Observation.from_dict(row.observation)
     return Observed(now, rows)

@@ -43,9 +43,12 @@ def latest(
     session: ReadSession, tables: Collection[str], limit: int, before: int | None = None
 ) -> list[History]:
     """Entries by people of these tables, newest first; `before`: only those older than this entry."""
-    query = select(History).where(History.table.in_(sorted(tables)), History.origin == "user")
+    query = select(History).where(History.origin == "user").order_by(History.id.desc()).limit(limit)
     query = query if before is None else query.where(History.id < before)
-    return list(session.scalars(query.order_by(History.id.desc()).limit(limit)))
+    found = [
+        each for table in sorted(tables) for each in session.scalars(query.where(History.table == table))
+    ]
+    return sorted(found, key=lambda each: -each.id)[:limit]
 
 
 def latest_ids(session: ReadSession, table: str, limit: int) -> tuple[int, ...]:

@@ -96,7 +96,8 @@ class StartUp(NamedTuple):
 
 def start_ups(session: ReadSession, limit: int) -> list[StartUp]:
     """Those of the latest runs that ended and told."""
-    query = select(Outcome.run_id, Run.device, Run.gpu, Outcome.start_up_minutes, Run.told_by)
+    columns: list[Any] = [Run.device, Run.gpu, Outcome.start_up_minutes, Run.told_by]
+    query = select(Outcome.run_id, *columns)
     return [StartUp(*told) for _, *told in _fairly(session, query, limit, text(STARTED))]
 
 

@@ -310,7 +310,7 @@ def replace_observations(
             for number, wire in enumerate(found)
         ]
         session.execute(insert(Observation), rows)
-        subjects |= {row["subject"] for row in rows}
+        subjects |= {str(row["subject"]) for row in rows}
     if subjects:
         of = [{"of": subject} for subject in sorted(subjects)]
         for is_latest, changed in _LATEST.items():
