@@ -208,7 +208,7 @@ def in_order(problem: Problem, both: pd.DataFrame) -> tuple[np.ndarray, np.ndarr
     """(rows in the order of their series, the series of each); None where there is no order."""
     if (known := series_of(problem, both)) is None:
         return None
-    series = known[0].astype("category").cat.codes.to_numpy()
+    _, series = np.unique(known[0], return_inverse=True)
     order = np.lexsort((known[1], series))
     return order, series[order]
 
