@@ -171,17 +171,17 @@ def counts(problem: Problem) -> list[Any]:
 
 def tf_idf(problem: Problem, fit_rows: np.ndarray) -> Any:
     """(training rows and test rows, words and characters that are in two of `fit_rows`), sparse."""
-    from scipy.sparse import hstack
+    from scipy.sparse import csr_matrix, hstack
     from sklearn.feature_extraction.text import TfidfTransformer
 
-    parts = []
+    parts = [csr_matrix((len(problem.inputs) + len(problem.test_inputs), 2))]  # where no text is known
     for table in once(problem, "counts", lambda: counts(problem)):
         rows = table.tocsr()
         known = rows[fit_rows].getnnz(axis=0) >= (2 if len(fit_rows) > 300 else 1)
         if known.any():
             rows = rows[:, np.flatnonzero(known)]
             parts.append(TfidfTransformer(sublinear_tf=True).fit(rows[fit_rows]).transform(rows))
-    return hstack(parts).tocsr().astype(np.float32) if parts else np.zeros((len(problem.inputs), 1))
+    return hstack(parts[1:] or parts).tocsr().astype(np.float32)
 
 
 def softmax(margins: np.ndarray) -> np.ndarray:

@@ -279,3 +279,13 @@ def test_linear_models_of_words_are_learned_of_rows_of_one_group() -> None:
     right = said[:40].argmax(axis=1) == problem.targets[:40]
     assert np.isfinite(said).all()
     assert right.mean() > 0.7
+
+
+@pytest.mark.parametrize("member", [WordsAndCharacters(), TextTrees()])
+def test_one_label_of_rows_without_texts_is_learned(member: Any) -> None:
+    problem, truth = problem_of("labels", rows=120)
+    problem.targets, problem.outputs = problem.targets[:, 1:], ["large"]
+    problem.inputs = problem.inputs.assign(title=None)
+    found = member.fit(problem, np.arange(90), np.arange(90, 120), 1, Clock(60), {})
+    assert found.test.shape == (120, 1)
+    assert ((found.test > 0.5) == truth[:, 1:]).mean() > 0.9
