@@ -13,6 +13,7 @@ from memory_service.train.words import out_of_fold, text_columns, written
 
 KINDS = ("number", "code", "category", "date", "group", "text")
 AROUND = (3, 15)  # rows that learn on each side
+BETWEEN = 0.8  # of its share of training rows, that training rows stand next to test rows
 MOST_SAID = 30  # outputs of linear models of words, as inputs
 MEAN_ROWS = 20.0  # a category's mean target is drawn to the mean of all as if it had so many rows more
 
@@ -184,15 +185,14 @@ def neighbor_columns(problem: Problem, both: pd.DataFrame, choice: Choice) -> di
 
 def around_columns(problem: Problem, both: pd.DataFrame, train_rows: np.ndarray) -> dict[str, np.ndarray]:
     """The mean targets of the nearest training rows before and behind in a row's series, less its own."""
-    if (known := series_of(problem, both)) is None:
+    if (known := in_order(problem, both)) is None:
         return {}
-    series = pd.factorize(known[0])[0]
-    order = np.lexsort((known[1], series))
+    order, series = known
     learns, own = np.isin(order, train_rows).astype(int), np.zeros((len(both), learned(problem).shape[1]))
     own[train_rows] = learned(problem)[train_rows]
     own = own[order]
     behind, totals = learns.cumsum(), np.vstack([0 * own[:1], own[learns > 0].cumsum(axis=0)])
-    counts, series = np.append(0, behind), series[order]
+    counts = np.append(0, behind)
     first, last = (counts[np.searchsorted(series, series, side)] for side in ("left", "right"))
     found: dict[str, np.ndarray] = {}
     for most in AROUND:
@@ -202,6 +202,26 @@ def around_columns(problem: Problem, both: pd.DataFrame, train_rows: np.ndarray)
         means[order] = (totals[high] - totals[low] - own) / np.where(rows > 0, rows, np.nan)
         found |= {f"{most} around: mean {place}": column for place, column in enumerate(means.T)}
     return found
+
+
+def in_order(problem: Problem, both: pd.DataFrame) -> tuple[np.ndarray, np.ndarray] | None:
+    """(rows in the order of their series, the series of each); None where there is no order."""
+    if (known := series_of(problem, both)) is None:
+        return None
+    _, series = np.unique(known[0], return_inverse=True)
+    order = np.lexsort((known[1], series))
+    return order, series[order]
+
+
+def are_between(problem: Problem) -> bool:
+    """Whether training rows are next to test rows, on each side, about as often as to training rows."""
+    known = in_order(problem, pd.concat([problem.inputs, problem.test_inputs], ignore_index=True))
+    if known is None:
+        return False
+    learns = pd.Series(known[0] < len(problem.inputs))
+    beside = pd.DataFrame({step: learns.groupby(known[1]).shift(step) == 1 for step in (1, -1)})
+    test, train = beside.groupby(learns).mean().reindex([False, True]).to_numpy()
+    return bool((test >= BETWEEN * train).all())
 
 
 def learned(problem: Problem) -> np.ndarray:
@@ -307,7 +327,7 @@ def choices(problem: Problem, choice: Choice, gains: dict[str, float]) -> list[t
     found: list[tuple[Any, str, dict[str, Any]]] = [
         (text_columns(problem) and problem.width <= MOST_SAID, "what words say", {"texts": 2}),
         (
-            date and problem.times is None and problem.groups is None,
+            date and problem.times is None and problem.groups is None and are_between(problem),
             "targets of rows next in time",
             {"around": True},
         ),

@@ -541,12 +541,8 @@ def classes_in(folder: Path) -> set[str]:
     """Names of its classes; none of folders of pictures and their masks, or of sounds and their texts."""
     found = classes_of(folder)
     names, ends = {*found.values()}, {path.suffix.lower() for path in found}
-    return (
-        set()
-        if (".txt" in ends and ends & {*SOUND_FILES})
-        or any(re.match("masks?|images?|labels?", name.lower()) for name in names)
-        else names
-    )
+    written = ends & {*SOUND_FILES} and names == {found[path] for path in found if path.suffix == ".txt"}
+    return set() if written or any(re.match("(?i)masks?|images?|labels?", one) for one in names) else names
 
 
 def not_understood(folder: Path) -> str:

@@ -82,7 +82,8 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         told = f"no column of train.csv is known{asked_for} or is not in test.csv, too"
         raise ValueError(f"what is to be predicted is not found: {told}: name it by --target (there are "
                          f"{', '.join(map(str, train.columns[:20]))}), in train.py as TARGET")  # fmt: skip
-    if targets and not target and test is not None and {*targets} <= {*test.columns}:
+    there = targets and not target and test is not None and {*targets} <= {*test.columns}
+    if there and test[targets].nunique().max() > 1:
         raise ValueError(f"{', '.join(targets[:12])} is known of rows to predict: name another by --target")
     unlike = {column_kind(some[name]) for name in targets} if what is None and len(targets) > 1 else set()
     unlike |= {str(name) for name in targets if unlike and IDS.search(str(name))}
@@ -155,7 +156,7 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
 def part_of_text(train: pd.DataFrame, target: str, inputs: list) -> str:
     """The column whose text has the target in it, one of many; "" where there is none."""
     known = train[train[target].map(lambda cell: isinstance(cell, str))].head(1000)
-    for name in inputs if known[target].nunique() > FEW_SPANS else ():
+    for name in inputs if known[target].nunique() > max(FEW_SPANS, len(known) / 4) else ():
         if np.mean([part in str(text) for text, part in zip(known[name], known[target], strict=True)]) > 0.95:
             return str(name)
     return ""

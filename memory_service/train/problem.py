@@ -176,7 +176,7 @@ def answers_of(model: Any, problem: Problem, inputs: np.ndarray) -> np.ndarray:
     if isinstance(chances, list):  # of forests: (rows, 2) for each label
         return np.column_stack([one[:, -1] if one.shape[1] > 1 else 0 * one[:, 0] for one in chances])
     if problem.kind == "labels":
-        return np.asarray(chances)
+        return np.asarray(chances)[:, -problem.width :]  # of one label both chances
     found = np.zeros((len(chances), problem.width))
     found[:, np.asarray(model.classes_, dtype=int)] = chances
     return found

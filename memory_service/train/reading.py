@@ -33,6 +33,7 @@ from memory_service.train.table_files import (
     MEDIA_FILES,
     MISSING,
     PEEK_ROWS,
+    SOUND_FILES,
     Source,
     amounts_in,
     columns_in,
@@ -42,7 +43,8 @@ from memory_service.train.table_files import (
     whole_table,
 )
 
-ANSWERS = re.compile(r"(?:.{1,40}[_ ])?(?:labels?|targets?)|class|sentence|transcript(?:ion)?", re.IGNORECASE)
+ANSWERS = re.compile(r"(?:.{1,40}[_ ])?(?:labels?|targets?)|class", re.IGNORECASE)
+SPOKEN = re.compile(r"sentence|transcript(?:ion)?", re.IGNORECASE)  # an answer where files are sounds
 MOMENTS = re.compile(r"time|date|stamp|_at$", re.IGNORECASE)
 MOST_ANSWERS = 100  # classes of a last column that may be the answers
 MOST_NUMBERS = 0.7  # of the columns of steps: more are a signal
@@ -138,7 +140,9 @@ def without_withheld(train: pd.DataFrame, test):
     if not same and not plan.TARGET and find_roles(plan.DATA_DIR).answered:
         few = train.iloc[:, -1].nunique() <= MOST_ANSWERS and not is_fraction(train.iloc[:, -1])
         last = [*train.columns[-1:]] if few or train.columns[-1].lower() == "y" else []
-        same = [*last, *filter(ANSWERS.fullmatch, train.columns[1:])][-1:]
+        heard = any(str(cell).lower().endswith(SOUND_FILES) for cell in train.head(1).to_numpy().ravel())
+        named, spoken = ([*filter(each.fullmatch, train.columns[1:])] for each in (ANSWERS, SPOKEN))
+        same = [*spoken, *last, *named, *(spoken if heard else [])][-1:]
         for name in same:
             print(f"NOTE: {name} of the test rows is known, too: it is no input", flush=True)
     return test.drop(columns=same) if len(same) == 1 else test

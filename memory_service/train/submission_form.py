@@ -384,7 +384,7 @@ def by_step(train, test, sample, found, further):
                 rest.map(dict(zip(columns, steps, strict=True))).fillna(rest), errors="coerce"
             )
         }
-    elif keys.isin({*train[key].astype(str)}).mean() > 0.99:
+    elif keys.isin({*train[key].astype(str)}).mean() > 0.99 and len(names) > 1:
         ahead = [steps.iloc[-1] + n * (steps.iloc[-1] - steps.iloc[-2]) for n in range(1, len(names) + 1)]
         days = [
             pd.Timestamp(name) if A_DAY.fullmatch(name) else day
@@ -411,19 +411,19 @@ def by_step(train, test, sample, found, further):
     whole = whole.merge(rows[fixed].astype({key: str}), on=key, how="left")
     print(f"NOTE: {len(columns)} columns are read as rows of a {key} and a {step}", flush=True)
     made = []
+    letters = [
+        name for name in fixed if step == "place" and name != key
+        and all(isinstance(each, str) and len(each) >= len(steps) for t in (train, rows) for each in t[name])
+    ]  # fmt: skip
     for table in (long.reset_index(drop=True), whole):
-        letters = [
-            name
-            for name in fixed
-            if step == "place"
-            and name != key
-            and all(len(str(cell)) > table[step].max() for cell in table[name])
-        ]
         ids = row_ids(table[key], table[step])
         for name in letters:
             pairs = [*zip("___" + table.pop(name).astype(str) + "___", table[step], strict=True)]
             table = table.assign(
-                **{f"{name} {off:+d}": [cell[at + off + 3] for cell, at in pairs] for off in range(-3, 4)}
+                **{
+                    f"{name} {off:+d}": [cell[at + off + 3 :][:1] or "_" for cell, at in pairs]
+                    for off in range(-3, 4)
+                }
             )
         made.append(with_ids_first(table, "row", ids).astype({step: str} if step != "place" else {}))
     return made[0], made[1], made[1][["row"]].assign(**dict.fromkeys(lists, 0.0))

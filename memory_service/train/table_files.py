@@ -296,7 +296,7 @@ def of_coco(data: dict[str, Any]) -> pd.DataFrame:
     found = pd.DataFrame(data.get("annotations") or [], dtype=object)
     if "image_id" not in found or "image_id" not in images:
         return images
-    points = "keypoints" in found and found["image_id"].is_unique  # of one thing a picture
+    points = "keypoints" in found and found["image_id"].is_unique and found["keypoints"].str.len().min() > 0
     wanted = ("image_id", "keypoints") if points else ("image_id", "bbox", "caption", "category_id")
     kept = [name for name in wanted if name in found]
     names = {one.get("id"): one.get("name") for one in data.get("categories", [])}

@@ -171,17 +171,17 @@ def counts(problem: Problem) -> list[Any]:
 
 def tf_idf(problem: Problem, fit_rows: np.ndarray) -> Any:
     """(training rows and test rows, words and characters that are in two of `fit_rows`), sparse."""
-    from scipy.sparse import hstack
+    from scipy.sparse import csr_matrix, hstack
     from sklearn.feature_extraction.text import TfidfTransformer
 
-    parts = []
+    parts = [csr_matrix((len(problem.inputs) + len(problem.test_inputs), 2))]  # where no text is known
     for table in once(problem, "counts", lambda: counts(problem)):
         rows = table.tocsr()
         known = rows[fit_rows].getnnz(axis=0) >= (2 if len(fit_rows) > 300 else 1)
         if known.any():
             rows = rows[:, np.flatnonzero(known)]
             parts.append(TfidfTransformer(sublinear_tf=True).fit(rows[fit_rows]).transform(rows))
-    return hstack(parts).tocsr().astype(np.float32) if parts else np.zeros((len(problem.inputs), 1))
+    return hstack(parts[1:] or parts).tocsr().astype(np.float32)
 
 
 def softmax(margins: np.ndarray) -> np.ndarray:
@@ -356,13 +356,11 @@ def _said(problem: Problem, train_rows: np.ndarray) -> np.ndarray:
     found = np.zeros((features.shape[0], problem.width), np.float32)
     seen = np.zeros(features.shape[0])
     others = np.setdiff1d(np.arange(features.shape[0]), train_rows)
-    groups = None if problem.groups is None else problem.groups[train_rows]
-    folds = (
-        KFold(4, shuffle=True, random_state=0)
-        if groups is None
-        else GroupKFold(min(4, len(np.unique(groups))))
-    )
-    for fit, left_out in folds.split(train_rows, groups=groups):
+    folds = KFold(4, shuffle=True, random_state=0).split(train_rows)
+    groups = np.zeros(1) if problem.groups is None else problem.groups[train_rows]
+    if (several := len(np.unique(groups))) > 1:
+        folds = GroupKFold(min(4, several)).split(train_rows, groups=groups)
+    for fit, left_out in folds:
         head = LinearHead(problem, 1.0 if problem.kind == "values" else 3.0)
         head.fit(features[train_rows[fit]], problem.targets[train_rows[fit]], steps=50)
         for rows in (train_rows[left_out], others):

@@ -95,6 +95,16 @@ def test_each_kind_of_column_can_be_tried_another_way() -> None:
     assert found[-1][1] == {"ratios": (("size", "place"),)}
 
 
+def test_targets_of_rows_next_in_time_are_tried_only_where_test_rows_lie_between_training_rows() -> None:
+    hours = np.arange(600.0)
+    blocks, by_chance = hours % 60 >= 40, np.random.default_rng(0).random(600) < 0.3
+    for asked, tried in ((blocks, False), (hours >= 400, False), (by_chance, True), (hours % 3 == 1, True)):
+        known, test = (pd.DataFrame({"day": hours[rows] / 24}) for rows in (~asked, asked))
+        targets, columns = np.zeros((len(known), 1)), {"day": "date"}
+        given = Problem("values", known, test, targets, ["y"], lambda *_: 0.0, columns=columns)
+        assert ("targets of rows next in time" in dict(choices(given, Choice(), {}))) == tried
+
+
 def test_changes_of_a_choice_add_up() -> None:
     given = problem(np.zeros((120, 1)))
     gains = {"size": 2.0, "place": 1.0, "kind": 0.5}

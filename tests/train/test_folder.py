@@ -17,7 +17,7 @@ from PIL import Image
 
 from memory_service.train.budget import plan
 from memory_service.train.drawn import as_pictures
-from memory_service.train.folder import find_roles, in_split
+from memory_service.train.folder import classes_in, find_roles, in_split
 from memory_service.train.look import describe
 from memory_service.train.reading import files_of, read_table, three_tables
 from memory_service.train.signals import find_signals
@@ -631,6 +631,7 @@ def test_test_rows_of_one_fold_are_not_learned_from_in_another(tmp_path: Path, n
         ("x y kind", "kind"),
         ("x size Y", "Y"),
         ("label words", "label"),
+        ("label sentence", "label"),
     ],
 )
 def test_of_test_rows_with_answers_these_are_found(tmp_path: Path, names: str, target: str) -> None:
@@ -675,3 +676,63 @@ def test_images_of_a_document_are_no_coco_and_those_of_coco_keep_columns() -> No
 def test_a_row_without_a_role_is_not_withheld() -> None:
     cells = pd.DataFrame({"role": ["fit", "fit", None, "holdout"]})
     assert in_split(cells, "role").tolist() == [False, False, False, True]
+
+
+@pytest.mark.parametrize(("points", "target"), [([4, 5, 2, 6, 7, 2], "keypoints"), ([], "bbox")])
+def test_points_of_coco_are_the_target_where_there_are_any(
+    tmp_path: Path, points: list[int], target: str
+) -> None:
+    for role in ("train", "test"):
+        (tmp_path / role).mkdir()
+        images = [{"id": n, "file_name": f"{role}{n}.png", "width": 9, "height": 9} for n in range(12)]
+        for one in images:
+            Image.fromarray(np.full((9, 9), 7, np.uint8)).save(tmp_path / role / str(one["file_name"]))
+        known = [{"id": n, "image_id": n, "bbox": [1, 2, 3, 4], "keypoints": points} for n in range(12)]
+        data: dict[str, Any] = {"images": images} | ({"annotations": known} if role == "train" else {})
+        (tmp_path / f"{role}.json").write_text(json.dumps(data))
+    task = "image-keypoints" if points else "object-detection"
+    assert ((found := describe(tmp_path))["task"], found["target"]) == (task, [target])
+
+
+@pytest.mark.parametrize(("texts", "classes"), [(1, {"bark", "meow"}), (8, set())])
+def test_sounds_are_of_classes_unless_each_folder_has_texts_too(
+    tmp_path: Path, texts: int, classes: set[str]
+) -> None:
+    for n in range(8):
+        place = tmp_path / ("bark", "meow")[n % 2]
+        place.mkdir(exist_ok=True)
+        (place / f"{n}.wav").write_bytes(b"")
+        if n < texts:
+            (place / f"{n}.txt").write_text("recorded in May")
+    assert classes_in(tmp_path) == classes
+
+
+@pytest.mark.parametrize("cell", [None, 0.0])
+def test_two_targets_that_test_rows_have_as_well_are_asked_about_only_where_they_say_something(
+    tmp_path: Path, cell: float | None
+) -> None:
+    train = TRAIN.drop(columns="kind").assign(height=np.arange(ROWS) / 3, width=np.arange(ROWS) / 7)
+    train.to_csv(tmp_path / "train.csv", index=False)
+    names = ["height", "width"]
+    TEST.assign(height=cell, width=cell).to_csv(tmp_path / "test.csv", index=False)
+    TEST[["id"]].assign(height=0.0, width=0.0).to_csv(tmp_path / "sample_submission.csv", index=False)
+    assert describe(tmp_path)["target"] == names
+    TEST.assign(width=range(len(TEST))).to_csv(tmp_path / "test.csv", index=False)
+    with pytest.raises(ValueError, match="known of rows to predict"):
+        describe(tmp_path)
+
+
+@pytest.mark.parametrize(("names", "asked"), [(60, False), (600, True)])
+def test_a_part_of_a_text_is_asked_about_and_a_class_that_texts_name_is_none(
+    tmp_path: Path, names: int, asked: bool
+) -> None:
+    brands = [f"brand{n * 7919 % names}x" for n in range(600)]
+    titles = [f"a shoe of {each} is new here and number {n}" for n, each in enumerate(brands)]
+    table = pd.DataFrame({"id": range(600), "title": titles})
+    table.assign(brand=brands).to_csv(tmp_path / "train.csv", index=False)
+    table[:50].assign(id=range(700, 750)).to_csv(tmp_path / "test.csv", index=False)
+    if asked:
+        with pytest.raises(ValueError, match="part of the text title"):
+            describe(tmp_path)
+    else:
+        assert describe(tmp_path)["task"] == "text-classification"

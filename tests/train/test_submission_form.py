@@ -160,19 +160,20 @@ def test_a_row_for_each_id_and_target_is_filled(form: str, mark: str, folder: An
 
 
 def test_a_row_for_each_id_and_place_of_a_text_is_learned_by_the_letters(folder: Any) -> None:
-    train = pd.DataFrame({"id": ["a", "b"], "letters": ["UGGA", "CAUC"]})
+    train = pd.DataFrame({"id": ["a", "b"], "letters": ["UGGA", "CAUC"], "noise": [0.125, 0.375]})
     train = train.assign(**{f"decay.{n}": [n, n + 10.0] for n in range(3)})
-    test = pd.DataFrame({"id": ["x_1", "y_2"], "letters": ["AAGU", "GGCC"]})
-    ids = [f"{name}_{place}" for name in test["id"] for place in range(3)]
+    test = pd.DataFrame({"id": ["x_1", "y_2"], "letters": ["AAG", "GGCCA"], "noise": [0.625, 0.875]})
+    ids = [f"{name}_{place}" for name, long in (("x_1", 3), ("y_2", 5)) for place in range(long)]
     folder(train=train, test=test, sample_submission=pd.DataFrame({"id_place": ids, "decay": 0.0}))
     known, asked, _ = reading.read_tables("test.csv")
     assert known is not None
     assert asked is not None
     assert known["decay"].tolist() == [0, 1, 2, 10, 11, 12]
-    assert in_cells(asked[["row"]].assign(decay=range(6)))["id_place"].tolist() == ids
+    assert in_cells(asked[["row"]].assign(decay=range(8)))["id_place"].tolist() == ids
     assert asked[["id", "place"]].agg(lambda row: f"{row.iloc[0]}_{row.iloc[1]}", axis=1).tolist() == ids
-    assert asked["letters +0"].tolist() == list("AAGGGC")
-    assert asked["letters -1"].tolist() == list("_AA_GG")
+    assert asked["letters +0"].tolist() == list("AAGGGCCA")
+    assert asked["letters -1"].tolist() == list("_AA_GGCC")
+    assert asked["noise"].tolist() == [0.625] * 3 + [0.875] * 5
 
 
 DAYS = pd.date_range("2024-03-01", periods=40).strftime("%Y-%m-%d")
@@ -204,6 +205,14 @@ def test_a_column_for_each_day_is_read_as_rows(form: str, folder: Any) -> None:
         assert written.iloc[:, 1:].to_numpy().tolist() == expected
     else:
         assert written["visits"].tolist() == [told[row] for row in rows]
+
+
+def test_one_number_of_each_series_is_no_further_day_of_it(folder: Any) -> None:
+    train = pd.DataFrame(DRAWN.integers(0, 99, (6, 30)), columns=[f"d_{n}" for n in range(1, 31)])
+    train.insert(0, "page", [f"page_{n}" for n in range(6)])
+    place = folder(train=train, sample_submission=train[["page"]].assign(total=0))
+    with pytest.raises(ValueError, match="no column to learn from"):
+        describe(place)
 
 
 def name_of_answers() -> str:

@@ -270,3 +270,22 @@ def test_words_of_like_meaning_are_near() -> None:
     alike = one[:4] @ other[:4].T
     assert alike.argmax(axis=1).tolist() == [0, 1, 2, 3]
     assert words.pairs_of(problem)["one and other: cosine of meanings"][:4] == pytest.approx(np.diag(alike))
+
+
+def test_linear_models_of_words_are_learned_of_rows_of_one_group() -> None:
+    problem, _ = problem_of("classes", rows=60)
+    problem.groups = np.arange(60) // 40  # a fold may hold out all but one
+    said = words.out_of_fold(problem, np.arange(40))
+    right = said[:40].argmax(axis=1) == problem.targets[:40]
+    assert np.isfinite(said).all()
+    assert right.mean() > 0.7
+
+
+@pytest.mark.parametrize("member", [WordsAndCharacters(), TextTrees()])
+def test_one_label_of_rows_without_texts_is_learned(member: Any) -> None:
+    problem, truth = problem_of("labels", rows=120)
+    problem.targets, problem.outputs = problem.targets[:, 1:], ["large"]
+    problem.inputs = problem.inputs.assign(title=None)
+    found = member.fit(problem, np.arange(90), np.arange(90, 120), 1, Clock(60), {})
+    assert found.test.shape == (120, 1)
+    assert ((found.test > 0.5) == truth[:, 1:]).mean() > 0.9
