@@ -200,8 +200,6 @@ def build_model(
 
         return build_transformer(name, figures, input_size, n_outputs, family)
     if "net" in figures:
-        from memory_service.measure.build_model import build_net
-
         return build_net(name, figures, input_size, n_outputs, family)
     if "widths" in figures:
         from memory_service.measure.segmentation import build_plain_unet
@@ -214,7 +212,7 @@ def _by_name(
     name: str, input_size: int | None, n_outputs: int | None, library: str | None, figures: Mapping[str, Any]
 ) -> BuiltModel:
     """A timm name, a torchvision classifier or video network, or `<head>/<timm encoder>`."""
-    from memory_service.measure import composed, detection, segmentation, vision
+    from memory_service.measure import detection, segmentation, vision
 
     if (library == "timm" and "/" not in name) or vision.is_timm_name(name):
         return vision.build_timm(name, input_size, n_outputs)
@@ -223,27 +221,25 @@ def _by_name(
         return segmentation.build_segmentation(name, input_size, n_outputs, bool(figures.get("regression")))
     if head in detection.DETECTORS and "/" in name:
         return detection.build_detector(name, input_size, n_outputs)
-    if head in composed.COMPOSED and "/" in name:
-        return composed.build_composed(name, input_size, n_outputs)
+    if head in COMPOSED and "/" in name:
+        return build_composed(name, input_size, n_outputs)
     if vision.torchvision_name(name) is not None:
         return vision.build_torchvision(name, input_size, n_outputs)
-    if name in composed.VIDEO_NETS:
-        return composed.build_video(name, input_size, n_outputs)
-    import timm
-
+    if name in VIDEO_NETS:
+        return build_video(name, input_size, n_outputs)
     raise unknown_name("model", name, timm.list_models())
 
 
 def can_be_built(name: str) -> bool:
     """Whether `build_model` reads the name without a catalogue row; what it names may still not exist."""
-    from memory_service.measure import composed, detection, segmentation, vision
+    from memory_service.measure import detection, segmentation, vision
 
-    heads = (*segmentation.DECODERS, *detection.DETECTORS, *composed.COMPOSED)
+    heads = (*segmentation.DECODERS, *detection.DETECTORS, *COMPOSED)
     return (
         vision.is_timm_name(name)
         or name.partition("/")[0].strip().lower() in heads
         or vision.torchvision_name(name) is not None
-        or name in composed.VIDEO_NETS
+        or name in VIDEO_NETS
     )
 
 
