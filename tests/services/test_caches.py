@@ -41,3 +41,13 @@ def test_of_rows_only_those_that_changed_are_asked_for_all_at_once():
     assert caches.of_rows("runs", {"a": 2}, make, 3) == {"a": "A"}
     assert asked == [["a", "b"], ["a", "c"]]
     assert caches.of_rows("runs", dict.fromkeys("defg", 1), make, 3).keys() == set("defg"), "more than stay"
+
+
+def test_an_owner_beside_many_of_its_kind_remembers_its_share():
+    caches, made = Caches(), list[int]()
+    caches.share = 0.25
+    for key in (*range(8), *range(8)):
+        caches.stored("squares", key, lambda key=key: made.append(key) or key**2, 16)
+    assert made == [*range(8), *range(8)]
+    caches.stored("squares", 7, lambda: made.append(7), 16)
+    assert len(made) == 16

@@ -63,10 +63,10 @@ class RequestText:
         """Memory -> what runs say of it: those of a competition, else all but those of some."""
         if self.database is None:
             return {}
-        places = [f"competition:{name}" for name in ([slug] if slug else without)]
         with self.database.read() as transaction:
-            read = outcomes.compared_in if slug else outcomes.tallies
-            return read(transaction.session, places[0] if slug else places)
+            if slug:
+                return outcomes.compared_in(transaction.session, f"competition:{slug}")
+            return outcomes.tallies(transaction.session, [f"competition:{name}" for name in without])
 
 
 NOTHING_READ = RequestText()

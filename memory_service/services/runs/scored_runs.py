@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from memory_service.domain.learning.scoring import Pair, pairs_of, score
-from memory_service.domain.prediction.trust import SAME_FIGURE, heard_rows, near_figures
+from memory_service.domain.learning.shrinkage import SAME_FIGURE
+from memory_service.domain.prediction.trust import heard_rows, near_figures
 from memory_service.domain.quality.quality_model import QualityModel
 from memory_service.domain.quality.ranking import probability_better
 from memory_service.services.database.transactions import Database

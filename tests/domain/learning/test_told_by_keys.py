@@ -9,6 +9,7 @@ from unittest import mock
 import pytest
 
 from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.shrinkage import SAME_FIGURE
 from memory_service.domain.prediction import trust
 from tests.domain.learning.test_corrections import CARD, moved, ran, taught
 
@@ -67,7 +68,7 @@ def test_a_report_that_is_heard_as_confirmed_moves_others_by_no_more_than_agreem
     alone = asked_by("bob", [*of_key("ada", 4, times), *of_key("cy", 4, times)])
     for other in (0.68, 0.74, 1.3, 1.45):
         with_eve = [*of_key("ada", 4, times), *of_key("cy", 4, times), *of_key("eve", 8, times / other)]
-        assert asked_by("bob", with_eve) == pytest.approx(alone, rel=trust.SAME_FIGURE - 1.0)
+        assert asked_by("bob", with_eve) == pytest.approx(alone, rel=SAME_FIGURE - 1.0)
 
 
 @pytest.mark.parametrize("said", [{"excluded": "contended"}, {"step_seconds": None}], ids=str)
