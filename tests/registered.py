@@ -11,6 +11,7 @@ from typing import Any
 from memory_service.domain.calibration.calibration import Fingerprint, Measurement
 from memory_service.domain.learning.observation import Observation
 from memory_service.services.database.transactions import Database
+from memory_service.services.tables.audit import note
 from memory_service.store.queries import calibrations as device_store
 from memory_service.store.queries import runs
 from memory_service.store.tables.devices import Calibration, Device
@@ -25,7 +26,9 @@ CPU = Fingerprint(kind="cpu", name="Some processor", uuid="cpu-1", memory_gib=15
 START = dt.datetime(2026, 11, 1, tzinfo=dt.UTC)
 
 
-def register(database: Database, name: str, gpu: str, fingerprint: Fingerprint | None = A100) -> None:
+def register(
+    database: Database, name: str, gpu: str, fingerprint: Fingerprint | None = A100, told_by: str = ""
+) -> None:
     with database.write() as unit:
         device_store.add(
             unit.session,
@@ -40,8 +43,11 @@ def register(database: Database, name: str, gpu: str, fingerprint: Fingerprint |
                 environment={},
                 registered_at=unit.now,
                 seen_at=unit.now if fingerprint else None,
+                told_by=told_by,
+                told_at=unit.now,
             ),
         )
+        note(unit, "devices", name, "create", "registered", who=told_by)
 
 
 def calibrate(
@@ -62,11 +68,13 @@ def calibrate(
             error_percent=None, contended=False, budget_seconds=60.0, seconds=58.0, why=None, origin="posted",
             runner=None, version="", started_at=START + dt.timedelta(days=day), heartbeat_at=unit.now,
             ended_at=unit.now, fingerprint=fingerprint.as_dict(), environment={}, sections=measured,
-            missing={}, self_check=None,
+            missing={}, self_check=None, told_by="",
         )  # fmt: skip
         for field, value in values.items():
             setattr(row, field, value)
         device_store.add(unit.session, row)
+        if row.status not in device_store.ACTIVE:
+            note(unit, "calibrations", key, "update", "ended", who=row.told_by)
     return key
 
 

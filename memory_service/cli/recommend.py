@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stdout, suppress
+from contextlib import suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,6 @@ from textwrap import fill
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from memory_service.cli.common import output
@@ -19,54 +18,9 @@ from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, spinner, stderr
 from memory_service.cli.common.remote import ServerUrl, get, server_asked
+from memory_service.cli.describe import TARGET, question_of
 from memory_service.domain.planning.explanation.plan_text import plan_lines, plan_markdown
-from memory_service.errors import InvalidInput, NotInstalled
 from memory_service.schemas.recommend import RecommendRequest, plan_request
-
-FOLDER = typer.Argument(help="The folder with train.csv and test.csv or sample_submission.csv.", exists=True)
-
-
-TARGET = typer.Option(
-    metavar="COLUMN", help="The column of train.csv to predict, if the sample does not say."
-)
-
-
-def facts_of(folder: Path, target: str = "") -> dict[str, Any]:
-    """The facts; InvalidInput where the folder cannot be read."""
-    try:
-        from memory_service.train.look import describe as look
-    except ImportError as error:
-        raise NotInstalled(f"pip install 'memory-service[train]' to look at data: {error}") from error
-    try:
-        with redirect_stdout(sys.stderr):  # its notes are no part of the answer
-            return look(folder, target)
-    except (OSError, ValueError) as error:
-        raise InvalidInput(str(error)) from error
-
-
-def question_of(folder: Path, target: str = "") -> dict[str, str]:
-    """What a question of /recommend takes of the facts."""
-    facts = facts_of(folder, target)
-    from memory_service.train.look import FIELDS
-
-    if facts.get("numbered"):  # the metric says whether they are classes or values
-        facts["task"] = facts["task"].removesuffix("-classification")
-    return {name: str(facts[name]) for name in FIELDS if facts.get(name)}
-
-
-def describe(
-    folder: Annotated[Path, FOLDER], target: Annotated[str, TARGET] = "", json: bool = JSON_OPTION
-) -> None:
-    """Task, target, rows, classes, groups, times, sizes of a folder of data; it stays on this machine."""
-
-    def table(facts: dict[str, Any]) -> Table:
-        shown = Table("fact", "value", box=None)
-        for name, value in facts.items():
-            text = ", ".join(f"{k}: {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
-            shown.add_row(name, text)
-        return shown
-
-    emit(facts_of(folder, target), json, table)
 
 
 class Form(StrEnum):

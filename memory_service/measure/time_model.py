@@ -28,7 +28,14 @@ class ModelTime(NamedTuple):
 
 
 def time_model(
-    name: str, kind: str, uuid: str, batch: int, precision: str, layout: str, seconds: float, **options: Any
+    name: str,
+    kind: str,
+    uuid: str,
+    batch: int,
+    precision: str,
+    layout: str,
+    seconds: float,
+    **options: Any,
 ) -> ModelTime:
     """About `seconds` of training steps (forward, loss, backward, AdamW) on one batch.
 

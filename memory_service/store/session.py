@@ -7,9 +7,9 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, UpdateBase, event, update
+from sqlalchemy import ColumnElement, Select, TextClause, UpdateBase, event, func, select, update
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.orm import ORMExecuteState, Session, UOWTransaction
+from sqlalchemy.orm import InstrumentedAttribute, ORMExecuteState, Session, UOWTransaction
 
 from memory_service.store import dialects
 from memory_service.store.backend import Dialect
@@ -101,6 +101,16 @@ def _flushed(session: Session, _context: UOWTransaction) -> None:
 def _executed(state: ORMExecuteState) -> None:
     if state.is_insert or state.is_update or state.is_delete:
         state.session.info[_WROTE] = True
+
+
+def each_value(
+    session: ReadSession, column: InstrumentedAttribute[str], *where: ColumnElement[bool] | TextClause
+) -> Sequence[str]:
+    """The values of a column that an index begins with, each found by one look, however many rows have it."""
+    first = select(func.min(column).label("value")).where(*where).cte(recursive=True)
+    behind = select(func.min(column)).where(*where, column > first.c.value).scalar_subquery()
+    found = first.union_all(select(behind).where(first.c.value.is_not(None))).c.value
+    return session.scalars(select(found).where(found.is_not(None))).all()
 
 
 def locked_if(query: Select[Any], to_change: bool) -> Select[Any]:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from memory_service.cli import app
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.cards import observed
+from memory_service.services.knowledge.learned_corrections import observed
 
 HEADER = "gpu,model,precision,layout,batch,image_size_or_seq_len,mode,samples_per_s,notes"
 

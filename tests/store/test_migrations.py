@@ -404,6 +404,43 @@ def test_runs_and_corrections_of_the_last_revision_before_1_0_are_still_there(
     assert (page["best_metric"], page["outcome"]["epochs_done"]) == (0.8, 3)
 
 
+def test_the_latest_of_each_teller_are_known_after_the_upgrade(opened: Opener, empty_url: str) -> None:
+    database = opened(empty_url)
+    _kept_before(database, "0012")
+    databases.upgrade(database, "0016")
+    times = "'2026-11-28 11:04:49'"
+    with database.engine.begin() as connection:
+        run = connection.execute(text("SELECT run_id FROM outcomes")).scalar_one()
+        connection.execute(text("UPDATE runs SET told_by = 'key ada'"))
+        given = "UPDATE runs SET given = :given"
+        connection.execute(text(given), {"given": '{"host": {"start_up_minutes": "3.5"}}'})
+        connection.execute(text(f"UPDATE outcomes SET ended_at = {times}"))
+        connection.execute(text("DELETE FROM observations"))
+        for n in range(12):
+            row = f"('o{n:02}', '{run}', 'g', 'd', 'm', 'one', '2026-11-28 11:04:{n:02}', '{{}}')"
+            names = "id, run_id, gpu, device, model, subject, updated_at, observation"
+            connection.execute(text(f"INSERT INTO observations ({names}) VALUES {row}"))
+        connection.execute(
+            text(f"INSERT INTO devices (name, registered_at, seen_at) VALUES ('b', {times}, NULL)")
+        )
+        for who in ("eve", "ada"):
+            entry = f"('devices', 'b', 0, 'create', 'user', {times}, '{who}', '')"
+            names = '"table", "row", version, action, origin, at, who, why'
+            connection.execute(text(f"INSERT INTO history ({names}) VALUES {entry}"))
+    for _ in range(2):
+        databases.upgrade(database)
+        with database.read() as unit:
+            latest = unit.session.execute(text("SELECT id, teller FROM observations WHERE latest")).all()
+            assert {tuple(row) for row in latest} == {(f"o{n:02}", "key ada") for n in range(4, 12)}
+            ((who, told, since),) = unit.session.execute(
+                text("SELECT told_by, told_at, registered_at FROM devices")
+            ).all()
+            assert (who, told) == ("ada", since)
+            (start,) = outcomes.start_ups(unit.session, 5)
+            assert (start.minutes, start.told_by) == (3.5, "key ada")
+        databases.upgrade(database, "0016")
+
+
 def test_who_told_and_what_all_places_say_are_known_after_the_upgrade(opened: Opener, empty_url: str) -> None:
     database = opened(empty_url)
     _kept_before(database, "0012")

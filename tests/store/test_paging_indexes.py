@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from sqlalchemy import Select, event, select, text
+from sqlalchemy import Connection, Select, event, select, text
 from sqlalchemy.orm import Session
 
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.services.database.transactions import Database
 from memory_service.services.tables.paging import Query, parse_query, sort_names
-from memory_service.store.queries import outcomes, runs
-from memory_service.store.queries.history import created
+from memory_service.store.queries import calibrations, history, observations, outcomes, runs
 from memory_service.store.session import WriteSession
-from memory_service.store.tables.knowledge import History
 from memory_service.store.tables.runs import Run
+from tests.registered import calibrate, observe, register
+from tests.services.knowledge.test_observed_cases import RAN
 
 QUESTIONS: list[tuple[dict[str, str], str | None]] = [
     ({}, f"{sign}{name}") for name in sort_names("runs") for sign in ("", "-")
@@ -44,11 +45,43 @@ def test_no_page_of_runs_reads_or_sorts_them_all(database: Database, begun: bool
 
 
 def test_who_added_a_row_is_found_by_the_row(database: Database) -> None:
-    with database.read() as unit:
+    told: list[tuple[str, Any]] = []
+    with database.write() as unit:
         if not database.dialect.embedded:
             unit.session.execute(text("SET LOCAL enable_seqscan = off"))
-        told = select(History.who).where(created("calibrations"), History.row == "c01")
-        assert "ix_history_row" in " / ".join(_plan(unit.session, database, told))
+        connection = unit.session.connection()
+        event.listen(connection, "before_cursor_execute", lambda *of: told.append((of[2], of[3])))
+        history.first_tellers(unit.session, "devices", "box7")
+        ask = "EXPLAIN QUERY PLAN" if database.dialect.embedded else "EXPLAIN"
+        (statement, values), *_ = list(told)
+        plan = [str(row[-1]) for row in connection.exec_driver_sql(f"{ask} {statement}", values)]
+    assert "ix_history_row" in " / ".join(plan)
+    assert "ix_history_action" not in " / ".join(plan)
+
+
+STARTED = {"start_up_minutes": 3.0}
+
+
+def test_what_keys_told_of_devices_and_runs_is_looked_up_however_much_it_is(database: Database) -> None:
+    """Nothing of the tables that a key adds to is read whole, and nothing is counted."""
+    for who in ("ada", "bob"):
+        register(database, f"box-{who}", "a100", told_by=who)
+        calibrate(database, f"box-{who}", "a100", {"launch.us": 5.0}, told_by=who)
+        observe(database, [replace(RAN, reporter=f"key {who}")])
+    told: list[tuple[str, Any]] = []
+    with database.write() as unit:
+        if not database.dialect.embedded:
+            for setting in ("enable_seqscan", "enable_sort", "enable_bitmapscan"):
+                unit.session.execute(text(f"SET LOCAL {setting} = off"))
+        connection = unit.session.connection()
+        event.listen(connection, "before_cursor_execute", lambda *of: told.append((of[2], of[3])))
+        assert len(calibrations.devices(unit.session)) == 2
+        assert len(calibrations.ended(unit.session)) == 2
+        assert len(calibrations.of_device(unit.session, ["box-ada"], 3)) == 1
+        assert len(observations.latest(unit.session, 5)) == 2
+        assert len(history.latest_ids(unit.session, "devices", 5)) == 2
+        assert len(history.latest(unit.session, ["devices", "calibrations"], 3)) == 3
+        _nothing_read_whole(database, connection, told, "devices", "calibrations", "observations", "history")
 
 
 def test_what_runs_say_is_looked_up_however_many_one_key_told_of(database: Database) -> None:
@@ -65,24 +98,33 @@ def test_what_runs_say_is_looked_up_however_many_one_key_told_of(database: Datab
         assert len(outcomes.latest(unit.session, "competition:leaf", 5)) == 2
         assert len(outcomes.with_metric(unit.session, 5)) == 2
         assert [each.minutes for each in outcomes.start_ups(unit.session, 5)] == [3.0, 3.0]
+        for n in range(4):  # they tell of no start-up, and hide none
+            _ended_run(unit.session, f"key quiet{n}", unit.now, {"x": "y"})
+        assert len(outcomes.start_ups(unit.session, 2)) == 2
         outcomes.tallies(unit.session, ["competition:leaf"])
         outcomes.fingerprint(unit.session)
         counted = {"pattern:one": Tally(served=1), "family:resnet": Tally(served=1)}
         outcomes.write_tallies(unit.session, "competition:leaf", counted, unit.now)
-        ask = "EXPLAIN QUERY PLAN" if database.dialect.embedded else "EXPLAIN"
-        for statement, values in [each for each in told if each[0].startswith(("SELECT", "WITH", "DELETE"))]:
-            plan = [str(row[-1]) for row in connection.exec_driver_sql(f"{ask} {statement}", values)]
-            whole = [f"SCAN {table}" for table in ("outcomes", "runs", "tallies")] + ["Seq Scan"]
-            assert not [line for line in plan for each in whole if each in line], (statement, plan)
-            for line, behind in pairwise([*plan, ""]):
-                assert " Scan using " not in line or "Index Cond" in behind, (statement, plan)
+        _nothing_read_whole(database, connection, told, "outcomes", "runs", "tallies")
 
 
-def _ended_run(session: WriteSession, told_by: str, now: Any) -> None:
+def _nothing_read_whole(
+    database: Database, connection: Connection, told: list[tuple[str, Any]], *tables: str
+) -> None:
+    ask = "EXPLAIN QUERY PLAN" if database.dialect.embedded else "EXPLAIN"
+    for statement, values in [each for each in told if each[0].startswith(("SELECT", "WITH", "DELETE"))]:
+        plan = [str(row[-1]) for row in connection.exec_driver_sql(f"{ask} {statement}", values)]
+        whole = [f"SCAN {table}" for table in tables] + ["Seq Scan"]
+        assert not [line for line in plan for each in whole if each in line], (statement, plan)
+        for line, behind in pairwise([*plan, ""]):
+            assert " Scan using " not in line or "Index Cond" in behind, (statement, plan)
+
+
+def _ended_run(session: WriteSession, told_by: str, now: Any, host: Any = STARTED) -> None:
     names = ("task", "gpu", "device", "model", "family", "input_kind", "precision", "layout", "optimizer",
              "mode", "digest")  # fmt: skip
     times = dict.fromkeys(("started_at", "finished_at", "created_at", "updated_at"), now)
-    given = {"host": {"start_up_minutes": 3.0}}
+    given = {"host": host}
     run = {**dict.fromkeys(names, "k"), **times, "status": "completed", "told_by": told_by, "given": given}
     runs.add(session, {"id": told_by, "competition": "leaf", **run})
     begun = runs.find(session, told_by)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from memory_service.cli.recommend import question_of
+from memory_service.cli.describe import question_of
 from memory_service.train import reading, table_files
 from memory_service.train.answers import class_table, value_table
 from memory_service.train.budget import plan

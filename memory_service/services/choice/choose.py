@@ -182,7 +182,7 @@ def _start_ups(database: Database, revision: int) -> Mapping[str, list[float]]:
         return [row for row in told if row.minutes < 1440.0]
 
     told = heard_rows(
-        database.caches.latest(_start_ups, revision, read), ASKER.get(),
+        database.caches.stored(_start_ups, revision, read, 1), ASKER.get(),
         told_by=attrgetter("told_by"), case=attrgetter("gpu"),
         agree=lambda one, other: near_figures(one.minutes, other.minutes),
     )  # fmt: skip

@@ -15,7 +15,7 @@ from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.services.conflicts.statements import Statement
-from memory_service.services.knowledge.cards import observed_card, observed_profile
+from memory_service.services.knowledge.learned_corrections import observed_card, observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge
 
 NOISE, STEP_NOISE, P90 = 0.02, 0.05, 1.2816

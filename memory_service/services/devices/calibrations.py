@@ -30,7 +30,7 @@ from memory_service.schemas.fields import key_text
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.devices import devices
 from memory_service.services.editorial.seed_files import read_lines
-from memory_service.services.tables.audit import SERVICE, note
+from memory_service.services.tables.audit import ANONYMOUS, SERVICE, note
 from memory_service.services.tables.table_rows import on_the_wire
 from memory_service.services.tables.usable_rows import usable_sheets
 from memory_service.store.queries import calibrations as store
@@ -185,7 +185,7 @@ def accept(
         new = row is None
         if row is None:
             row = _begun(writing, posted, sent, who, corrects=corrects)
-        elif not corrects and devices.told_by_another(writing, row.id, who):
+        elif not corrects and devices.told_by_another(row, who):
             raise Forbidden("Another began this calibration: go on with the same key, or one of scope edit")
         else:
             _check_same(row, sent, posted.device)
@@ -210,7 +210,7 @@ def refuse_second(transaction: ReadTransaction, name: str, uuid: str, who: str |
     says so."""
     for row in store.active(transaction.session):
         alike = row.fingerprint.get("uuid") == uuid
-        if row.device == name or (alike and not _posted_by_another(transaction, row, who)):
+        if row.device == name or (alike and not _posted_by_another(row, who)):
             message = f"calibration {row.id} of {row.device!r} is {row.status}; wait until it ends"
             raise Conflict(message, [FieldError("device", message, name, (row.id,))])
 
@@ -231,7 +231,7 @@ def _begun(
     row = add_row(
         transaction, sent.id, device, sent.fingerprint, status="running", contended=sent.contended,
         budget_seconds=sent.budget_seconds, origin="posted", version=sent.version,
-        started_at=dt.datetime.fromisoformat(sent.started_at),
+        started_at=dt.datetime.fromisoformat(sent.started_at), who=who,
     )  # fmt: skip
     note(transaction, "calibrations", sent.id, "create", f"of {name}, made elsewhere", who=who)
     return row
@@ -240,20 +240,26 @@ def _begun(
 def end_those_of_others(transaction: WriteTransaction, name: str, *who: str | None) -> None:
     """What another key says to run on a device stops nobody who told of the device first, or has it here."""
     for row in store.active(transaction.session):
-        if row.device == name and _posted_by_another(transaction, row, *who):
+        if row.device == name and _posted_by_another(row, *who):
             why = "who told of the device first, or has it here, measures it"
             finish(transaction, row, "failed", why, row.heartbeat_at, None, who=SERVICE)
 
 
-def _posted_by_another(transaction: ReadTransaction, row: tables.Calibration, *who: str | None) -> bool:
-    return row.origin == "posted" and devices.told_by_another(transaction, row.id, *who)
+def _posted_by_another(row: tables.Calibration, *who: str | None) -> bool:
+    return row.origin == "posted" and devices.told_by_another(row, *who)
 
 
 def add_row(
-    transaction: WriteTransaction, key: str, device: tables.Device, fingerprint: Fingerprint, **values: Any
+    transaction: WriteTransaction,
+    key: str,
+    device: tables.Device,
+    fingerprint: Fingerprint,
+    who: str | None,
+    **values: Any,
 ) -> tables.Calibration:
     """The row of a calibration that begins: nothing is measured yet."""
     row = tables.Calibration(
+        told_by=who or ANONYMOUS,
         id=key, device=device.name, gpu=device.gpu, progress=0.0, measured=0, heartbeat_at=transaction.now,
         fingerprint=fingerprint.as_dict(), environment=devices.environment_of(fingerprint), sections={},
         missing={}, **values,

@@ -10,7 +10,7 @@ import logging
 import platform
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -88,26 +88,20 @@ def registered(transaction: ReadTransaction) -> list[Device]:
     return [device_of(row) for row in store.devices(transaction.session) if row.fingerprint]
 
 
-def calibrations_of(transaction: ReadTransaction) -> list[KeptCalibration]:
-    """Every calibration of every device that ended with something measured, best first: those that were done
-    before those that were cut short, the newest first (of those cut short, the one that got furthest)."""
-    now = {device.name: device for device in registered(transaction)}
-    every = _ended(transaction)
-    rows, made = [row for row in every if row.device in now], _made(transaction, every)
+def calibrations_of(
+    transaction: ReadTransaction, devices: Iterable[Device], ended: Iterable[tables.Calibration]
+) -> list[KeptCalibration]:
+    """Those of the devices that can be read, best first: those that were done before those that were cut
+    short, the newest first (of those cut short, the one that got furthest). ended: with something measured,
+    the newest first."""
+    now, every = {device.name: device for device in devices}, [row for row in ended if _readable(row)]
+    rows, made = [row for row in every if row.device in now], _made(every)
     doubted, alone, kept = quarantined(transaction, rows, made), _told_alone(made), []
-    told_by = {row.id: who for row, _, who in made}
     for row in sorted(rows, key=lambda row: (row.status != "done") * (10**9 - row.measured)):
         why = stale_because(row, now[row.device], doubted)
-        told = alone.get(row.id, ""), row.error_percent is not None, told_by.get(row.id, "")
+        told = alone.get(row.id, ""), row.error_percent is not None, row.told_by
         kept.append(KeptCalibration(measured_calibration(row), now[row.device].gpu, why, *told))
     return kept
-
-
-def _ended(
-    transaction: ReadTransaction, gpus: Collection[str | None] | None = None
-) -> list[tables.Calibration]:
-    """The readable ones."""
-    return [row for row in store.ended(transaction.session, gpus) if _readable(row)]
 
 
 def _readable(row: tables.Calibration) -> bool:
@@ -126,12 +120,11 @@ def stale_because(row: tables.Calibration, device: Device, doubted: Mapping[str,
 _Made = Sequence[tuple[tables.Calibration, Calibration, str]]
 
 
-def _made(transaction: ReadTransaction, rows: Sequence[tables.Calibration]) -> _Made:
+def _made(rows: Sequence[tables.Calibration]) -> _Made:
     """Each with who told of it, in the order that this service got them."""
-    told_by = history.creators(transaction.session, "calibrations", [row.id for row in rows])
     # By this service's clock: callers say when they began.
     by_time = sorted(rows, key=lambda row: row.heartbeat_at)
-    return [(row, measured_calibration(row), told_by.get(row.id, "")) for row in by_time]
+    return [(row, measured_calibration(row), row.told_by) for row in by_time]
 
 
 def _with_others(
@@ -139,8 +132,8 @@ def _with_others(
 ) -> Sequence[tables.Calibration]:
     """Those that ended, and others of their GPU models."""
     some = [row for row in rows if row.status not in store.ACTIVE and row.measured and _readable(row)]
-    others = _ended(transaction, {row.gpu for row in some}) if some else ()
-    return [*{row.id: row for row in (*others, *some)}.values()]
+    others = store.ended(transaction.session, {row.gpu for row in some}) if some else ()
+    return [*{row.id: row for row in (*filter(_readable, others), *some)}.values()]
 
 
 def _agreeing(made: _Made) -> Callable[[str | None, Calibration, str], bool]:
@@ -172,7 +165,7 @@ def quarantined(
     """Calibration -> why it cannot be, or contradicts what others had measured before, of those with which no
     other reporter's of the GPU model agrees. What one key alone told speaks for the device that it is of."""
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
-    made = _made(transaction, _with_others(transaction, rows)) if made is None else made
+    made = _made(_with_others(transaction, rows)) if made is None else made
     doubts: dict[str, str] = {}
     agrees, alone = _agreeing(made), _told_alone(made)
     standing: dict[str | None, dict[str, Calibration]] = {}  # GPU model -> reporter -> its latest
@@ -240,10 +233,10 @@ def keep_device(
     """
     row = store.device(transaction.session, name, to_change=True)
     new = row is None
-    before = None if row is None else row.fingerprint
+    before = None if row is None else (row.fingerprint, row.gpu)
     if row is None:
         _check_name(transaction, name, fingerprint if looked_at else None)
-        row = tables.Device(name=name, registered_at=transaction.now, word=word, host=host)
+        row = tables.Device(name=name, registered_at=transaction.now, told_by=who or ANONYMOUS)
     if fingerprint is not None:
         if row.uuid is not None and row.uuid != fingerprint.uuid:
             raise _another_device(name, row, fingerprint)
@@ -257,19 +250,18 @@ def keep_device(
         if row.seen_at is None or seen_at > row.seen_at - CLOCKS_APART:
             row.fingerprint, row.environment = fingerprint.as_dict(), environment_of(fingerprint)
             row.seen_at = max(seen_at, row.seen_at or seen_at)
-    row.word, row.host = word or row.word, host or row.host
+    row.word, row.host, row.told_at = word or row.word, host or row.host, transaction.now
     if new:
         store.add(transaction.session, row)
         note(transaction, "devices", name, "create", "registered", who=who)
-    elif row.fingerprint != before:
+    elif (row.fingerprint, row.gpu) != before:
         note(transaction, "devices", name, "update", "seen anew", who=who)
     return row, new
 
 
-def told_by_another(transaction: ReadTransaction, calibration: str, *who: str | None) -> bool:
+def told_by_another(row: tables.Calibration, *who: str | None) -> bool:
     """Whether somebody else than these, were it the service or a person without a key, told of it."""
-    teller = history.creators(transaction.session, "calibrations", [calibration]).get(calibration)
-    return teller not in (None, *(one or ANONYMOUS for one in who))
+    return row.told_by not in ("", *(one or ANONYMOUS for one in who))
 
 
 def is_owner(transaction: ReadTransaction, name: str, who: str | None) -> bool:
@@ -302,6 +294,7 @@ def look_again(database: Database, identify: Callable[[str], Fingerprint], words
                 if row is not None and row.uuid in here:
                     word, fingerprint = here[row.uuid]
                     row.word, row.seen_at, row.fingerprint = word, writing.now, fingerprint.as_dict()
+                    row.told_at = writing.now
                     row.environment = environment_of(fingerprint)
                     note(writing, "devices", name, "update", "changed since it was seen last", who=SERVICE)
     return changed

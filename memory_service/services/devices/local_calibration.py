@@ -273,6 +273,7 @@ def _add_row(
     calibrations.add_row(
         transaction, key, device, fingerprint, status=status, contended=False, budget_seconds=budget,
         origin="local", runner=calibrations.runner_here(), version=__version__, started_at=transaction.now,
+        who=who,
     )  # fmt: skip
     note(transaction, "calibrations", key, "create", f"of {name}, begun", who=who)
     return status, new

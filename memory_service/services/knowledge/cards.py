@@ -6,17 +6,14 @@ other devices of its model, and, scaled by data sheet, to those of its architect
 
 from __future__ import annotations
 
-import datetime as dt
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from memory_service.domain.calibration.calibration import Calibration, device_card
 from memory_service.domain.calibration.corrected_rates import CalibratedRates, calibrated_rates
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.rates import with_cores
-from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.hardware.gpu_spec import (
     Gpu,
     counted,
@@ -25,26 +22,11 @@ from memory_service.domain.hardware.gpu_spec import (
     resolve_gpu,
     two_memories,
 )
-from memory_service.domain.learning.observation import BaselinePrediction, Observation
 from memory_service.domain.learning.observation_selection import ObservationSelection
 from memory_service.domain.prediction.device import Provenance, TargetDevice, target_device
-from memory_service.domain.prediction.device_host import host_baseline
-from memory_service.domain.prediction.device_step_time import baseline_prediction
-from memory_service.domain.prediction.trust import (
-    MOST_OF_KEY,
-    host_doubt,
-    limits_of,
-    run_doubt,
-    told_alone,
-    trusted,
-)
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.database.caches import Caches
-from memory_service.services.database.transactions import ReadTransaction
 from memory_service.services.devices.devices import MOST_OF_REPORTER, Device, KeptCalibration
-from memory_service.services.knowledge.cost_cache import PricedCatalogue
-from memory_service.store.engine import is_readable
-from memory_service.store.queries import observations as store
 
 MOST_NAMES = 4_096
 
@@ -209,111 +191,3 @@ def _why_aside(each: KeptCalibration, *, newer: bool) -> list[str]:
         because = "is not used: another process used the device meanwhile"
     how = "recalibrate with `memory-service calibrate`"
     return [f"calibration {name} of {device} {because}; {how}"] if because else []
-
-
-def observation_selection(
-    cards: Cards, observations: Iterable[Observation], priced: PricedCatalogue
-) -> ObservationSelection:
-    """All that the observations say of predictions on the cards."""
-
-    def predict(observation: Observation) -> BaselinePrediction | None:
-        card = observed_card(cards, observation)
-        if observation.part != "step":
-            return None if card is None else host_baseline(observation, card)
-        profile = observed_profile(priced, observation)
-        return None if card is None or profile is None else baseline_prediction(observation, profile, card)
-
-    return ObservationSelection(observations, predict)
-
-
-def with_doubt(
-    cards: Cards, priced: PricedCatalogue, observation: Observation, n_train: int | None
-) -> Observation:
-    """The observation with why it cannot be, by its model's trace and its card's data sheet alone."""
-    card = observed_card(cards, observation)
-    if card is not None and observation.part != "step":
-        sheet = replace(card, calibrated=None, learned=None)
-        doubt = host_doubt(observation, host_baseline(observation, sheet))
-        return replace(observation, doubt=doubt)
-    profile = observed_profile(priced, observation)
-    if card is None or profile is None:
-        return observation
-    sheet = replace(card, calibrated=None, learned=None)
-    predicted = baseline_prediction(observation, profile, sheet)
-    return replace(observation, doubt=run_doubt(observation, profile, sheet, predicted, n_train))
-
-
-def observed_card(cards: Cards, observation: Observation) -> TargetDevice | None:
-    """The card that ran, a processor with the cores it ran on. None where nobody knows the card, or the cores
-    of an unregistered processor: such observations were stored before cores were, and say nothing."""
-    card = cards.devices.get(observation.device) or cards.sheets.get(observation.gpu)
-    if card is None or (card.cores and not card.device and observation.cores is None):
-        return None
-    return with_cores(card, observation.cores)
-
-
-def observed_profile(priced: PricedCatalogue, observation: Observation) -> Profile | None:
-    """The profile of what ran, as `ProfileLibrary.between` finds it."""
-    kind, saving = precision_class(observation.precision), observation.checkpointing
-    return priced.library.between(observation.model, observation.input_size, kind, checkpointing=saving)
-
-
-MOST_OF_A_CASE = 8
-"""Of one model, batch and setting on one device: more than learning weighs
-(`domain.learning.corrections`)."""
-
-Kept = tuple[dt.datetime, str, str, Observation]
-"""When it was written, id, case, observation."""
-
-
-@dataclass(frozen=True)
-class Observed:
-    """The latest observations of each case and of each key, as the database had them.
-
-    state   as `store.queries.observations.state` gave it; rows: the oldest first
-    """
-
-    state: tuple[int, dt.datetime | None] = (0, None)
-    rows: Sequence[Kept] = ()
-
-    @cached_property
-    def all(self) -> tuple[Observation, ...]:
-        """Those that may teach, the oldest first."""
-        return trusted(row[-1] for row in self.rows)
-
-    @cached_property
-    def alone(self) -> tuple[bool, ...]:
-        """Of each of `all` whether only one key told of it."""
-        return told_alone(self.all)
-
-
-def observed(transaction: ReadTransaction, cached: Observed | None = None) -> Observed:
-    """The observations now; those of `cached`, read earlier, are reused unless something changed."""
-    now, cached = store.state(transaction.session), cached or Observed()
-    if cached.state == now:
-        return cached
-    if cached.state[1] is not None:
-        known = {row[:2] for row in cached.rows if row[0] == cached.state[1]}
-        later = store.since(transaction.session, cached.state[1])
-        new = [row for row in later if (row.updated_at, row.id) not in known]
-        # Only where nothing was replaced or deleted, and nobody wrote at an earlier time than what was read.
-        if len(new) == now[0] - cached.state[0]:
-            return Observed(now, _with(cached.rows, new))
-    return Observed(now, _with((), store.latest(transaction.session, MOST_OF_A_CASE, MOST_OF_KEY)))
-
-
-def _with(rows: Iterable[Kept], added: Iterable[store.ObservationRow]) -> Sequence[Kept]:
-    """Without the older ones beyond what counts of a case and of a key."""
-    new = (
-        (row.updated_at, row.id, row.subject, Observation.from_dict(row.observation))
-        for row in added if is_readable(row.observation)
-    )  # fmt: skip
-    every = sorted((*rows, *new), key=lambda row: row[:2])
-    counted: Counter[Hashable] = Counter()
-    kept = []
-    for row in reversed(every):
-        limits = (row[2], MOST_OF_A_CASE), *limits_of(row[3])
-        if all(counted[what] < most for what, most in limits):
-            counted.update(what for what, _ in limits)
-            kept.append(row)
-    return kept[::-1]

@@ -44,18 +44,12 @@ from memory_service.errors import InvalidInput, nothing_named
 from memory_service.linear_algebra import on_one_thread
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.devices.calibrations import reference_profiles
-from memory_service.services.devices.devices import calibrations_of, registered
+from memory_service.services.devices.devices import calibrations_of, device_of
 from memory_service.services.knowledge.asker import ASKER
-from memory_service.services.knowledge.cards import (
-    MOST_NAMES,
-    Cards,
-    Observed,
-    cards_of,
-    observation_selection,
-    observed,
-)
+from memory_service.services.knowledge.cards import MOST_NAMES, Cards, cards_of
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.evidence import evidence_rows
+from memory_service.services.knowledge.learned_corrections import Observed, observation_selection, observed
 from memory_service.services.knowledge.outcomes import MOST_RUNS, heard_runs, surprises
 from memory_service.services.knowledge.profile_library import ProfileLibrary
 from memory_service.services.knowledge.profiling import (
@@ -66,12 +60,11 @@ from memory_service.services.knowledge.profiling import (
 from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.services.tables.usable_rows import readable_rows, usable
 from memory_service.store.queries import calibrations as device_store
-from memory_service.store.queries import outcomes
+from memory_service.store.queries import history, outcomes
 from memory_service.store.queries.rows import (
     TRACED_FOR_A_RUN,
     all_rows,
-    damaged,
-    devices_fingerprint,
+    damaged_rows,
     fingerprints,
     traced_since,
     written_here,
@@ -89,6 +82,9 @@ LeftOut = Mapping[str, tuple[str, ...]]
 """Table -> "table key: why" of each row that cannot be used."""
 
 MOST_BEHIND_SECONDS = 2.0
+
+_MOST_AT_ONCE = 64
+"""Changes of devices that are written at the same time."""
 
 MOST_VIEWS = 64
 """Of the last askers that reported themselves; all others share one. They share all but the cards, and
@@ -300,8 +296,10 @@ class _Read:
 
 def _stored_prints(transaction: ReadTransaction) -> dict[str, Hashable]:
     """Of all but what runs taught."""
-    prints = fingerprints(transaction.session, *LIGHT_TABLES, *CATALOGUE, "gpus")
-    return {**prints, "devices": devices_fingerprint(transaction.session)}
+    prints: dict[str, Hashable] = {**fingerprints(transaction.session, *LIGHT_TABLES, *CATALOGUE, "gpus")}
+    for name in ("devices", "calibrations"):
+        prints[name] = history.latest_ids(transaction.session, name, _MOST_AT_ONCE)
+    return prints
 
 
 def _traced_since(
@@ -360,13 +358,15 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
             priced = PricedCatalogue(models, ProfileLibrary(catalogue["profiles"]))
             left_out["profiles"] += _take(priced, traces)
     calibrated, cards_for = before.calibrated, before.cards_for
-    if not same.issuperset(("gpus", "devices")):
+    if not same.issuperset(("gpus", "devices", "calibrations")):
         built, left_out["gpus"] = usable("gpus", all_rows(transaction.session, "gpus"))
         sheets = {sheet.slug: sheet for sheet in built}
-        ended = damaged(transaction.session, "calibrations", keys=device_store.few_ended())
-        left_out["devices"] = (*damaged(transaction.session, "devices"), *ended)
-        silent = [row.name for row in device_store.devices(transaction.session) if not row.fingerprint]
-        of = sheets, registered(transaction), calibrations_of(transaction), reference_profiles(), silent
+        devices, ended = device_store.devices(transaction.session), device_store.ended(transaction.session)
+        left_out["devices"] = tuple(damaged_rows((*devices, *ended)))
+        silent = [row.name for row in devices if not row.fingerprint]
+        known_devices = [device_of(row) for row in devices if row.fingerprint]
+        measured = calibrations_of(transaction, known_devices, ended)
+        of = sheets, known_devices, measured, reference_profiles(), silent
         calibrated, cards_for = cards_of(*of), partial(cards_of, *of)
     observations = observed(transaction, before.observations)
     same_profiles = "profiles" in same and calibrated is before.calibrated

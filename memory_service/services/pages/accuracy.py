@@ -15,7 +15,7 @@ from memory_service.errors import MemoryServiceError
 from memory_service.schemas.pages import AccuracyPageQuery
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.cards import observed_card, observed_profile
+from memory_service.services.knowledge.learned_corrections import observed_card, observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.runs.scored_runs import Scored, counted, ended_runs, largest_first, own_runs_of
 from memory_service.services.tables.file_formats import TableExport

@@ -32,7 +32,7 @@ from memory_service.domain.runs.wasted_minutes import waste_of
 from memory_service.errors import Conflict, NotFound
 from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
-from memory_service.services.knowledge.cards import observed_profile, with_doubt
+from memory_service.services.knowledge.learned_corrections import observed_profile, with_doubt
 from memory_service.services.knowledge.snapshot import knowledge_at_hand, knowledge_with_traces
 from memory_service.services.runs.outcome_evidence import forget, metric_direction, remember
 from memory_service.services.runs.summaries import each_or_nothing, events_in, or_nothing

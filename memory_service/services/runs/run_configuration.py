@@ -29,7 +29,7 @@ from memory_service.schemas.predict import SIZE_FIELDS, PredictRequest
 from memory_service.schemas.runs import fitting_start
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import WriteTransaction
-from memory_service.services.knowledge.cards import observed_profile
+from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.planning_problem import DEFAULT_CPU_COUNT
 from memory_service.services.prediction.requested_profile import (

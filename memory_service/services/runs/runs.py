@@ -18,7 +18,7 @@ from memory_service.errors import Conflict, FieldError, MemoryServiceError, NotF
 from memory_service.schemas.runs import RunExclusion, RunFinish, RunStart
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
-from memory_service.services.knowledge.cards import observed_profile
+from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge, asker_view, knowledge_of
 from memory_service.services.planning.recommend import cached_plan, question_of
 from memory_service.services.runs.expectations import expected_rounds, frozen_watch

@@ -57,6 +57,8 @@ _HIDDEN = ("seed_digest", "told_by")
 _ONLY_ALONE = {
     "profiles": ("profile",),
     "calibrations": ("fingerprint", "environment", "sections", "missing", "self_check", "runner"),
+    "devices": ("told_at",),
+    "observations": ("teller", "latest"),
     "history": ("before", "after"),
     "runs": ("digest", "given", "prediction", "summary", "finish", "watch", "exclusion"),
 }

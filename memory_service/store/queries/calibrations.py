@@ -1,47 +1,50 @@
 """Queries of devices and their calibrations."""
 
-from collections.abc import Collection, Sequence
+import heapq
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, or_, select
+from sqlalchemy import ColumnElement, TextClause, select, text
 from sqlalchemy.orm import defer
 
-from memory_service.store.queries.history import created
-from memory_service.store.session import ReadSession, WriteSession, locked_if
-from memory_service.store.tables.devices import Calibration, Device
-from memory_service.store.tables.knowledge import History
+from memory_service.store.queries.runs import parts
+from memory_service.store.session import ReadSession, WriteSession, each_value, locked_if
+from memory_service.store.tables.devices import ENDED, Calibration, Device
 
 ACTIVE = ("queued", "running")
 
 MOST_DEVICES = 256
-"""Of one reporter, those seen last: each costs whoever asks next a millisecond when one of them changed."""
+"""Of one reporter, those told of last: each costs whoever asks next a millisecond when one changed."""
 
 MOST_OF_DEVICE, MOST_OF_REPORTER = 4, 128
 """Calibrations of one reporter that are read: of a device the newest (and the first, which others' later ones
 are held against), and of all its devices."""
 
+MOST_LOOKED_AT = 2_048
+"""To find those: whatever a reporter posts, what others ask costs no more."""
+
 
 def devices(session: ReadSession, gpu: str | None = None) -> list[Device]:
-    """All devices, or those of one GPU model, by name; of a reporter with very many those seen last."""
-    query = select(Device).where(Device.name.in_(_seen_last())).order_by(Device.name)
-    return list(session.scalars(query if gpu is None else query.where(Device.gpu == gpu)))
+    """All devices, or those of one GPU model, by name; of a reporter with very many those told of last."""
+    found = (row for (row,) in _told_last(session, Device) if gpu in (None, row.gpu))
+    return sorted(found, key=attrgetter("name"))
 
 
 def names_by_gpu(session: ReadSession, gpus: Sequence[str]) -> dict[str, list[str]]:
     """GPU model -> names of its `devices`, in order."""
-    query = select(Device.gpu, Device.name).where(Device.gpu.in_(gpus), Device.name.in_(_seen_last()))
     found: dict[str, list[str]] = {slug: [] for slug in gpus}
-    for slug, name in session.execute(query.order_by(Device.name)):
-        found[str(slug)].append(name)
+    for name, slug in sorted(_told_last(session, Device.name, Device.gpu)):
+        found.get(slug, []).append(name)
     return found
 
 
-def _seen_last() -> Select[tuple[str]]:
-    told = created("devices") & (History.row == Device.name)
-    latest = func.coalesce(Device.seen_at, Device.registered_at).desc(), Device.name
-    turn = func.row_number().over(partition_by=History.who, order_by=latest).label("turn")
-    of = select(Device.name, turn).outerjoin(History, told).subquery().c
-    return select(of.name).where(of.turn <= MOST_DEVICES)
+def _told_last(session: ReadSession, *what: Any) -> Iterator[Any]:
+    order = Device.told_at.desc(), Device.name.desc()
+    for who in each_value(session, Device.told_by):
+        query = select(*what).where(Device.told_by == who).order_by(*order)
+        yield from session.execute(query.limit(MOST_DEVICES)).all()
 
 
 def device(session: ReadSession, name: str, *, to_change: bool = False) -> Device | None:
@@ -67,44 +70,40 @@ def calibration(session: ReadSession, key: str, *, to_change: bool = False) -> C
 
 def of_device(session: ReadSession, names: Sequence[str], most: int) -> list[Calibration]:
     """The newest calibrations of these devices, of each reporter a few; newest first."""
-    return _read(session, _few([Calibration.device.in_(names)], most))
+    one = [Calibration.device == name for name in names if len(names) == 1]
+    return _few(session, most, lambda row: row.device in names, *one)
 
 
 def ended(session: ReadSession, gpus: Collection[str | None] | None = None) -> list[Calibration]:
     """Calibrations that ended, however, with something measured, of each reporter a few; newest first. gpus:
     of these alone."""
-    return _read(session, few_ended(gpus))
-
-
-def few_ended(gpus: Collection[str | None] | None = None) -> Select[tuple[str]]:
-    """The ids of those."""
-    where = [Calibration.status.not_in(ACTIVE), Calibration.measured > 0]
-    if gpus is not None:
-        where.append(Calibration.gpu.in_(gpus))
-    return _few(where, MOST_OF_DEVICE, Calibration.status != "done")
+    return _few(session, MOST_OF_DEVICE, lambda row: gpus is None or row.gpu in gpus, text(ENDED))
 
 
 def _few(
-    where: Sequence[ColumnElement[bool]], of_device: int, *before: ColumnElement[bool]
-) -> Select[tuple[str]]:
-    """Ids: of each reporter so many of a device, and MOST_OF_REPORTER in all. before: what comes first"""
-    at, device = Calibration.heartbeat_at, (Calibration.device, History.who)
-    newest_first: tuple[ColumnElement[Any], ...] = (*before, at.desc(), Calibration.id.asc())
-    oldest_first = at, Calibration.id
-    newest = func.row_number().over(partition_by=device, order_by=newest_first).label("newest")
-    first = func.row_number().over(partition_by=device, order_by=oldest_first).label("first")
-    told = created("calibrations") & (History.row == Calibration.id)
-    query = select(Calibration.id, History.who, at, newest, first).outerjoin(History, told)
-    of = query.where(*where).subquery().c
-    order = of.newest, of.heartbeat_at.desc(), of.id
-    turn = func.row_number().over(partition_by=of.who, order_by=order).label("turn")
-    few = select(of.id, turn).where(or_(of.newest <= of_device, of.first == 1)).subquery().c
-    return select(few.id).where(few.turn <= MOST_OF_REPORTER)
-
-
-def _read(session: ReadSession, ids: Select[tuple[str]]) -> list[Calibration]:
-    query = select(Calibration).where(Calibration.id.in_(ids))
-    return list(session.scalars(query.order_by(Calibration.started_at.desc(), Calibration.id)))
+    session: ReadSession,
+    of_device: int,
+    wanted: Callable[[Any], bool],
+    *where: ColumnElement[bool] | TextClause,
+) -> list[Calibration]:
+    """Of each reporter so many of a device, and MOST_OF_REPORTER in all, those cut short last; of the
+    MOST_LOOKED_AT that it told of last."""
+    at, ids = Calibration.heartbeat_at, list[str]()
+    columns = Calibration.id, Calibration.device, Calibration.gpu, Calibration.status, at
+    for who in each_value(session, Calibration.told_by, *where):
+        query = select(*columns).where(*where, Calibration.told_by == who)
+        query = query.order_by(at.desc(), Calibration.id.desc()).limit(MOST_LOOKED_AT)
+        by_device: dict[str, list[Any]] = {}
+        for row in filter(wanted, session.execute(query)):
+            by_device.setdefault(row.device, []).append(row)
+        turns: list[tuple[int, float, str]] = []
+        for rows in by_device.values():
+            best = enumerate(sorted(rows, key=lambda row: row.status in ("failed", "timed_out")))
+            few = (each for each in best if each[0] < of_device or each[1] is rows[-1])
+            turns += ((turn, -row.heartbeat_at.timestamp(), row.id) for turn, row in few)
+        ids += (key for *_, key in heapq.nsmallest(MOST_OF_REPORTER, turns))
+    of = (session.scalars(select(Calibration).where(Calibration.id.in_(some))) for some in parts(ids))
+    return sorted(chain.from_iterable(of), key=lambda row: (-row.started_at.timestamp(), row.id))
 
 
 def active(session: ReadSession) -> list[Calibration]:

@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, func, insert, select
+from sqlalchemy import func, insert, select
 
 from memory_service.store.session import RECORDED, ReadSession, WriteSession
 from memory_service.store.tables.knowledge import History
@@ -43,29 +43,26 @@ def latest(
     session: ReadSession, tables: Collection[str], limit: int, before: int | None = None
 ) -> list[History]:
     """Entries by people of these tables, newest first; `before`: only those older than this entry."""
-    query = select(History).where(History.table.in_(sorted(tables)), History.origin == "user")
+    query = select(History).where(History.origin == "user").order_by(History.id.desc()).limit(limit)
     query = query if before is None else query.where(History.id < before)
-    return list(session.scalars(query.order_by(History.id.desc()).limit(limit)))
+    found = [
+        each for table in sorted(tables) for each in session.scalars(query.where(History.table == table))
+    ]
+    return sorted(found, key=lambda each: -each.id)[:limit]
 
 
-def created(table: str) -> ColumnElement[bool]:
-    """Of entries of rows that were added. Not by the index of actions: SQLite takes that one, and reads all
-    that was ever added to any table, for each row."""
-    return (History.table == table) & (History.action.concat("") == "create")
-
-
-def creators(session: ReadSession, table: str, rows: Collection[str]) -> dict[str, str]:
-    """Row -> who added it."""
-    query = select(History.row, History.who).where(created(table))
-    ids = sorted(rows)
-    parts = (ids[start : start + 500] for start in range(0, len(ids), 500))
-    return {row: who for part in parts for row, who in session.execute(query.where(History.row.in_(part)))}
+def latest_ids(session: ReadSession, table: str, limit: int) -> tuple[int, ...]:
+    """Those of the latest entries of a table; several: who writes at the same time may end in any order."""
+    query = select(History.id).where(History.table == table).order_by(History.id.desc())
+    return tuple(session.scalars(query.limit(limit)))
 
 
 def first_tellers(session: ReadSession, table: str, row: str) -> set[str]:
     """Who added a row the last time, and who changed it first."""
     of_row = (History.table == table) & (History.row == row)
-    added = select(func.max(History.id)).where(created(table), of_row).scalar_subquery()
+    # Not by the index of actions, in which SQLite would read all that was ever added to any table.
+    create = History.action.concat("") == "create"
+    added = select(func.max(History.id)).where(of_row, create).scalar_subquery()
     query = select(History.who).where(of_row, History.id >= added)
     return set(session.scalars(query.order_by(History.id).limit(2)))
 

@@ -1,40 +1,35 @@
-"""Queries of observations of runs, and of those new since the last reading."""
+"""Queries of observations of runs: those that may teach, however many are stored."""
 
-import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Row, func, or_, select
+from sqlalchemy import Row, String, select, text, type_coerce
 
-from memory_service.domain.prediction.trust import KEY
-from memory_service.store.session import ReadSession
-from memory_service.store.tables.runs import Observation, Run
+from memory_service.store.queries.runs import parts
+from memory_service.store.session import ReadSession, each_value
+from memory_service.store.tables.runs import LATEST, Observation
 
 ObservationRow = Row[Any]
-"""subject, updated_at, id, observation (wire form)."""
+"""updated_at, id, observation (wire form)."""
 
-_COLUMNS = (Observation.subject, Observation.updated_at, Observation.id, Observation.observation)
-
-
-def state(session: ReadSession) -> tuple[int, dt.datetime | None]:
-    """(how many, when the latest changed): differs after any change of what was observed."""
-    number, changed = session.execute(select(func.count(), func.max(Observation.updated_at))).one()
-    return int(number), changed
+_OF_HOSTS = 10
 
 
-def latest(session: ReadSession, of_subject: int, of_key: int) -> Sequence[ObservationRow]:
-    """The latest of each subject; of these, where a key told of them, the latest of each key."""
-    order = (Observation.updated_at.desc(), Observation.id.desc())
-    place = func.row_number().over(partition_by=Observation.subject, order_by=order).label("place")
-    ranked = select(Observation.id, Observation.updated_at, Run.told_by, place)
-    of = ranked.join(Run, Run.id == Observation.run_id).subquery().c
-    latest_first = (of.updated_at.desc(), of.id.desc())
-    turn = func.row_number().over(partition_by=of.told_by, order_by=latest_first).label("turn")
-    few = select(of.id, of.told_by, turn).where(of.place <= of_subject).subquery().c
-    query = select(*_COLUMNS).join(few.id.table, few.id == Observation.id)
-    return session.execute(query.where(or_(~few.told_by.startswith(KEY), few.turn <= of_key))).all()
+def latest(session: ReadSession, of_key: int) -> dict[str, object]:
+    """Id -> what is another when it was written anew, of those that may teach: of the latest of each subject
+    the latest of each key, of all hosts `_OF_HOSTS` times as many."""
+    written = type_coerce(Observation.updated_at, String).label(
+        "written"
+    )  # as the driver has it: reading times takes longest
+    found: dict[str, object] = {}
+    for teller in each_value(session, Observation.teller, text(LATEST)):
+        query = select(Observation.id, written).where(text(LATEST), Observation.teller == teller)
+        query = query.order_by(Observation.updated_at.desc(), Observation.id.desc())
+        of_teller = query.limit(of_key if teller else _OF_HOSTS * of_key)
+        found |= {row.id: row.written for row in session.execute(of_teller)}
+    return found
 
 
-def since(session: ReadSession, moment: dt.datetime) -> Sequence[ObservationRow]:
-    """Those written then or later."""
-    return session.execute(select(*_COLUMNS).where(Observation.updated_at >= moment)).all()
+def several(session: ReadSession, ids: Collection[str]) -> Sequence[ObservationRow]:
+    query = select(Observation.updated_at, Observation.id, Observation.observation)
+    return [row for some in parts(ids) for row in session.execute(query.where(Observation.id.in_(some)))]

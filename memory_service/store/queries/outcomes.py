@@ -24,12 +24,11 @@ from sqlalchemy import (
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.prediction.trust import key_of
 from memory_service.domain.runs.pattern_effect import Tally
-from memory_service.store.dialects import ReadableJson
 from memory_service.store.queries.runs import parts
-from memory_service.store.session import ReadSession, WriteSession, bulk
+from memory_service.store.session import ReadSession, WriteSession, bulk, each_value
 from memory_service.store.tables import outcomes as tables
 from memory_service.store.tables.knowledge import Competition
-from memory_service.store.tables.outcomes import COMPETITIONS, ENDED, TOTAL, Outcome
+from memory_service.store.tables.outcomes import COMPETITIONS, ENDED, STARTED, TOTAL, Outcome
 from memory_service.store.tables.runs import Run, RunEvent
 
 _COLUMNS = [getattr(tables.Tally, name) for name in Tally.__slots__]
@@ -49,7 +48,9 @@ def begin(
 
 def keep(session: WriteSession, run: Run, place: str, now: dt.datetime, **values: Any) -> None:
     """Replace these of a run's outcome."""
-    values |= {"place": place, "updated_at": now}
+    host = run.given.get("host")  # whatever a client sent
+    minutes = number_of(host.get("start_up_minutes")) if isinstance(host, dict) else None
+    values |= {"place": place, "updated_at": now, "start_up_minutes": minutes}
     changed = bulk(session, update(Outcome).where(Outcome.run_id == run.id).values(**values))
     if changed == 0:
         row = {"run_id": run.id, "teller": key_of(run.told_by), **values}
@@ -94,14 +95,10 @@ class StartUp(NamedTuple):
 
 
 def start_ups(session: ReadSession, limit: int) -> list[StartUp]:
-    """Those of the latest runs that ended. What is no number says nothing: `host` holds whatever a client
-    sent, and a database would refuse to cast it."""
-    minutes = ReadableJson(Run.given)[("host", "start_up_minutes")].as_string().label("minutes")
-    query = select(Outcome.run_id, Run.device, Run.gpu, minutes, Run.told_by)
-    told = _fairly(session, query, limit, text(ENDED))
-    return [
-        StartUp(d, gpu, known, who) for _, d, gpu, said, who in told if (known := number_of(said)) is not None
-    ]
+    """Those of the latest runs that ended and told."""
+    columns: list[Any] = [Run.device, Run.gpu, Outcome.start_up_minutes, Run.told_by]
+    query = select(Outcome.run_id, *columns)
+    return [StartUp(*told) for _, *told in _fairly(session, query, limit, text(STARTED))]
 
 
 _OF_HOSTS = 10
@@ -113,12 +110,9 @@ def _fairly(
     """Rows of a query over outcomes and runs: the latest, `limit` at most, of each reporter as many as of the
     others: who floods the service with runs hides nobody else's. By an index: of each key no more than
     `limit` are looked at, of all hosts, which anybody may name, `_OF_HOSTS` times as many."""
-    first = select(func.min(Outcome.teller).label("teller")).where(*where).cte(recursive=True)
-    behind = select(func.min(Outcome.teller)).where(*where, Outcome.teller > first.c.teller)
-    tellers = first.union_all(select(behind.scalar_subquery()).where(first.c.teller.is_not(None)))
     order, turns = (Outcome.ended_at.desc(), Outcome.run_id.desc()), Counter[str]()
     found: list[tuple[int, float, str]] = []
-    for teller in session.scalars(select(tellers.c.teller).where(tellers.c.teller.is_not(None))).all():
+    for teller in each_value(session, Outcome.teller, *where):
         latest = select(Outcome.run_id, Outcome.ended_at).where(*where, Outcome.teller == teller)
         mine = latest.order_by(*order).limit(limit if teller else _OF_HOSTS * limit).subquery()
         told = select(mine.c.run_id, mine.c.ended_at, Run.told_by).join(Run, Run.id == mine.c.run_id)

@@ -11,12 +11,12 @@ from typing import Any, cast
 from sqlalchemy import (
     ColumnElement,
     CompoundSelect,
-    Select,
     String,
     Table,
     delete,
     func,
     insert,
+    inspect,
     literal,
     select,
     type_coerce,
@@ -114,20 +114,29 @@ def stamps(session: ReadSession, table: str) -> dict[str, object]:
     return {key: stamp for key, *stamp in found}
 
 
-def damaged(session: ReadSession, *tables: str, keys: Select[tuple[str]] | None = None) -> Iterator[str]:
-    """ "table key: why" of each row where a column of objects holds none; of all tables, or of these, and of
-    these rows of them."""
+def damaged(session: ReadSession) -> Iterator[str]:
+    """ "table key: why" of each row where a column of objects holds none."""
     for table in Base.metadata.sorted_tables:
         objects = [column for column in table.columns if isinstance(column.type, JsonObject)]
-        if objects and (not tables or table.name in tables):
-            own = [*table.primary_key.columns]
-            query = select(*own, *objects)
-            query = query if keys is None else query.where(own[0].in_(keys))
-            for row in session.execute(query.execution_options(yield_per=500)):
-                cut = [column.name for column in objects if not is_readable(row._mapping[column])]
-                if cut:
-                    key = "/".join(map(str, row[: len(own)]))
-                    yield f"{table.name} {key}: {', '.join(cut)} is no JSON object"
+        if objects:
+            query = select(*table.primary_key.columns, *objects)
+            found = session.execute(query.execution_options(yield_per=500))
+            yield from _damaged(table, (row._mapping for row in found))
+
+
+def damaged_rows(rows: Iterable[Base]) -> Iterator[str]:
+    """The same of rows that were read."""
+    for row in rows:
+        table = inspect(type(row)).local_table
+        yield from _damaged(table, [{column: getattr(row, column.name) for column in table.columns}])
+
+
+def _damaged(table: Any, rows: Iterable[Mapping[Any, Any]]) -> Iterator[str]:
+    for row in rows:
+        objects = (column for column in table.columns if isinstance(column.type, JsonObject))
+        if cut := [column.name for column in objects if not is_readable(row[column])]:
+            key = "/".join(str(row[column]) for column in table.primary_key.columns)
+            yield f"{table.name} {key}: {', '.join(cut)} is no JSON object"
 
 
 def written_here(session: ReadSession, table: str) -> frozenset[str]:
@@ -235,14 +244,3 @@ def _statement(tables: tuple[str, ...]) -> CompoundSelect[Any]:
         return select(literal(table), count, changes, func.max(entity.updated_at))
 
     return union_all(*map(of, tables))
-
-
-def devices_fingerprint(session: ReadSession) -> tuple[str, ...]:
-    """Changes when a device is registered, seen or deleted, and when a calibration ends."""
-    devices = session.execute(
-        select(func.count(), func.max(Device.registered_at), func.max(Device.seen_at))
-    ).one()
-    calibrations = session.execute(
-        select(func.count(), func.max(Calibration.ended_at)).where(Calibration.ended_at.is_not(None))
-    ).one()
-    return tuple(str(value) for value in (*devices, *calibrations))

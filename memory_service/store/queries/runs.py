@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import and_, delete, func, insert, select, text, update
+from sqlalchemy import Update, and_, bindparam, delete, func, insert, select, text, update
 
 from memory_service.domain.prediction.trust import HOST, SEVERAL, key_of
 from memory_service.store.session import ReadSession, Statements, WriteSession, bulk, locked_if
@@ -14,6 +14,10 @@ from memory_service.store.tables.runs import NOT_RAW, Observation, Run, RunEvent
 
 EVENT_COLUMNS = ("run_id", "seq", "kind", "body")
 MOST_AFTER, MOST_OF_PLAN = 20, 64
+
+MOST_OF_A_CASE = 8
+"""Observations of one model, batch and setting on one device that may teach: more than learning weighs
+(`domain.learning.corrections`)."""
 
 Event = tuple[str, int, str, str]
 
@@ -70,8 +74,9 @@ def find_several(session: WriteSession, run_ids: Iterable[str]) -> list[Run]:
 def change(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> None:
     bulk(session, update(Run).where(Run.id == run_id).values(**values))
     if "told_by" in values:
-        teller = {"teller": key_of(values["told_by"])}
-        bulk(session, update(Outcome).where(Outcome.run_id == run_id).values(**teller))
+        for table in (Outcome, Observation):
+            of_run = update(table).where(table.run_id == run_id)
+            bulk(session, of_run.values(teller=key_of(values["told_by"])))
 
 
 def of_plan(session: ReadSession, plan_id: str, reporter: str) -> Sequence[Run]:
@@ -278,15 +283,35 @@ def observations_of(session: ReadSession, run_id: str) -> list[Mapping[str, Any]
     return [observation for observation in session.scalars(query) if observation]
 
 
+def _of_subject(limit: int, offset: int) -> Update:
+    """Of a subject so many behind so many, the latest first."""
+    of = select(Observation.id).where(Observation.subject == bindparam("of"))
+    of = of.order_by(Observation.updated_at.desc(), Observation.id.desc()).limit(limit).offset(offset)
+    return update(Observation).where(Observation.id.in_(of))
+
+
+_LATEST = {True: _of_subject(MOST_OF_A_CASE, 0), False: _of_subject(64, MOST_OF_A_CASE)}
+
+
 def replace_observations(
     session: WriteSession, run_id: str, found: Sequence[Mapping[str, Any]], now: dt.datetime
 ) -> None:
-    session.execute(delete(Observation).where(Observation.run_id == run_id))
+    """Also says anew which of their subjects, with those that they replace, are the latest."""
+    of_run = Observation.run_id == run_id
+    subjects = set(session.scalars(select(Observation.subject).where(of_run)))
+    session.execute(delete(Observation).where(of_run))
     if found:
+        told_by = session.scalar(select(Run.told_by).where(Run.id == run_id))
+        told = {"run_id": run_id, "teller": key_of(told_by or ""), "latest": False, "updated_at": now}
         rows = [
-            {"id": f"{run_id}/{number}", "run_id": run_id, "updated_at": now, "observation": dict(wire)}
+            {"id": f"{run_id}/{number}", "observation": dict(wire), **told}
             | {"subject": "|".join(str(wire.get(name)) for name in _subject_of(wire))}
             | {name: wire[name] for name in ("gpu", "device", "model")}
             for number, wire in enumerate(found)
         ]
         session.execute(insert(Observation), rows)
+        subjects |= {str(row["subject"]) for row in rows}
+    if subjects:
+        of = [{"of": subject} for subject in sorted(subjects)]
+        for is_latest, changed in _LATEST.items():
+            session.connection().execute(changed.values(latest=is_latest), of)

@@ -9,10 +9,11 @@ from sqlalchemy.orm import Mapped, mapped_column
 from memory_service.store.dialects import JsonObject, Name
 from memory_service.store.tables.runs import Base
 
-__all__ = ["COMPETITIONS", "ENDED", "TOTAL", "Base", "Outcome", "Tally"]
+__all__ = ["COMPETITIONS", "ENDED", "STARTED", "TOTAL", "Base", "Outcome", "Tally"]
 
 ENDED = "ended_at IS NOT NULL"
 COMPETITIONS = "ended_at IS NOT NULL AND place >= 'competition:' AND place < 'competition;'"
+STARTED = "ended_at IS NOT NULL AND start_up_minutes IS NOT NULL"
 """Outcomes that are looked up. In these very words an index of them is found."""
 
 TOTAL = ""
@@ -31,6 +32,7 @@ class Outcome(Base):
     advice      the plan it came from and whether it is followed; known when the run begins, null without
     outcome     what came of it; null until the run has ended
     teller      the key that told of it (`Run.told_by`); "" where none did
+    start_up_minutes   that its box took to start, as it told
     thinned_at  when its raw samples were thinned (`services.runs.retention`)
     """
 
@@ -39,6 +41,7 @@ class Outcome(Base):
         _latest("ix_outcomes_there", ENDED, "place"),
         _latest("ix_outcomes_ended", ENDED),
         _latest("ix_outcomes_scored", COMPETITIONS),
+        _latest("ix_outcomes_started", STARTED),
     )
 
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
@@ -47,6 +50,7 @@ class Outcome(Base):
     ended_at: Mapped[dt.datetime | None]
     advice: Mapped[Any] = mapped_column(JsonObject, nullable=True)
     outcome: Mapped[Any] = mapped_column(JsonObject, nullable=True)
+    start_up_minutes: Mapped[float | None]
     thinned_at: Mapped[dt.datetime | None]
     updated_at: Mapped[dt.datetime]
 

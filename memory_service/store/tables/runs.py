@@ -7,16 +7,19 @@ runs there are, and a batch of new events lands on one or two pages.
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, text
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, text, true
 from sqlalchemy.orm import Mapped, mapped_column
 
 from memory_service.store.dialects import JsonObject, Name, Prose
 from memory_service.store.tables.devices import LISTED, Base
 
-__all__ = ["NOT_RAW", "Base", "Observation", "Run", "RunAdvice", "RunEvent", "RunLog", "RunSummary"]
+__all__ = ["LATEST", "NOT_RAW", "Base", "Observation", "Run", "RunAdvice", "RunEvent", "RunLog", "RunSummary"]
 
 NOT_RAW = "kind NOT IN ('gpu', 'batch')"
 """Events that are not samples: few, and never thinned. In these very words an index of them is found."""
+
+LATEST = "latest"
+"""Observations that may teach. In this very word an index of them is found."""
 
 SORTED = (
     "task", "competition", "plan_id", "gpu", "device", "model", "family", "batch_size", "precision", "status",
@@ -140,11 +143,22 @@ class RunEvent(Base):
 class Observation(Base):
     """What a finished run measured at one batch (`domain.learning.observation`'s wire form).
 
-    subject   all that distinguishes cases: of each the latest few are read
+    subject   all that distinguishes cases; latest: whether it is one of the latest few of its subject
+    teller    the key that told of its run; "" where none did
     """
 
     __tablename__ = "observations"
-    __table_args__ = (Index("ix_observations_latest", "subject", "updated_at", "id"),)
+    __table_args__ = (
+        Index("ix_observations_latest", "subject", "updated_at", "id"),
+        Index(
+            "ix_observations_taught",
+            "teller",
+            "updated_at",
+            "id",
+            sqlite_where=text(LATEST),
+            postgresql_where=text(LATEST),
+        ),
+    )
 
     id: Mapped[str] = mapped_column(Name, primary_key=True)
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
@@ -152,6 +166,8 @@ class Observation(Base):
     device: Mapped[str] = mapped_column(Name, index=True)
     model: Mapped[str] = mapped_column(Name, index=True)
     subject: Mapped[str]
+    teller: Mapped[str] = mapped_column(server_default="")
+    latest: Mapped[bool] = mapped_column(server_default=true())
     updated_at: Mapped[dt.datetime] = mapped_column(index=True)
     observation: Mapped[Any] = mapped_column(JsonObject, nullable=False)
 

@@ -25,8 +25,9 @@ from memory_service.domain.prediction.device_memory import allocated_limit_gib, 
 from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.services.devices.calibrations import reference_profiles
 from memory_service.services.devices.devices import Device, KeptCalibration
-from memory_service.services.knowledge.cards import Cards, cards_of, observation_selection
+from memory_service.services.knowledge.cards import Cards, cards_of
 from memory_service.services.knowledge.decoder_options import Sizes
+from memory_service.services.knowledge.learned_corrections import observation_selection
 from tests.planning import case, promises_kept, seed_knowledge
 from tests.registered import A100, measurement
 

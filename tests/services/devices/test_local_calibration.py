@@ -127,7 +127,7 @@ def test_however_it_ends_the_reason_is_said_and_what_was_measured_is_kept(
     assert (why is None and ended["why"] is None) or why in ended["why"]
     assert list(ended["sections"]) == ["launch.us"]
     with seeded_database.read() as unit:
-        (kept,) = calibrations_of(unit)
+        (kept,) = calibrations_of(unit, registered(unit), store.ended(unit.session))
     assert kept.current, "a calibration that was cut short is usable as far as it went"
 
 
@@ -284,7 +284,7 @@ class TestStaleness:
         assert shown["stale"] == ["driver was 550.54, is 560.28", "power_limit_w was 400.0, is 300.0"]
         assert (shown["status"], shown["usable"]) == ("done", False)
         with seeded_database.read() as unit:
-            (kept,) = calibrations_of(unit)
+            (kept,) = calibrations_of(unit, registered(unit), store.ended(unit.session))
             (device,) = store.devices(unit.session)
         assert not kept.current
         assert kept.stale
@@ -313,7 +313,10 @@ class TestStaleness:
         script(LAUNCH + "sys.exit(1)")
         carry_out(seeded_database, started(seeded_database))
         with seeded_database.read() as unit:
-            assert [kept.calibration.status for kept in calibrations_of(unit)] == ["done", "failed"]
+            assert [
+                kept.calibration.status
+                for kept in calibrations_of(unit, registered(unit), store.ended(unit.session))
+            ] == ["done", "failed"]
 
 
 class TestNames:

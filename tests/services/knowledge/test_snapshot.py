@@ -23,7 +23,7 @@ from memory_service.services.devices.calibrations import get_calibration
 from memory_service.services.devices.devices import MOST_OF_REPORTER
 from memory_service.services.devices.registration import gpu_page
 from memory_service.services.knowledge import cost_cache, snapshot
-from memory_service.services.knowledge.cards import observed_profile
+from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.services.planning.recommend import recommend
@@ -31,7 +31,6 @@ from memory_service.services.prediction.predict import predict
 from memory_service.services.runs.runs import begin_run, finish_run
 from memory_service.services.tables import table_rows as catalogue
 from memory_service.services.tables import usable_rows
-from memory_service.services.tables.audit import note
 from memory_service.store.queries import calibrations as store
 from memory_service.store.queries.rows import all_rows
 from memory_service.store.session import bump_revision
@@ -313,9 +312,7 @@ def test_comparing_calibrations_does_not_grow_with_the_square_of_a_reporters_dev
                 card, key = replace(A100, uuid=f"GPU-{who}-{number}"), f"{who}{number}"
                 register(embedded, key, "a100", card)
                 figures = {name: value * factor for name, value in SLOW.items()}
-                with embedded.write() as unit:
-                    note(unit, "calibrations", key, "create", "posted", who=who)
-                calibrate(embedded, key, "a100", figures, card, id=key)
+                calibrate(embedded, key, "a100", figures, card, id=key, told_by=who)
         agree.reset_mock()
         page = gpu_page(embedded, "a100")
         assert len(page["registered"]) == 2 * last
@@ -370,9 +367,7 @@ def test_a_calibration_that_cannot_be_waits_for_another_reporter_who_agrees(
     other: dict[str, Any] = {"fingerprint": replace(A100, uuid="GPU-2"), "error_percent": error}
     calibrate(embedded, "box8", "a100", figures, day=1, **other)
     assert predict(embedded, {**ASKED, "gpu": "a100"})["step_seconds"] == before, "the same reporter"
-    with embedded.write() as unit:
-        note(unit, "calibrations", "second", "create", "made elsewhere", who="another key")
-    calibrate(embedded, "box8", "a100", figures, day=2, id="second", **other)
+    calibrate(embedded, "box8", "a100", figures, day=2, id="second", told_by="another key", **other)
     assert predict(embedded, {**ASKED, "gpu": "a100"})["step_seconds"] != before
 
 
@@ -428,9 +423,7 @@ def test_of_a_reporter_s_calibrations_the_newest_and_the_first_are_read(embedded
     register(embedded, "box7", "a100")
     for n in range(12):
         who = "ada" if n == 5 else "bob"
-        with embedded.write() as unit:
-            note(unit, "calibrations", f"c{n:02}", "create", "posted", who=who)
-        calibrate(embedded, "box7", "a100", SLOW, day=n, id=f"c{n:02}")
+        calibrate(embedded, "box7", "a100", SLOW, day=n, id=f"c{n:02}", told_by=who)
     with embedded.read() as unit:
         read = [row.id for row in store.ended(unit.session)]
         shown = [row.id for row in store.of_device(unit.session, ["box7"], 3)]
@@ -444,9 +437,7 @@ def test_of_a_reporter_with_very_many_devices_those_seen_last_are_read(
 ) -> None:
     monkeypatch.setattr(store, "MOST_DEVICES", 3)
     for n in range(6):
-        with database.write() as unit:
-            note(unit, "devices", f"box{n}", "create", "registered", who="bob" if n else "ada")
-        register(database, f"box{n}", "a100")
+        register(database, f"box{n}", "a100", told_by="bob" if n else "ada")
     with database.read() as unit:
         names = [row.name for row in store.devices(unit.session)]
         assert names == store.names_by_gpu(unit.session, ["a100"])["a100"]

@@ -93,6 +93,6 @@ def test_a_run_that_was_killed_used_the_minutes_after_its_last_report_too(seeded
 
 def test_a_script_that_goes_on_through_models_by_itself_is_sold_none(seeded_sqlite: Database) -> None:
     plan = recommend(seeded_sqlite, ASKED)
-    assert run_page(seeded_sqlite, told(seeded_sqlite, plan, 12.0, None))["next_minutes"]["buys"]
-    searching = told(seeded_sqlite, plan, 12.0, None, reserve_minutes=1.0)
+    assert run_page(seeded_sqlite, told(seeded_sqlite, plan, 2.0, None))["next_minutes"]["buys"]
+    searching = told(seeded_sqlite, plan, 2.0, None, reserve_minutes=1.0)
     assert run_page(seeded_sqlite, searching)["next_minutes"]["buys"] == []

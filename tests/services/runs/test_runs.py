@@ -13,7 +13,7 @@ import pytest
 from memory_service.domain.runs.learned_figures import learned_figures
 from memory_service.errors import Conflict, InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.cards import MOST_OF_A_CASE, observed
+from memory_service.services.knowledge.learned_corrections import observed
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs import retention
@@ -315,13 +315,13 @@ class TestEnding:
         assert after["grade"] == "measured"
 
     def test_of_a_case_that_ran_often_the_latest_are_read(self, shared: Database) -> None:
-        for n in range(MOST_OF_A_CASE + 2):
+        for n in range(run_queries.MOST_OF_A_CASE + 2):
             told(shared, case(gpu="l4"), epochs(0.2 + n / 1000))
         told(shared, case(gpu="l4", batch_size=32), epochs(0.1))
         mine = [one for one in _learned(shared) if one["gpu"] == "l4" and one["part"] == "step"]
-        assert len(mine) == MOST_OF_A_CASE + 1
+        assert len(mine) == run_queries.MOST_OF_A_CASE + 1
         steps = [round(one["step_seconds"], 4) for one in mine if one["batch_size"] == 128]
-        assert steps == [round(0.2 + n / 1000, 4) for n in range(2, MOST_OF_A_CASE + 2)]
+        assert steps == [round(0.2 + n / 1000, 4) for n in range(2, run_queries.MOST_OF_A_CASE + 2)]
 
     def test_runs_are_listed_narrowed_and_paged(self, shared: Database) -> None:
         for n in range(5):

@@ -1,0 +1,122 @@
+"""Corrections of the cards by the runs observed on them: each run beside what was predicted for it without
+learning (the arithmetic is `domain.learning.corrections`)."""
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.rates import with_cores
+from memory_service.domain.cost.step_config import precision_class
+from memory_service.domain.learning.observation import BaselinePrediction, Observation
+from memory_service.domain.learning.observation_selection import ObservationSelection
+from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.prediction.device_host import host_baseline
+from memory_service.domain.prediction.device_step_time import baseline_prediction
+from memory_service.domain.prediction.trust import (
+    MOST_OF_KEY,
+    host_doubt,
+    limits_of,
+    run_doubt,
+    told_alone,
+    trusted,
+)
+from memory_service.services.database.transactions import ReadTransaction
+from memory_service.services.knowledge.cards import Cards
+from memory_service.services.knowledge.cost_cache import PricedCatalogue
+from memory_service.store.engine import is_readable
+from memory_service.store.queries import observations as store
+
+
+def observation_selection(
+    cards: Cards, observations: Iterable[Observation], priced: PricedCatalogue
+) -> ObservationSelection:
+    """All that the observations say of predictions on the cards."""
+
+    def predict(observation: Observation) -> BaselinePrediction | None:
+        card = observed_card(cards, observation)
+        if observation.part != "step":
+            return None if card is None else host_baseline(observation, card)
+        profile = observed_profile(priced, observation)
+        return None if card is None or profile is None else baseline_prediction(observation, profile, card)
+
+    return ObservationSelection(observations, predict)
+
+
+def with_doubt(
+    cards: Cards, priced: PricedCatalogue, observation: Observation, n_train: int | None
+) -> Observation:
+    """The observation with why it cannot be, by its model's trace and its card's data sheet alone."""
+    card = observed_card(cards, observation)
+    if card is not None and observation.part != "step":
+        sheet = replace(card, calibrated=None, learned=None)
+        doubt = host_doubt(observation, host_baseline(observation, sheet))
+        return replace(observation, doubt=doubt)
+    profile = observed_profile(priced, observation)
+    if card is None or profile is None:
+        return observation
+    sheet = replace(card, calibrated=None, learned=None)
+    predicted = baseline_prediction(observation, profile, sheet)
+    return replace(observation, doubt=run_doubt(observation, profile, sheet, predicted, n_train))
+
+
+def observed_card(cards: Cards, observation: Observation) -> TargetDevice | None:
+    """The card that ran, a processor with the cores it ran on. None where nobody knows the card, or the cores
+    of an unregistered processor: such observations were stored before cores were, and say nothing."""
+    card = cards.devices.get(observation.device) or cards.sheets.get(observation.gpu)
+    if card is None or (card.cores and not card.device and observation.cores is None):
+        return None
+    return with_cores(card, observation.cores)
+
+
+def observed_profile(priced: PricedCatalogue, observation: Observation) -> Profile | None:
+    """The profile of what ran, as `ProfileLibrary.between` finds it."""
+    kind, saving = precision_class(observation.precision), observation.checkpointing
+    return priced.library.between(observation.model, observation.input_size, kind, checkpointing=saving)
+
+
+Kept = tuple[dt.datetime, str, Observation]
+"""When it was written, id, observation."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The latest observations of each case and of each key, as the database had them.
+
+    state   as `store.queries.observations.latest` gave it; rows: by id, those that can be read
+    """
+
+    state: Mapping[str, object] = field(default_factory=dict)
+    rows: Mapping[str, Kept] = field(default_factory=dict)
+
+    @cached_property
+    def all(self) -> tuple[Observation, ...]:
+        """Those that may teach, the oldest first, without the older ones beyond what counts of a case."""
+        counted: Counter[Hashable] = Counter()
+        kept = []
+        for *_, one in sorted(self.rows.values(), key=lambda row: row[:2], reverse=True):
+            limits = limits_of(one)
+            if all(counted[what] < most for what, most in limits):
+                counted.update(what for what, _ in limits)
+                kept.append(one)
+        return trusted(reversed(kept))
+
+    @cached_property
+    def alone(self) -> tuple[bool, ...]:
+        """Of each of `all` whether only one key told of it."""
+        return told_alone(self.all)
+
+
+def observed(transaction: ReadTransaction, cached: Observed | None = None) -> Observed:
+    """The observations now; of those of `cached`, read earlier, what was written since is read."""
+    now, cached = store.latest(transaction.session, MOST_OF_KEY), cached or Observed()
+    if cached.state == now:
+        return cached
+    same = {key for key, stamp in now.items() if cached.state.get(key) == stamp}
+    rows = {key: row for key, row in cached.rows.items() if key in same}
+    for row in store.several(transaction.session, now.keys() - same):
+        if is_readable(row.observation):
+            rows[row.id] = row.updated_at, row.id, Observation.from_dict(row.observation)
+    return Observed(now, rows)
