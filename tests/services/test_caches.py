@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Sequence
+from functools import partial
 
 from memory_service.services.database.caches import Caches
 from memory_service.services.database.transactions import Database
@@ -46,8 +47,11 @@ def test_of_rows_only_those_that_changed_are_asked_for_all_at_once():
 def test_an_owner_beside_many_of_its_kind_remembers_its_share():
     caches, made = Caches(), list[int]()
     caches.share = 0.25
-    for key in (*range(8), *range(8)):
-        caches.stored("squares", key, lambda key=key: made.append(key) or key**2, 16)
+
+    def square(key: int) -> int:
+        made.append(key)
+        return key**2
+
+    for key in (*range(8), *range(8), 7):
+        caches.stored("squares", key, partial(square, key), 16)
     assert made == [*range(8), *range(8)]
-    caches.stored("squares", 7, lambda: made.append(7), 16)
-    assert len(made) == 16
