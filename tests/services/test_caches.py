@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Sequence
+from functools import partial
 
 from memory_service.services.database.caches import Caches
 from memory_service.services.database.transactions import Database
@@ -41,3 +42,16 @@ def test_of_rows_only_those_that_changed_are_asked_for_all_at_once():
     assert caches.of_rows("runs", {"a": 2}, make, 3) == {"a": "A"}
     assert asked == [["a", "b"], ["a", "c"]]
     assert caches.of_rows("runs", dict.fromkeys("defg", 1), make, 3).keys() == set("defg"), "more than stay"
+
+
+def test_an_owner_beside_many_of_its_kind_remembers_its_share():
+    caches, made = Caches(), list[int]()
+    caches.share = 0.25
+
+    def square(key: int) -> int:
+        made.append(key)
+        return key**2
+
+    for key in (*range(8), *range(8), 7):
+        caches.stored("squares", key, partial(square, key), 16)
+    assert made == [*range(8), *range(8)]

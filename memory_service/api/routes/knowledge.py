@@ -1,8 +1,8 @@
 """Routes of what is known: lists, single rows, corrections and their history, the same for every table."""
 
-from collections.abc import Mapping
-
 # Without `from __future__ import annotations`: the models of the routes are made here, table by table.
+
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import quote
 

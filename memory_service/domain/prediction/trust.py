@@ -5,6 +5,8 @@ reporter tells the same."""
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
 from math import exp, log
 from operator import attrgetter
 from statistics import median
@@ -167,18 +169,22 @@ def told_alone(observations: Iterable[Observation]) -> tuple[bool, ...]:
 def heard(
     observations: Sequence[Observation], alone: Sequence[bool], asker: str
 ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
-    """(those that teach a key's questions, those that only one other key told), in their order. What a key
-    ran three times itself no other key changes for it. alone: as `told_alone` gives it."""
+    """(those that teach a key's questions, those that only one other key told), in their order. Times and
+    peaks of what a key measured three times itself no other key changes for it. alone: as `told_alone` gives
+    it."""
     own: dict[Hashable, set[str]] = {}
-    for o in observations:
-        if o.reporter == asker:
-            own.setdefault(_setting(o), set()).add(o.run_id)
-    settled = {setting for setting, runs in own.items() if len(runs) >= ENOUGH_RUNS}
+    for o in observations if is_key(asker) else ():
+        for figures in _measured(o) if o.reporter == asker else ():
+            own.setdefault((_setting(o), figures), set()).add(o.run_id)
+    settled = {what for what, runs in own.items() if len(runs) >= ENOUGH_RUNS}
     teaching, by_one = list[Observation](), list[Observation]()
     for o, lone in zip(observations, alone, strict=True):
         other = o.reporter != asker and is_key(o.reporter) and not o.confirmed
-        if not other or _setting(o) not in settled:
-            (by_one if lone and other else teaching).append(o)
+        known = [each for each in _FIGURES if settled and other and (_setting(o), each) in settled]
+        unsaid: dict[str, Any] = dict.fromkeys(chain(*known))
+        left = replace(o, **unsaid) if known else o
+        if not known or any(getattr(left, name) is not None for name in chain(*_FIGURES)):
+            (by_one if lone and other else teaching).append(left)
     return tuple(teaching), tuple(by_one)
 
 
@@ -275,6 +281,21 @@ def _case(o: Observation) -> Hashable:
 
 def _setting(o: Observation) -> Hashable:
     return _case(o), o.device, o.part, o.precision, o.layout, o.compiled
+
+
+_FIGURES = (
+    ("step_seconds", "at_least_seconds", "at_most_seconds"),
+    ("peak_allocated_gib", "peak_reserved_gib", "peak_driver_gib"),
+)
+"""Of time and of memory."""
+
+
+def _measured(o: Observation) -> tuple[tuple[str, ...], ...]:
+    """What of these it says for certain: that memory ran out says all."""
+    time, memory = _FIGURES
+    timed = o.step_seconds is not None and o.excluded is None
+    seen = any(getattr(o, name) is not None for name in memory)
+    return _FIGURES if o.out_of_memory else (time,) * timed + (memory,) * seen
 
 
 def _agree(one: Observation, other: Observation) -> bool:

@@ -21,7 +21,12 @@ class _Latest:
 
 
 class Caches:
-    """The caches of one owner, one of each kind, made when it is first asked for. Threads may share them."""
+    """The caches of one owner, one of each kind, made when it is first asked for. Threads may share them.
+
+    share   of the most that is `stored`: of an owner beside many of its kind
+    """
+
+    share = 1.0
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -52,7 +57,7 @@ class Caches:
         """What `make` gave for the key, of the `most` that were asked for last. Two threads may make the
         same."""
         with self._lock:
-            found = self._stored.setdefault(name, LRUCache(most))
+            found = self._stored.setdefault(name, LRUCache(most * self.share))
             if key in found:
                 known: Value = found[key]
                 return known

@@ -87,7 +87,8 @@ _MOST_AT_ONCE = 64
 """Changes of devices that are written at the same time."""
 
 MOST_VIEWS = 64
-"""Of the last askers that reported themselves; all others share one. They share all but the cards."""
+"""Of the last askers that reported themselves; all others share one. They share all but the cards, and
+remember together as many answers as eight of those."""
 
 _VIEWING = threading.Lock()
 
@@ -285,6 +286,7 @@ class _Read:
                     selection = observation_selection(cards, (), self.knowledge.priced)
                     selection = selection.renewed(teaching, by_one)
                 taught = cards.taught(selection)
+                taught.caches.share = 8 / MOST_VIEWS if view else 1.0
                 ended = heard_runs(self.knowledge.ended_runs, view)
                 self.views[view] = replace(
                     self.knowledge, cards=taught, observations=teaching, ended_runs=ended

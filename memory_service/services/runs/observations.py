@@ -212,10 +212,10 @@ def _write_conclusion(
     changes |= _best(run, outcome, direction) | {"summary": summary, "updated_at": transaction.now}
     runs.change(transaction.session, run.id, changes)
     known = [dict(wire) for wire in runs.observations_of(transaction.session, run.id)]
+    if run.exclusion is None:  # first, as who excludes does: both write rows that others' runs have
+        remember(transaction, run, summary, taught=found != known)
     if found != known:
         runs.replace_observations(transaction.session, run.id, found, transaction.now)
-    if run.exclusion is None:
-        remember(transaction, run, summary, taught=found != known)
 
 
 def _judged(

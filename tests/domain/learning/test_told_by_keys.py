@@ -69,3 +69,27 @@ def test_a_report_that_is_heard_as_confirmed_moves_others_by_no_more_than_agreem
     for other in (0.68, 0.74, 1.3, 1.45):
         with_eve = [*of_key("ada", 4, times), *of_key("cy", 4, times), *of_key("eve", 8, times / other)]
         assert asked_by("bob", with_eve) == pytest.approx(alone, rel=SAME_FIGURE - 1.0)
+
+
+@pytest.mark.parametrize("said", [{"excluded": "contended"}, {"step_seconds": None}], ids=str)
+def test_own_runs_that_say_nothing_of_speed_take_away_no_report_of_it(said: dict[str, Any]) -> None:
+    own = of_key("ada", 3, 1.0, peak_driver_gib=7.0, **said)
+    others = [*of_key("bob", 4, 3.6), *of_key("cy", 4, 3.6)]
+    assert asked_by("ada", others) > 3.0
+    assert asked_by("ada", [*own, *others]) > 3.0
+
+
+def test_own_runs_without_a_peak_take_away_no_report_of_memory() -> None:
+    own = of_key("ada", 3, 3.6)
+    others = [*of_key("bob", 4, 1.0, peak_driver_gib=30.0), *of_key("cy", 4, 1.0, peak_driver_gib=30.0)]
+    heard, _ = trust.heard([*own, *others], trust.told_alone([*own, *others]), "key ada")
+    assert {o.step_seconds for o in heard if o.peak_driver_gib} == {None}
+    assert [o.peak_driver_gib for o in heard].count(30.0) == 8
+
+
+def test_what_nobody_said_a_name_for_takes_no_keys_report_away() -> None:
+    unnamed = [replace(o, reporter="") for o in of_key("", 3, 1.0)]
+    others = [*of_key("bob", 4, 3.6), *of_key("cy", 4, 3.6)]
+    every = [*unnamed, *others]
+    heard, by_one = trust.heard(every, trust.told_alone(every), "")
+    assert (heard, by_one) == (tuple(every), ())

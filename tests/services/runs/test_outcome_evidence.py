@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import event, select
 
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import InvalidInput
@@ -334,6 +334,24 @@ class TestARun:
         assert totals == {name: each for name, each in sums.items() if not name.startswith("family:")}
         assert compared == {name: each for name, each in totals.items() if each.compared}
         assert len(compared) > 3
+
+
+def test_who_concludes_and_who_excludes_lock_what_others_write_in_one_order(shared: Database) -> None:
+    """PostgreSQL would end one of two that wait for each other: observations of a case are of many runs."""
+    wrote: list[str] = []
+
+    def executed(_: Any, __: Any, statement: str, *___: Any) -> None:
+        for table in ("knowledge", "observations"):
+            if statement.startswith((f"UPDATE {table} ", f"INSERT INTO {table} ")) and wrote[-1:] != [table]:
+                wrote.append(table)
+
+    begun, _ = begin_run(shared, case())
+    take_events(shared, begun["run_id"], {"events": epochs(0.1)})
+    event.listen(shared.engine, "before_cursor_execute", executed)
+    finish_run(shared, begun["run_id"], {"status": "completed", "at": at(600)})
+    mark_run(shared, begun["run_id"], "a trial", excluded=True)
+    event.remove(shared.engine, "before_cursor_execute", executed)
+    assert wrote == ["knowledge", "observations"] * 2
 
 
 def test_a_competition_shows_what_came_of_its_runs(shared: Database) -> None:

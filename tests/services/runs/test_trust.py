@@ -16,7 +16,7 @@ from memory_service.services.choice.choose import choose_offer
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.asker import ASKER, CORRECTS, INSIDE
 from memory_service.services.knowledge.outcomes import competition_outcomes, outcomes_and_results
-from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.knowledge.snapshot import MOST_VIEWS, knowledge_of
 from memory_service.services.planning.recommend import cached_plan, recommend
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs.observations import conclude
@@ -264,6 +264,15 @@ def test_what_one_key_tells_moves_the_questions_of_others_little_until_a_second_
     agreed = seen(shared, gpu)
     assert agreed["step_seconds"]["grade"] == "measured"
     assert speed(agreed) == pytest.approx(speed(before) * factor, rel=0.25)
+
+
+def test_views_of_all_keys_that_report_remember_together_no_more_answers_than_eight(shared: Database) -> None:
+    reported(shared, "liar", 0.1, gpu="h200")
+    with asking("liar"):
+        own = knowledge_of(shared).cards.caches.share
+    with asking("nobody of these"):
+        assert knowledge_of(shared).cards.caches.share == 1.0
+    assert own * MOST_VIEWS <= 8
 
 
 def test_a_plan_s_id_shows_each_asker_figures_of_their_own_view(shared: Database) -> None:
