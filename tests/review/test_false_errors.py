@@ -481,3 +481,36 @@ def test_what_is_made_before_the_split_is_followed(made: str, rule: str) -> None
     split = "X, Xv, y, yv = train_test_split(X, df.y); print(Ridge().fit(X, y).score(Xv, yv))"
     assert errors(READ.format(f"{made}\n{split}")) == {rule}
     assert not errors(READ.format(f"X = df[cols]\n{split}"))
+
+
+LEARNING = """import torch
+from rows import net, dataset, loader
+opt = torch.optim.SGD(net.parameters(), lr=1e-3); total = 0.0
+def judge(out):
+    return out.{}()
+for epoch in range(3):
+    for x in {}:
+        opt.zero_grad(); loss = judge(net(x)); loss.backward(); opt.step()
+        total += loss.item()
+print(total / len({}))
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        (("sum", "loader", "loader.dataset", ""), ("mean", "loader", "loader.dataset", ""), "is a mean"),
+        (("mean", "dataset", "dataset", ""), ("mean", "loader", "loader.dataset", ""), "is a mean"),
+        (("mean", "loader", "loader", "plot(net(1))"), ("mean", "loader", "loader", ""), "the network: what"),
+    ],
+)
+def test_sums_single_rows_and_plots_are_no_faults(
+    right: tuple[str, ...], wrong: tuple[str, ...], said: str
+) -> None:
+    def told(form: tuple[str, ...]) -> bool:
+        script = LEARNING.format(*form).replace("return", "yield" if "network" in said else "return")
+        found = review_script(None, {"script": script})["findings"]
+        return any(said in each["message"] for each in found)
+
+    assert (told(right), told(wrong)) == (False, True)
