@@ -392,3 +392,125 @@ def test_right_code_beside_its_wrong_form(script: str, right: str, wrong: str, r
     rule = rule or "wrong-parameter"
     assert rule not in said(right)
     assert rule in said(wrong)
+
+
+READ = """import numpy as np, pandas as pd
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import KFold, train_test_split
+from sklearn.preprocessing import StandardScaler
+df = pd.read_csv("rows.csv")
+cols = ["a", "b"]
+{}
+"""
+TAKEN = """y = df["y"]
+{}
+X, Xv, y, yv = train_test_split(df, y); print(Ridge().fit(X, y).score(Xv, yv))"""
+APART = "print(Ridge().fit(a[cols], a.y).score(b[cols], b.y))"
+PEOPLE = "print(df.person.value_counts())\n{}\n" + APART
+SERIES = """df["gap"] = df.groupby("person").day.shift(1)
+{}
+X, Xv, y, yv = train_test_split(rows[["gap"]], rows["y"]); print(Ridge().fit(X, y).score(Xv, yv))"""
+BY_NAMES = """one, two = train_test_split(df.person{})
+a, b = df[df.person.isin(one)], df[df.person.isin(two)]"""
+ORDER = "at = {}\na, b = df.iloc[at[:800]], df.iloc[at[800:]]"
+
+
+@pytest.mark.parametrize(
+    ("script", "right", "wrong", "rule"),
+    [
+        (TAKEN, 'del df["y"]', "df = df.copy()", "target-in-features"),
+        (
+            TAKEN,
+            'df["x"] = y * 2; del df["x"], df["y"]',
+            'df["x"] = y * 2; del df["y"]',
+            "target-in-features",
+        ),
+        (PEOPLE, BY_NAMES.format(".unique()"), "a, b = train_test_split(df)", "groups-across-folds"),
+        (
+            SERIES,
+            'rows = df.groupby("person").agg({"gap": "mean", "y": "max"})',
+            "rows = df",
+            "shuffled-time-series",
+        ),
+    ],
+)
+def test_rows_and_columns_that_are_gone_or_one_each(script: str, right: str, wrong: str, rule: str) -> None:
+    assert rule not in errors(READ.format(script.format(right)))
+    assert rule in errors(READ.format(script.format(wrong)))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        "a = df.sample(frac=0.8, random_state=1); b = df.drop(a.index)",
+        ORDER.format("np.random.permutation(len(df))"),
+        ORDER.format("np.arange(len(df)); np.random.shuffle(at)"),
+        'kept = pd.read_csv("kept.csv").id\na, b = df[~df.id.isin(kept)], df[df.id.isin(kept)]',
+        "try: a, b = train_test_split(df, stratify=df.y)\nexcept ValueError: a, b = train_test_split(df)",
+    ],
+)
+def test_rows_are_divided_by_positions_and_names(parts: str) -> None:
+    scaled = "df[cols] = StandardScaler().fit_transform(df[cols])"
+    assert "fit-before-split" in errors(READ.format(f"{scaled}\n{parts}\n{APART}"))
+    assert "fit-before-split" not in errors(READ.format(f"{parts}\nb = b[b.y > 0]\n{APART}"))
+
+
+@pytest.mark.parametrize(
+    ("made", "rule"),
+    [
+        (
+            "X = df[cols]; stats = df.describe(); X = (X - stats.loc['mean']) / stats.loc['std']",
+            "fit-before-split",
+        ),
+        (
+            "scaler = None; scaler = scaler or StandardScaler(); X = scaler.fit_transform(df[cols])",
+            "fit-before-split",
+        ),
+        (
+            "X = pd.DataFrame(); X['a'] = df.a; X['b'] = df.b; X = StandardScaler().fit_transform(X)",
+            "fit-before-split",
+        ),
+        ("df[['p', 'q']] = df[['y', 'y']]; X = df.drop(columns='y')", "target-in-features"),
+        (
+            "try: from x import rows\nexcept ImportError: df['p'] = df.y * 2\nX = df.drop(columns='y')",
+            "target-in-features",
+        ),
+    ],
+)
+def test_what_is_made_before_the_split_is_followed(made: str, rule: str) -> None:
+    split = "X, Xv, y, yv = train_test_split(X, df.y); print(Ridge().fit(X, y).score(Xv, yv))"
+    assert errors(READ.format(f"{made}\n{split}")) == {rule}
+    assert not errors(READ.format(f"X = df[cols]\n{split}"))
+
+
+LEARNING = """import torch
+from rows import net, dataset, loader
+opt = torch.optim.SGD(net.parameters(), lr=1e-3); total = 0.0
+def judge(out):
+    return out.{}()
+for epoch in range(3):
+    for x in {}:
+        opt.zero_grad(); loss = judge(net(x)); loss.backward(); opt.step()
+        total += loss.item()
+print(total / len({}))
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        (("sum", "loader", "loader.dataset", ""), ("mean", "loader", "loader.dataset", ""), "is a mean"),
+        (("mean", "dataset", "dataset", ""), ("mean", "loader", "loader.dataset", ""), "is a mean"),
+        (("mean", "loader", "loader", "plot(net(1))"), ("mean", "loader", "loader", ""), "the network: what"),
+    ],
+)
+def test_sums_single_rows_and_plots_are_no_faults(
+    right: tuple[str, ...], wrong: tuple[str, ...], said: str
+) -> None:
+    def told(form: tuple[str, ...]) -> bool:
+        script = LEARNING.format(*form).replace("return", "yield" if "network" in said else "return")
+        found = review_script(None, {"script": script})["findings"]
+        return any(said in each["message"] for each in found)
+
+    assert (told(right), told(wrong)) == (False, True)

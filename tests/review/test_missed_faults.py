@@ -540,7 +540,7 @@ JUDGED = "net.evaluate(X_test, y_test)"
             (', eval_dataset=rows["test"]', "trainer.evaluate()"),
             "The loss is all that is judged",
         ),
-        ("import math\npower = {} * math.log{}(2)", (10, "10"), (10, ""), "Decibels"),
+        ("import math\nsnr = {} * math.log{}(2)", (10, "10"), (10, ""), "Decibels"),
         (ON_CPU, ("cuda",), ("cpu",), "moves the network"),
     ],
 )

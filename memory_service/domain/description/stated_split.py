@@ -86,7 +86,8 @@ _GROUP_SPLIT = (
     rf"^[ \t*-]*(?-i:By) (?!(?:{_ROWS}|time|dates?|{_PERIOD})\b)(?P<k>[a-z_]{{3,20}}):",
 )
 _SEVERAL = re.compile(
-    r"\b(?:several|many|multiple|more than one|two or more|up to \w+|a few|dozens of|repeated)[^.;,]{0,30}\b"
+    r"\b(?:several|many|multiple|more than one|two or more|up to \w+|a few|dozens of|repeated)"
+    r"(?! (?:\w+ )?(?:features|columns|attributes|fields|variables)\b)[^.;,]{0,30}\b"
     rf"(?:per|(?:of|from) (?:the same|each|every|one|an?)|for (?:each|every)|by each) (?P<a>{_WHO})\b"
     rf"|\b(?P<b>{_WHO})[^.;,]{{0,25}}\b(?:(?:appears? in|has|have|contribute\w*|gave|is shown in|occur in) "
     r"(?:several|many|multiple|more than one|two or more|up to)|with (?:several|many|multiple|two or more))\b"

@@ -9,6 +9,7 @@ from dataclasses import replace
 from memory_service.review.interpretation.learning import (
     aggregate,
     call_value,
+    class_attribute,
     code,
     collection_method,
     enter_function,
@@ -28,6 +29,7 @@ from memory_service.review.interpretation.rows import (
     divide,
     drop_column,
     element_of,
+    grouped_rows,
     invert,
     learned_from,
     listed_columns,
@@ -35,6 +37,7 @@ from memory_service.review.interpretation.rows import (
     note_names,
     outside_rows,
     set_column,
+    short,
     slides_along,
     subscript,
     supervise,
@@ -159,9 +162,11 @@ def other_function(walk: Walk, use: Use) -> Value:
 
 
 @library("cv")
-def cross_validate_trees(walk: Walk, use: Use) -> Value:
+def cross_validate_trees(walk: Walk, use: Use) -> Value | None:
     """`lgb.cv(params, data)`."""
-    for item in use.given[1:2] if use.dotted in ("lightgbm.cv", "xgboost.cv") else ():
+    if use.dotted not in ("lightgbm.cv", "xgboost.cv"):
+        return None
+    for item in use.given[1:2] or use.given:
         divide(walk, item, use.node, "cv", use.node)
     return Value()
 
@@ -183,6 +188,14 @@ def side_by_side(walk: Walk, use: Use) -> Value | None:
     return out
 
 
+@method("isin", "is_in")
+@library("isin", "in1d")
+def is_in(_walk: Walk, use: Use) -> Value:
+    out = derived(use.base, *use.args)
+    out.cut = ("isin", short(use.node), "in")
+    return out
+
+
 def _below_one_another(tables: list[Value]) -> Value | None:
     """`pd.concat([train, test])`: what is still in every table is in the whole."""
     if not tables or not all(one.whole for one in tables):
@@ -192,6 +205,24 @@ def _below_one_another(tables: list[Value]) -> Value | None:
     for one in tables:
         out.attrs.update({k: either(out.attrs.get(k), v) for k, v in one.attrs.items() if k[:1] == "["})
     return out
+
+
+@method(*_SET.random)
+@library(*_SET.random)
+def by_chance(_walk: Walk, use: Use) -> Value | None:
+    return Value(made=use.name) if not flat(use.base, *use.given).rows else None
+
+
+@method(*_SET.orders)
+@library(*_SET.orders)
+def ordered(_walk: Walk, use: Use) -> Value | None:
+    """`permutation(n)`, `arange(n)`; `shuffle(rows)` in place."""
+    if use.name == "shuffle" and flat(use.base).rows:
+        return use.base  # `ds.shuffle(1000)`
+    if use.name == "shuffle" and use.first is not None:
+        use.first.order = True
+        return Value(const=None)
+    return Value(order=True, made=use.name) if not flat(use.base, *use.given).rows else None
 
 
 @method(*_SET.of_the_past, *_SET.running)
@@ -231,6 +262,8 @@ def keep_method(walk: Walk, use: Use) -> Value:
     if use.name in ("fillna", "fill_null") and means:
         rows = frozenset().union(*(s.rows for s in means))
         out.learned |= {learned_from(walk, use.node, "a mean to fill gaps with", "fit", rows)}
+    if use.name in ("fillna", "fill_null", "clip") and use.base.series:
+        out.reads = use.base.reads
     return out
 
 
@@ -255,6 +288,18 @@ def assign_columns(walk: Walk, use: Use) -> Value:
     for name, given in use.named.items():
         item = call_value(walk, given, [use.base], {}) if given.function is not None else given
         set_column(walk, out, name, item, use.node, walk.values.argument(use.node, name))
+    return out
+
+
+@method("unique")
+@library("unique")
+def distinct(walk: Walk, use: Use) -> Value | None:
+    """`df["patient"].unique()`: one each."""
+    item = use.base if use.base.rows else use.first
+    if item is None or not item.rows:
+        return None
+    out = derived(item)
+    out.rows = frozenset(grouped_rows(walk, rows, use.node) for rows in item.rows)
     return out
 
 
@@ -308,6 +353,9 @@ def transform_or_aggregate(walk: Walk, use: Use) -> Value:
     return transform(walk, use) or aggregate(walk, use)
 
 
+_FILLED_LATER = ("", "DataFrame", "zeros", "empty", "full", "defaultdict")
+
+
 def assign(walk: Walk, target: ast.AST, value: Value, scope: Scope) -> None:
     if isinstance(target, ast.Name):
         where = walk.module if target.id in walk.shared.get(id(scope), ()) else scope
@@ -358,9 +406,16 @@ def assign_item(walk: Walk, target: ast.Subscript, value: Value, scope: Scope) -
         else:
             base.element = either(base.element, value)
         return
+    found = derived(value)
+    if not base.rows and not base.items and base.made in _FILLED_LATER:
+        base.rows = found.rows
+        base.element = either(base.element, value) if base.element is not None or base.made else base.element
     if isinstance(target.slice, ast.Tuple) and len(target.slice.elts) == 2:
         key = constant(walk, target.slice.elts[1], scope)
-    if isinstance(key, str) or (base.rows and isinstance(target.slice, ast.JoinedStr | ast.Name)):
+    if isinstance(key, list) and key and all(isinstance(one, str) for one in key):
+        for one in key:
+            set_column(walk, base, one, value, target)
+    elif isinstance(key, str) or (base.rows and isinstance(target.slice, ast.JoinedStr | ast.Name)):
         set_column(walk, base, key if isinstance(key, str) else None, value, target, given)
     else:
         mix_in(base, value)
@@ -437,6 +492,9 @@ def attribute_of(walk: Walk, base: Value, node: ast.Attribute) -> Value:
             if any(last_name(d) in ("property", "cached_property") for d in method.decorator_list):
                 return enter_function(walk, method, [], {}, base, base.scope or walk.module)
             return Value(function=method, owner=base, scope=base.scope)
+        item = class_attribute(walk, base.kind, name)
+        if item is not None:
+            return item
     if base.dotted and not base.rows:
         return Value(dotted=f"{base.dotted}.{name}")
     if name in _SET.views:
@@ -510,6 +568,9 @@ def eval_dict(walk: Walk, node: ast.Dict, scope: Scope) -> Value:
 
 @evaluates(ast.IfExp)
 def eval_ifexp(walk: Walk, node: ast.IfExp, scope: Scope) -> Value:
+    known = truth_of(walk, node.test, scope)
+    if known is not None:
+        return evaluate(walk, node.body if known else node.orelse, scope)
     certain = enter_doubt(walk, node.test, scope)
     found = either(evaluate(walk, node.body, scope), evaluate(walk, node.orelse, scope))
     leave_doubt(walk, certain)
@@ -532,7 +593,10 @@ def leave_doubt(walk: Walk, known: bool) -> None:
 
 @evaluates(ast.BoolOp)
 def eval_boolop(walk: Walk, node: ast.BoolOp, scope: Scope) -> Value:
-    return derived(*(evaluate(walk, v, scope) for v in node.values))
+    operands = [evaluate(walk, v, scope) for v in node.values]
+    if isinstance(node.op, ast.Or) and len(operands) == 2:
+        return either(*operands)
+    return derived(*operands)
 
 
 @evaluates(ast.ListComp, ast.GeneratorExp, ast.SetComp)
@@ -754,7 +818,11 @@ def run_with(walk: Walk, node: ast.With | ast.AsyncWith, scope: Scope) -> bool:
 
 @runs(ast.Try)
 def run_try(walk: Walk, node: ast.Try, scope: Scope) -> bool:
-    return run_body(walk, [*node.body, *node.orelse, *node.finalbody], scope)
+    ended = run_body(walk, [*node.body, *node.orelse], scope)
+    for handler in node.handlers:
+        if not any(isinstance(s, ast.Raise) for s in handler.body):
+            run_branches(walk, [handler.body, []], scope)
+    return run_body(walk, node.finalbody, scope) or (ended and not node.handlers)
 
 
 @runs(ast.ClassDef)
@@ -764,6 +832,17 @@ def run_classdef(walk: Walk, node: ast.ClassDef, scope: Scope) -> None:
     run_body(walk, [s for s in node.body if not isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef)], inner)
     item.attrs = inner.names
     scope.names[node.name] = item
+
+
+@runs(ast.Delete)
+def run_delete(walk: Walk, node: ast.Delete, scope: Scope) -> None:
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            scope.names.pop(target.id, None)
+        elif isinstance(target, ast.Subscript):
+            key, base = constant(walk, target.slice, scope), evaluate(walk, target.value, scope)
+            if isinstance(key, str):
+                drop_column(base, key)
 
 
 def walk_script(values: Values) -> Walk:

@@ -63,7 +63,8 @@ MOST_TIMES = 12  # A function is entered that often; a run of the script may do 
 
 
 def is_own(walk: Walk, base: Value, name: str) -> bool:
-    return name in base.attrs or (base.kind is not None and method_of(walk, base.kind, name) is not None)
+    found = base.kind and (method_of(walk, base.kind, name) or class_attribute(walk, base.kind, name))
+    return name in base.attrs or found is not None
 
 
 def call_value(walk: Walk, callee: Value, args: list[Value], named: Named) -> Value:
@@ -175,6 +176,14 @@ def method_of(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -> Func
     return next(chain(own, inherited), None)
 
 
+def class_attribute(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -> Value | None:
+    item = walk.module.find(owner.name)
+    if item is not None and name in item.attrs:
+        return item.attrs[name]
+    above = _classes_above(walk, owner) if deep < MOST_BASES else ()
+    return next((found for one in above if (found := class_attribute(walk, one, name, deep + 1))), None)
+
+
 def collection_method(walk: Walk, use: Use) -> Value | None:
     """Lists, tuples and dicts of the script's own."""
     base, name, args = use.base, use.name, use.args
@@ -216,7 +225,7 @@ def copied(_walk: Walk, use: Use) -> Value | None:
 
 @library("range")
 def make_range(_walk: Walk, use: Use) -> Value:
-    return Value(made=use.name)
+    return Value(order=True, made=use.name)
 
 
 @library("clone", "deepcopy", "copy")
@@ -284,9 +293,13 @@ def columns_out(walk: Walk, given: Value, by: Value) -> Value:
     return like(taken) if taken is not None else derived(given)
 
 
-def columns_taken(walk: Walk, given: Value, by: Value) -> Value | None:
+def columns_taken(walk: Walk, given: Value, by: Value, deep: int = 0) -> Value | None:
     """The columns that a ColumnTransformer, or a pipeline with one, takes; None where that is unknown."""
     steps = by.attrs.get("0") or by.attrs.get("steps") or by.attrs.get("transformers")
+    if by.made in ("Pipeline", "make_pipeline") and deep < MOST_WITHIN:
+        first = steps.items[0] if by.made == "Pipeline" and steps is not None and steps.items else steps
+        inner = first.items[-1] if first is not None and first.items else first
+        return columns_taken(walk, given, inner, deep + 1) if inner is not None else None
     if by.made not in ("ColumnTransformer", "make_column_transformer") or "remainder" in by.attrs:
         return None
     parts = steps.items if by.made == "ColumnTransformer" and steps is not None else list(by.attrs.values())
@@ -438,6 +451,17 @@ def split_folds(walk: Walk, use: Use) -> Value | None:
     return Value(element=Value(items=[Value(index=(node, part)) for part in ("train", "valid")]))
 
 
+@method("sample")
+def sample(walk: Walk, use: Use) -> Value | None:
+    """`df.sample(frac=0.8)`: some rows; with `frac=1` all in another order."""
+    if not use.base.rows:
+        return None
+    share = constant(walk, walk.values.argument(use.node, "frac", 1), use.scope)
+    if isinstance(share, int | float) and 0 < share < 1:
+        return part_of(walk, use.base, use.node, "train")
+    return use.base
+
+
 @method("drop")
 def drop(walk: Walk, use: Use) -> Value | None:
     """`df.drop(train.index)`: the other rows."""
@@ -574,6 +598,7 @@ def reduce_groups(walk: Walk, node: ast.AST, base: Value, *, rowwise: bool = Fal
     out.columns = columns
     if not rowwise:
         out.rows = frozenset(grouped_rows(walk, rows, node) for rows in found.rows)
+        out.series = frozenset()
     if of_target and not base.series:
         stat = learned_from(walk, node, "mean", "target", found.rows)
         if rowwise:
@@ -609,6 +634,11 @@ def aggregate(walk: Walk, use: Use) -> Value:
     base, name = use.base, use.name
     if base.made == "groupby":
         return aggregate_groups(walk, use)
+    if base.made == "rolling":
+        return reduce(walk, use)
+    if name == "describe" or (name in ("agg", "aggregate") and not base.single and base.made != "col"):
+        stat = learned_from(walk, use.node, name, "mean", flat(base).rows)
+        return Value(stats=frozenset((stat,)) | base.stats, learned=base.learned)
     if name == "sum":
         return derived(base) if base.single else Value(learned=base.learned, stats=base.stats)
     function = use.first.function if use.first is not None else None

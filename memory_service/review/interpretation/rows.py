@@ -159,7 +159,7 @@ def compare_values(node: ast.Compare, item: list[Value]) -> Value:
     left = item[0]
     if left.columns and any(_RE.fold_column.match(c) for c in left.columns):
         out.index = (node, type(node.ops[0]).__name__)
-    elif left.made in _SET.random:
+    elif left.made in _SET.random or (left.made in _SET.orders and left.order):
         out.index = (node, "train")
     else:
         out.index = next((value.index for value in item if value.index), None)
@@ -357,6 +357,8 @@ def choose_rows(walk: Walk, base: Value, inner: ast.AST, node: ast.Subscript, sc
     if _is_all(inner):
         return base
     if isinstance(inner, ast.Slice):
+        if base.order:
+            return Value(index=(node, "train" if inner.lower is None else "valid"))
         low, high = (ast.dump(b)[:200] if b is not None else "" for b in (inner.lower, inner.upper))
         return choose_by(walk, base, ("slice", low or high, "above" if low else "below"), node)
     chooser = evaluate(walk, inner, scope)
@@ -370,7 +372,7 @@ def choose_rows(walk: Walk, base: Value, inner: ast.AST, node: ast.Subscript, sc
     out.columns, out.made = base.columns, base.made if base.made in ("groupby", "rolling") else ""
     if chooser.made == "columns" or not chooser.rows:
         out.whole, out.columns = False, None
-    several = chooser.rows or chooser.made or chooser.items or chooser.element
+    several = chooser.rows or chooser.order or chooser.made or chooser.items or chooser.element
     if chooser.const is not UNKNOWN or not (several or isinstance(constant(walk, inner, scope), list)):
         out.single = True
     return out
@@ -379,6 +381,8 @@ def choose_rows(walk: Walk, base: Value, inner: ast.AST, node: ast.Subscript, sc
 def choose_by(walk: Walk, base: Value, how: tuple[str, ...], node: ast.AST) -> Value:
     """Rows chosen by a condition; the rest chosen elsewhere makes it a division."""
     found = flat(base)
+    if len(walk.divisions) >= MOST_DIVISIONS:
+        return like(base)
     before = walk.cuts.setdefault((*how[:-1], str(sorted(id(r) for r in found.rows))), {})
     if before.get("") is None:
         before[how[-1]] = base

@@ -138,6 +138,7 @@ class Value:
     columns: frozenset[str] | None = None  # its columns, as far as they were chosen by name
     single: bool = False
     centred: bool = False
+    order: bool = False  # positions in some order: `permutation(n)`
     call: ast.Call | None = None
     reads: frozenset[str] = frozenset()  # columns that it was computed from, row by row
     whole: bool = False  # it has all columns of what was read, but the dropped
@@ -242,7 +243,7 @@ def one_of(values: Iterable[Value | None]) -> Value:
     return reduce(either, values, None) or Value()
 
 
-_OF_BOTH = ("rows", "learned", "stats", "series", "state", "reads", "centred", "on_card")
+_OF_BOTH = ("rows", "learned", "stats", "series", "state", "reads", "centred", "order", "on_card")
 _OF_THE_FIRST = ("made", "dotted", "function", "owner", "kind", "scope", "index", "call", "place")
 _IF_THE_SAME = ("cut", "columns", "names")
 MOST_STEPS = 30_000  # statements and expressions of one walk; a training script takes some thousand

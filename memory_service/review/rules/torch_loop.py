@@ -457,8 +457,11 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
             if of_torch and facts.script.loops(call)[:1] == [loop.batch]:
                 yield wrong(call, "optimizer-anew", name=last_name(call.func))
     yield from _off_card(facts, loops)
-    if facts.training.epoch_loops and not _RE.used.search(facts.script.text):
-        yield finding("result-thrown-away", facts.training.epoch_loops[0], "network")
+    for loop in facts.training.epoch_loops[:1] if not _RE.used.search(facts.script.text) else ():
+        networks = {receiver_name(call) for call in facts.script.called("parameters")}
+        behind = (n for n in facts.script.all(ast.Name) if n.lineno > (loop.end_lineno or 0))
+        if networks and not any(name.id in networks for name in behind):
+            yield finding("result-thrown-away", loop, "network")
     in_own_order = _RE.ordered.search(facts.script.text.replace("shuffle=", ""))
     for loader in loaders_of(facts) if loops and not in_own_order else ():
         yield from _not_shuffled(facts, loader, loops)
@@ -467,22 +470,37 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
 def _by_wrong_numbers(facts: Facts) -> Iterator[Finding]:
     """`10 * np.log(ratio)` of decibels; a mean of a batch that is divided by the rows of it, or of all."""
     script, summed = facts.script, set[str]()
+    singly = names_in(*(loop.iter for loop in facts.training.batches if isinstance(loop, ast.For)))
     for node in script.all(ast.BinOp):
         tens = isinstance(node.op, ast.Mult) and facts.values.number(node.left) in (10, 20)
+        tens = tens and bool(_RE.decibels.search(facts.script.text))
         if tens and is_call(node.right, "log") and script.qualified(node.right.func).startswith(_LOGS):
             yield wrong(node, "decibels")
     for change in script.all(ast.AugAssign) if "reduction" not in script.text else ():
         share = change.value if isinstance(change.value, ast.BinOp) else None
         value = share.left if share is not None else change.value
-        if not is_call(value, "item") or "loss" not in receiver_name(value).lower():
+        if not is_call(value, "item") or "loss" not in receiver_name(value).lower() or _is_sum(facts, value):
             continue
         if share is not None and isinstance(share.op, ast.Div) and _counts_rows(share.right):
             yield wrong(change, "mean-divided", by=ast.unparse(share.right))
         summed |= {last_name(change.target)} if share is None else set()
     for node in script.all(ast.BinOp):
         rows = is_call(node.right, "len") and node.right.args and last_name(node.right.args[0]) == "dataset"
-        if rows and isinstance(node.op, ast.Div) and last_name(node.left) in summed:
+        if (
+            rows
+            and "dataset" not in singly
+            and isinstance(node.op, ast.Div)
+            and last_name(node.left) in summed
+        ):
             yield wrong(node, "mean-divided", by=ast.unparse(node.right))
+
+
+def _is_sum(facts: Facts, item: ast.Call) -> bool:
+    """A function or class of the file adds up what it is the loss of, not rows that are right."""
+    made = [call for one in facts.values.sources(receiver(item) or item) for call in calls_in(one)]
+    classes = [facts.script.classes.get(facts.values.made_by(call.func)) for call in made]
+    inside = facts.script.within_calls([*made, *(one for one in classes if one is not None)])
+    return any(is_call(call, "sum") for call in inside)
 
 
 def _counts_rows(node: ast.AST) -> bool:
@@ -529,7 +547,8 @@ def _on_cpu(facts: Facts) -> Iterator[Finding]:
     """`device = "cpu"`, whatever the machine has."""
     script, named = facts.script, {"device", "device_map"}
     meant = facts.context.card == "cpu" or facts.modality == "tabular" or script.called("TensorDataset")
-    if not facts.training.trains or meant or _RE.other_device.search(script.text):
+    own = facts.training.backwards or script.uses("ultralytics")  # Trainers move the network themselves
+    if not own or meant or _RE.other_device.search(script.text):
         return
     stated = [node.value for node in script.all(ast.Assign) if last_name(node.targets[0]).lower() in named]
     for node in (*stated, *script.given_as(*named)):

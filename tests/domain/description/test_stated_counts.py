@@ -105,3 +105,9 @@ def test_counts_of_other_languages_are_read_as_they_write_them(text: str, facts:
 def test_a_part_of_the_samples_is_told_from_all_of_them(text: str, facts: dict[str, int | None]) -> None:
     stated = stated_in(text)
     assert {name: stated.get(name, (None,))[0] for name in facts} == facts
+
+
+def test_several_columns_of_a_customer_make_no_group() -> None:
+    told = "Rows have several {} per customer. 10,000 customers, churn yes or no."
+    assert "split" not in stated_in(told.format("features"))
+    assert stated_in(told.format("orders"))["split"][0] == "group"

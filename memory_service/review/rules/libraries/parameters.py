@@ -97,8 +97,12 @@ def _thrown_away(facts: Facts) -> Iterator[Finding]:
 def _never_read(facts: Facts) -> Iterator[Finding]:
     """Rows or loaders that are held out, and predictions, that nothing in the file looks at again."""
     script, home = facts.script, facts.script.function
-    read = {(home(n), n.id) for n in script.all(ast.Name) if isinstance(n.ctx, ast.Load)}
-    anywhere = {name for _, name in read}
+    loaded = [n for n in script.all(ast.Name) if isinstance(n.ctx, ast.Load)]
+    read = {(up, n.id) for n in loaded for up in script.around(n, ast.FunctionDef, ast.AsyncFunctionDef)}
+    anywhere, shared = (
+        {n.id for n in loaded},
+        {name for node in script.all(ast.Global) for name in node.names},
+    )
     stated: list[ast.Assign | ast.AugAssign] = [*script.all(ast.Assign), *script.all(ast.AugAssign)]
     for node in stated:
         first = getattr(node.value, "left", node.value)
@@ -111,8 +115,8 @@ def _never_read(facts: Facts) -> Iterator[Finding]:
         else:
             continue
         function = home(node)
-        unread = [n for n in names if (n not in anywhere if function is None else (function, n) not in read)]
-        if names and unread == names:
+        open_to = [n for n in names if n == "_" or (n in anywhere and (function is None or n in shared))]
+        if names and not open_to and not any((function, name) in read for name in names):
             yield finding("result-thrown-away", node, "never-read", name=", ".join(names))
 
 
@@ -223,7 +227,7 @@ def _linear_layers(facts: Facts) -> Iterator[Finding]:
             layers.append(given)
     for kept in ([layer for layer in row if not is_call(layer, "Dropout", "Flatten")] for row in rows):
         for layer, after in pairwise(kept):
-            linear = is_call(layer, "Linear") or (
+            linear = (is_call(layer, "Linear") and facts.value(layer, "bias", 2) is not False) or (
                 is_call(layer, "Dense") and not facts.argument(layer, "activation", 1)
             )
             if linear and is_call(after, "Linear", "Dense") and not facts.values.open_ended(layer):
@@ -237,9 +241,10 @@ def _of_keras(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     if name in ("fit", "fit_generator"):
         yield from _steps(facts, call)
     if name == "EarlyStopping":
-        keeps = script.called("ModelCheckpoint", "load_weights", "fit_generator") or facts.values.open_ended(
-            call
+        keeps = script.called("ModelCheckpoint", "load_weights", "fit_generator") or script.uses(
+            "keras_tuner"
         )
+        keeps = keeps or facts.values.open_ended(call)
         if not keeps and facts.argument(call, "restore_best_weights", 6) is None and name in script.imports:
             yield wrong(call, "best-left")
         patience, epochs = facts.number(call, "patience", 2), facts.training.framework_epochs("keras")
@@ -252,11 +257,12 @@ def _steps(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
     steps = facts.argument(fit, "steps_per_epoch")
     rows = facts.argument(fit, "x", 0) or facts.argument(fit, "generator")
     made = {facts.number(maker, "batch_size") for maker in facts.values.makers(rows)} - {None}
-    for part in (n for one in (steps, *facts.values.sources(steps)) for n in ast.walk(one)) if steps else ():
-        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.FloorDiv) and len(made) == 1:
-            of = facts.values.number(part.right)
-            if of is not None and of not in made:
-                yield wrong(part, "other-steps", of=of, made=made.copy().pop())
+    nodes = [n for one in (steps, *facts.values.sources(steps)) for n in ast.walk(one)] if steps else []
+    parts = [n for n in nodes if isinstance(n, ast.BinOp) and isinstance(n.op, ast.FloorDiv)]
+    counted = {facts.values.number(part.right): part for part in parts}
+    if len(made) == 1 and not made & counted.keys():  # `n // 32 // 2` means half an epoch
+        for of in counted.keys() - {None}:
+            yield wrong(counted[of], "other-steps", of=of, made=next(iter(made)))
 
 
 def _removed_in_grid(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -408,6 +414,7 @@ def _names(facts: Facts) -> Iterator[Finding]:
             yield told("wrong-parameter", call, gone, "pd.concat([one, other])")
 
 
+_USES = ("evaluate", "predict", "generate", "compute", "pipeline", "no_grad", "inference_mode")
 _ASKS = {"eval_strategy", "evaluation_strategy", "do_eval", "eval_steps", "eval_on_start"}
 
 
@@ -417,7 +424,7 @@ def _never_judged(facts: Facts) -> Iterator[Finding]:
     trainers = [t for t in script.calls if last_name(t.func).endswith("Trainer")]
     if len(facts.training.arguments) != 1 or any(map(facts.values.open_ended, trainers)):
         return
-    call, used = facts.training.arguments[0], script.called("evaluate", "predict", "generate", "compute")
+    call, used = facts.training.arguments[0], script.called(*_USES)
     given = [rows for t in trainers if (rows := argument(t, "eval_dataset"))]
     asked = keyword_names(call) & _ASKS or facts.values.open_ended(call)
     if given and not asked and not script.called("evaluate", "predict"):
