@@ -175,7 +175,10 @@ _CUES = _cue_table()
 _TRAINING = frozenset(
     ("loss", "train", "training", "trained", "bce", "lovasz", "backbone", "encoder", "decoder")
 )
-_AT_K = re.compile(r"\b(?:(?:MAP|mAP|map|[Mm]ean [Aa]verage [Pp]recision)\s?@|[Rr]ecall\s?(?:@|at))\s?\d+")
+_AT_K = re.compile(
+    r"\b(?:(?:MAP|mAP|map|[Mm]ean [Aa]verage [Pp]recision|HR|R|P|[Hh]it [Rr]ate|[Pp]recision)\s?@"
+    r"|[Rr]ecall\s?(?:@|at))\s?\d+"
+)
 
 _SURE = 2.0
 """The least weight of a metric in a sentence or section that says how answers are judged."""
@@ -351,7 +354,7 @@ _COUNT = re.compile(rf"\d+|an?|half|{NUMBER_WORD}")
 _BARE_WORDS = 9
 """A sentence no longer than this that names a metric says that it judges ("Mean column-wise ROC AUC.")."""
 
-_EVERYDAY = frozenset(("accuracy", "dice", "meteor", "spice", "f2", "f5", "horizontal distance"))
+_EVERYDAY = frozenset(("accuracy", "dice", "meteor", "spice", "f2", "f5", "horizontal distance", "lift at"))
 _EVERYDAY |= {"exact match", "insertion and deletion"}
 _TELLING = {"n_features": ("tabular", 4.0), "seq_len": ("text", 3.0), "image_size": ("image", 3.0)}
 """Facts that tell the input when they are stated, with the weight of such a cue."""
@@ -397,7 +400,7 @@ def _is_a_loss(phrase: str, words: list[str]) -> bool:
 def _around(sign: re.Match[str] | None, words: list[str], place: int, phrase: str) -> str:
     """A metric with the words about it, which may make it another one."""
     near = " ".join(words[max(0, place - 4) : place + len(phrase.split()) + 10])
-    return re.sub("mapatk|recallatk", sign[0], near) if sign else near
+    return re.sub("(?:map|recall|hit|precision)atk", sign[0], near) if sign else near
 
 
 def _loudest(mentions: list[tuple[float, float, Metric, str]]) -> _Mention | None:
