@@ -57,7 +57,7 @@ def in_english(text: str, language: str) -> str:
     pattern, meaning = _glossary(language)
     text = pattern.sub(lambda match: meaning(match[0]), _plain_numbers(_plain(text), language))
     if language in ("zh", "ja"):
-        return _COUNT_BEHIND.sub(r"\2 \1", re.sub(" {2,}", " ", text))
+        return _COUNT_BEHIND.sub(r"\2 \1", re.sub(" {2,}", " ", _BESIDE_SIGNS.sub(" ", text)))
     return _BEHIND_ITS_NOUN.sub(r"\2 \1", text) if language in ("es", "fr", "it", "pt") else text
 
 
@@ -95,8 +95,9 @@ _MEASURE_WORDS = {
 }
 _FEW_KINDS = re.compile(r"[一二三四五六七八九十](?=[个個]?(?:类|種|种|クラス|段階))")
 _TEN_THOUSANDS = re.compile(r"(?<![\d.])(\d{1,9}(?:\.\d{1,4})?)\s{0,2}([万萬亿億])")
+_BESIDE_SIGNS = re.compile(r"(?<=[\u3040-\u9fff])(?=[A-Za-z])|(?<=[A-Za-z])(?=[\u3040-\u9fff])")
 _COUNT_BEHIND = re.compile(
-    r"\b([a-z]{3,30}s) {0,2}[がはを共有约計计:] {0,2}(\d[\d,]{0,15})(?= {0,2}[,.;)あで])"
+    r"\b([a-z]{3,30}s) {0,2}[がはを共有约計计:] {0,2}(\d[\d,]{0,15})(?![\d,]{0,9}\d)(?= {0,2}[,.;)あで])"
 )
 _BEHIND_ITS_NOUN = re.compile(r"\b([^\W\d_]{3,30}[sie]) (new|other)\b")
 _SIGNS = str.maketrans(

@@ -341,7 +341,9 @@ def _phrase_of(metric: Metric, text: str) -> str:
 _QUALIFIERS = frozenset(
     ["macro", "micro", "weighted", "modified", "partial", "columnwise", "global", "median", "custom"]
 )
-_K = re.compile(r"(?:\bMAP|[Pp]recision|[Rr]ecall|NDCG|ndcg)\s?(?:@|at)?\s?(\d{1,4})\b", re.IGNORECASE)
+_K = re.compile(
+    r"(?:\bMAP|\bHR|[Hh]it rate|[Pp]recision|[Rr]ecall|NDCG)\s?(?:@|at)?\s?(\d{1,4})\b", re.IGNORECASE
+)
 
 
 def _said_of(metric: Metric, text: str) -> str:

@@ -37,7 +37,9 @@ METRIC_PHRASES: PhraseTable[Metric] = PhraseTable(
 _SPELLED: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b(?:MAP|mAP|map)\s?@\s?(?:\d+|[kK])\b(?!\.\d)"), " mapatk "),
     (re.compile(r"\b[Mm]ean [Aa]verage [Pp]recision\s?@\s?(?:\d+|[kK])\b(?!\.\d)"), " mapatk "),
-    (re.compile(r"\b[Rr]ecall\s?(?:@|at)\s?(?:\d+|[kK])\b"), " recallatk "),
+    (re.compile(r"\b(?:[Rr]ecall|R(?=@))\s?(?:@|at)\s?(?:\d+|[kK])\b"), " recallatk "),
+    (re.compile(r"\b(?:HR|[Hh]its?(?: ?[Rr]at(?:e|io))?)\s?@\s?(?:\d+|[kK])\b"), " hitatk "),
+    (re.compile(r"\b(?:[Pp]recision|P)\s?@\s?(?:\d+|[kK])\b(?!\.\d)"), " precisionatk "),
     (re.compile(r"\b[nN](?=DCG\b)"), "N"),
     (re.compile(r"\b[sS](?=MAPE\b)"), "S"),
     (re.compile(r"\bchrF\b"), " chrf "),

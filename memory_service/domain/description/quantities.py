@@ -46,18 +46,22 @@ _EACH_AFTER = re.compile(
     re.IGNORECASE,
 )
 _EACH_BEFORE = re.compile(
-    r"\b(?:each|every|per)\b(?! of\b)[^.,;]{0,6}$|\b(?:each|every) \w+(?: \w+)? (?:has|holds|contains|gave|"
+    r"\b(?:each|every|per)\b(?! of\b)(?:[^.,;]{0,6}| (?:class|category|species|label|grade|kind) )$"
+    r"|\b(?:each|every) \w+(?: \w+)? (?:has|holds|contains|gave|"
     r"gives|yields) (?:\w+ (?:\w+ )?(?:of|from) ){0,2}(?:\w+ )?$",
     re.IGNORECASE,
 )
 _ASKED_FOR = re.compile(
     r"(?<!-)\b(?:predict|scor|forecast|submit|answer|giv|list|judg|tested|accuracy)\w*\b[^.;]{0,30}"
-    r"\b(?:for|on) (?:\w+ly |about |some |another |a |the )*$",
+    r"\b(?:for|on) (?:\w+ly |about |some |another |a |the )*$"
+    r"|\b(?:set|put|keep|kept|lay|laid|hold) (?:aside|back|apart|out) (?:about |some |another |the )*$",
     re.IGNORECASE,
 )
 _TO_DO = re.compile(
     r"\s?(?:(?:are |must |have |still ){0,3}to (?!train|learn|each\b|every\b|the\b|an?\b|all\b|"
-    r"one\b)(?:be )?[a-z]+|(?:that |who |which )?(?:form|make up|are for) the test|on which you)",
+    r"one\b)(?:be )?[a-z]+|(?:that |who |which )?(?:form|make up|are for) the test|on which you"
+    r"|(?:are |were |is |more ){0,2}(?:kept|set|put|laid) (?:back|aside|apart)\b"
+    r"(?! (?:for|to) (?:train|learn|valid)))",
     re.IGNORECASE,
 )
 _ELSEWHERE = frozenset(("further", "more", "another", "additional", "new"))

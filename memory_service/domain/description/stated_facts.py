@@ -31,16 +31,16 @@ from memory_service.domain.description.stated_split import (
 TOKENS_PER_WORD = 4 / 3
 """Of English prose in word pieces: 100 pieces are about 75 words (OpenAI's help page "What are tokens")."""
 
-_NAMES = {
-    "de": "german", "en": "english", "hi": "hindi", "ta": "tamil", "fr": "french", "es": "spanish",
-    "it": "italian", "pt": "portuguese", "ru": "russian", "uk": "ukrainian", "pl": "polish", "tr": "turkish",
-    "ar": "arabic", "fa": "persian", "zh": "chinese|mandarin", "ja": "japanese", "ko": "korean",
-    "vi": "vietnamese", "id": "indonesian", "th": "thai", "bn": "bengali", "ur": "urdu", "te": "telugu",
-    "nl": "dutch", "sv": "swedish", "da": "danish", "fi": "finnish", "no": "norwegian", "cs": "czech",
-    "cy": "welsh", "ca": "catalan", "ro": "romanian", "el": "greek", "hu": "hungarian", "he": "hebrew",
-    "sw": "swahili", "am": "amharic",
-}  # fmt: skip
-_LANGUAGES = {name: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for name, words in _NAMES.items()}
+_NAMES = """
+de:german en:english hi:hindi ta:tamil fr:french es:spanish it:italian pt:portuguese ru:russian uk:ukrainian
+pl:polish tr:turkish ar:arabic fa:persian zh:chinese|mandarin ja:japanese ko:korean vi:vietnamese
+id:indonesian th:thai bn:bengali ur:urdu te:telugu nl:dutch sv:swedish da:danish fi:finnish no:norwegian
+cs:czech cy:welsh ca:catalan ro:romanian el:greek hu:hungarian he:hebrew sw:swahili am:amharic
+"""
+_LANGUAGES = {
+    name: re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
+    for name, _, words in (pair.partition(":") for pair in _NAMES.split())
+}
 _MANY_LANGUAGES = re.compile(
     r"\b(?:multi-?lingual|(?:many|several|\w+) (?:different )?languages)\b", re.IGNORECASE
 )
@@ -137,12 +137,14 @@ def stated_in(text: str) -> Stated:
         of_all = whole.words == stated.get("n_train", (0, ""))[1] and part.words.endswith(" of them")
         if of_all and part.role == "test" and _THE_REST.search(text):
             stated["n_train"] = round(whole.value - part.value), f"{whole.words}, {part.words}"
+    same = "n_test" in stated and stated.get("n_train") == stated["n_test"]
+    if same and not any(q.role == "train" and q.words == stated["n_test"][1] for q in found):
+        del stated["n_train"]  # one number cannot be of both
     stated |= {} if page else _of_a_share(found, text, stated)
     stated |= {f"n_{of[1].lower()}": (int(of[2].replace(",", "")), of[0]) for of in _SHAPE.finditer(text)}
     stated |= _n_classes(found, text) or _listed_classes(text)
     stated = _of_each(found) | stated
-    if "n_train" not in stated and "n_classes" in stated:
-        stated |= one_figure("n_train", _of_all_classes(found, text, stated["n_classes"][0]))
+    stated = one_figure("n_train", _of_all_units(found, text, stated)) | stated
     if "n_train" in stated and stated.get("n_classes", (0, ""))[0] > stated["n_train"][0]:
         del stated["n_classes"]  # it counts something else: boxes, words
     columns = [
@@ -242,7 +244,6 @@ def subtask_in(text: str) -> Stated:
     return {}
 
 
-_PER_CLASS = r" (?:per|(?:for|in|of) (?:each|every)) (?:class|category|species|label)\b"
 _OF_EACH = re.compile(
     r"\s?(?:of|for|from|per) (?:each|every)(?: one)? of (?:the |these |our )?$", re.IGNORECASE
 )
@@ -262,17 +263,25 @@ def _of_each(found: Sequence[Quantity]) -> Stated:
 _BOUND = re.compile(r"\b(?:to|at least|at most|than|least|most|maximum of|minimum of) $|[-–] ?$")
 
 
-def _of_all_classes(found: Sequence[Quantity], text: str, classes: int) -> list[Quantity]:
-    """ "50 labelled images per class" for each of the classes."""
+def _of_all_units(found: Sequence[Quantity], text: str, stated: Stated) -> list[Quantity]:
+    """ "50 labelled images per class" for each of the classes, "40 clips per sound" of each of 50 sounds."""
+    units = {singular(q.noun): q.value for q in found if q.noun and not q.each and q.role != "test"}
+    units |= dict.fromkeys(_CLASSES if "n_classes" in stated else (), stated.get("n_classes", (0, ""))[0])
     return [
-        replace(q, value=q.value * classes)
+        replace(q, value=q.value * units[noun])
         for q in found
         if q.each
         and q.kind == "sample"
         and q.role != "test"
         and not (_BOUND.search(q.before) or "valid" in q.words)
-        and re.search(re.escape(q.words) + _PER_CLASS, text)
+        and (of := re.search(re.escape(q.words) + _PER_UNIT, text) or _OF_UNIT.search(q.before))
+        and (noun := singular(of[1].lower())) in units
     ]
+
+
+_CLASSES = ("class", "category", "species", "label", "grade", "kind", "type")
+_PER_UNIT = r" (?:per|(?:for|in|of|from) (?:each|every)) ([a-z]{3,20})\b"
+_OF_UNIT = re.compile(r"\b(?:each|every|per) ([a-z]{3,20})\W{0,3}(?:has |holds |with )?$", re.IGNORECASE)
 
 
 _LEAST_SAMPLES, _MOST_SAMPLES = 10, 10**10
@@ -511,7 +520,11 @@ def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
         q
         for q in usable
         if q.noun in ("class", "label", "category", "tag")
-        or (_CLASS_CONTEXT.search(q.before) and q.kind != "sample" and not q.direct)
+        or (
+            _CLASS_CONTEXT.search(q.before)
+            and q.kind != "sample"
+            and not (q.direct or (q.kind == "group" and q.before.endswith("out of ")))
+        )
     ]
     kinds = [q for q in usable if q.kind == "class" and not q.direct]
     for of_kind in (said, kinds, [q for q in usable if q.kind == "unknown" and _is_told(q, text)]):

@@ -103,8 +103,7 @@ _TIME_SPLIT = re.compile(
     rf"|(?:up to|until|through) (?:the end of )?(?:{'|'.join(_MONTH_NAMES)})\b|\b{_PERIOD} of test(?:ing)?\b|"
     r"\b(?:split (?:by|on|in|over|along) (?:time|date)|time[- ]based split|chronological(?:ly)?"
     rf"|(?:following|next|future|later|coming|subsequent|upcoming|last) (?:\w+ )?{_PERIOD}"
-    rf"|{_PERIOD} (?:right after|after|ahead|that follows?|later|thereafter|afterwards)|"
-    r"(?:after|follows?|following) (?:the )?(?:end of )?(?:the )?train(?:ing)?|(?:later|more recent|newer) "
+    r"|(?:after|follows?|following) (?:the )?(?:end of )?(?:the )?train(?:ing)?|(?:later|more recent|newer) "
     r"than (?:the )?train(?:ing)?|(?:tests?|hidden|private)\b[^.;]{0,50}\b(?:later|future|newer|most recent|"
     r"subsequent|after (?:the |all |those )?(?:train\w*|that|last|period|20\d\d))\b|later (?:part|ones|data|"
     r"period|dates?)|forecast\w*"
@@ -112,6 +111,10 @@ _TIME_SPLIT = re.compile(
     rf"|(?:hourly|daily|weekly|monthly|quarterly)\b[^.;]{{0,80}}\bfor (?:\w+ ){{1,2}}{_PERIOD}\b)",
     re.IGNORECASE | re.MULTILINE,
 )
+_LATER = re.compile(
+    rf"\b{_PERIOD} (?:right after|after|ahead|that follows?|later|thereafter|afterwards)", re.IGNORECASE
+)
+"""What may be later is the outcome alone: a split at random beside it is what tells."""
 _RANDOM_SPLIT = re.compile(
     r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned|drawn|chosen|subset|sample|half|"
     r"third|fifth|tenth|quarter|\d+ ?%|\d+ percent)|(?:split|divided|drawn|assigned|selected|chosen|sampled|"
@@ -149,7 +152,7 @@ def split_in(text: str) -> Stated:
             return {"split": ("group", match[0]), **by}
     if stated := _kept_apart(text):
         return stated
-    for name, pattern in (("time", _TIME_SPLIT), ("random", _RANDOM_SPLIT)):
+    for name, pattern in (("time", _TIME_SPLIT), ("random", _RANDOM_SPLIT), ("time", _LATER)):
         if match := pattern.search(text):
             return {"split": (name, match[0])}
     if years := _years_apart(text):

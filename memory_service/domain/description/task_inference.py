@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.vocabulary import modality_of, writes_text
 from memory_service.domain.description.metric_resolution import measure_of
 from memory_service.domain.description.metrics import METRIC_PHRASES, Metric, spell_out
@@ -50,17 +51,11 @@ recommendation with all three is lost."""
 
 @dataclass(frozen=True, slots=True)
 class InferredFacts:
-    """What a text says. None where it does not say; `confidence` (0..1) is of the task.
-
-    `outside` is what the text asks for instead of any task, one of `OUTSIDE`; then there is no task.
-
-    `evidence` are the phrases that spoke loudest for the task, `runner_up` the next likely task.
-    `metric_words` are those around the metric; `metric_sure`: they stand where the
-    text says how answers are judged. `words`: name of a fact -> the words it was read from. `split` is how
-    the test differs from training (group | time | random), `split_open` a clause that may say it, `group_by`
-    what the groups are, in the singular; `seq_len` tokens of the longest texts; `image_size` pixels of the
-    shorter side; `language` ISO 639-1 or "multi".
-    """
+    """What a text says; None where it does not. `confidence` (0..1) is of the task; `outside` is what it asks
+    for instead of any, one of `OUTSIDE`; `evidence` the loudest phrases for it, `words` those of each fact.
+    `metric_sure`: the text says there how answers are judged. `split`: group | time | random, `split_open` a
+    clause that may say it; `group_by` in the singular; `seq_len` tokens of the longest texts; `image_size`
+    pixels of the shorter side; `language` ISO 639-1 or "multi"."""
 
     task: str | None
     confidence: float
@@ -114,21 +109,11 @@ OUTSIDE: Mapping[str, str] = {
 }
 """Kinds that no plan is made for -> what they are."""
 
-VISUAL_QUESTIONS, AUDIO_VALUES = "visual-question-answering", "audio-regression"
-_OF_PICTURES_TOO = (
-    "question-answering", "image-captioning", "seq2seq", "image-classification", "multimodal",
-)  # fmt: skip
-_SEEN = r"""images?|pictures?|photos?|photographs?|charts?|plots?|figures?|diagrams?|scans?|scanned
-|documents?\ (?:images?|pages?)|screenshots?|receipts?"""
-ASKS_OF_PICTURES = re.compile(
-    rf"""\bvisual\ question|\b(?:doc|chart|info(?:graphic)?|text)?vqa\b
-    |\bquestions?\ (?:\w+\ ){{0,3}}?(?:about|on|of|from|over)\ (?:\w+\ ){{0,4}}?(?:{_SEEN})\b
-    |\b(?:image|picture|photo|chart|diagram|screenshot)s?,?\ (?:and|with|plus)
-        \ (?:an?\ |its\ |the\ )?questions?\b""",
-    re.IGNORECASE | re.VERBOSE,
-)
-"""Questions that pictures answer. The classifier was fitted before this was a task: it reads such a text as
-one of `_OF_PICTURES_TOO`."""
+AUDIO_VALUES = "audio-regression"
+_INSTEAD = [
+    (task, of.split(), re.compile(pattern, re.IGNORECASE))
+    for task, of, pattern in shipped_table(__package__, "cues.toml")["instead"]
+]
 
 _OUTSIDE = "outside: "
 UNTOLD, NUMBERS = "untold", "numbers"
@@ -175,7 +160,10 @@ _CUES = _cue_table()
 _TRAINING = frozenset(
     ("loss", "train", "training", "trained", "bce", "lovasz", "backbone", "encoder", "decoder")
 )
-_AT_K = re.compile(r"\b(?:(?:MAP|mAP|map|[Mm]ean [Aa]verage [Pp]recision)\s?@|[Rr]ecall\s?(?:@|at))\s?\d+")
+_AT_K = re.compile(
+    r"\b(?:(?:MAP|mAP|map|[Mm]ean [Aa]verage [Pp]recision|HR|R|P|[Hh]it [Rr]ate|[Pp]recision)\s?@"
+    r"|[Rr]ecall\s?(?:@|at))\s?\d+"
+)
 
 _SURE = 2.0
 """The least weight of a metric in a sentence or section that says how answers are judged."""
@@ -221,15 +209,24 @@ def facts_and_tasks(
         words = stated.metric_words or ""
         if measure_of(words, "values") and not measure_of(words, "labels"):  # how high, how old, how long
             ranked = _instead(AUDIO_VALUES, ("audio-classification",), tasks)
-    if ranked[0] == "seq2seq" and _SPOKEN.search(text):
-        ranked = _instead("speech-recognition", ("seq2seq",), tasks)
-    if ranked[0] in (VISUAL_QUESTIONS, *_OF_PICTURES_TOO) and ASKS_OF_PICTURES.search(text):
-        ranked = _instead(VISUAL_QUESTIONS, _OF_PICTURES_TOO, tasks)
+    for task, others, words_of_it in _INSTEAD:
+        if ranked[0] in (task, *others) and words_of_it.search(text):
+            ranked = _instead(task, others, tasks)
+            break
     best = max((pair for pair in TASK_OF if TASK_OF[pair] == ranked[0]), key=_energy(axes).__getitem__)
     if modality_of(ranked[0]) in ("text", "multimodal") or writes_text(ranked[0]):
         said |= language_in(text) | (subtask_in(text) if modality_of(ranked[0]) == "text" else {})
     if ranked[0].endswith(
-        ("regression", "seq2seq", "captioning", "recommendation", "ranking", "image-to-image", "recognition")
+        (
+            "regression",
+            "seq2seq",
+            "captioning",
+            "recommendation",
+            "ranking",
+            "image-to-image",
+            "recognition",
+            "keypoints",
+        )
     ):
         said.pop("n_classes", None)
     if ranked[0].startswith("time-series") and _COUNTS_SERIES.search(str(said.get("n_train", (0, ""))[1])):
@@ -282,9 +279,6 @@ def with_separation(facts: InferredFacts, read: Separation | None) -> InferredFa
 
 
 _SEARCHED = re.compile(r"\d (?:[\w-]+ ){0,2}(?:articles|documents|passages|pages|paragraphs|products)$")
-_SPOKEN = re.compile(
-    r"\d (?:hours|h)\b[^.]{0,120}\b(?:speakers?|utterances?|spoken|speech|audio|recordings?)\b", re.IGNORECASE
-)
 _COUNTS_SERIES = re.compile(
     r"\d (?:[\w-]+ ){0,2}(?:clients?|customers?|stores?|shops?|households?|sensors?|stations?|meters?"
     r"|series|products?)$"
@@ -351,7 +345,7 @@ _COUNT = re.compile(rf"\d+|an?|half|{NUMBER_WORD}")
 _BARE_WORDS = 9
 """A sentence no longer than this that names a metric says that it judges ("Mean column-wise ROC AUC.")."""
 
-_EVERYDAY = frozenset(("accuracy", "dice", "meteor", "spice", "f2", "f5", "horizontal distance"))
+_EVERYDAY = frozenset(("accuracy", "dice", "meteor", "spice", "f2", "f5", "horizontal distance", "lift at"))
 _EVERYDAY |= {"exact match", "insertion and deletion"}
 _TELLING = {"n_features": ("tabular", 4.0), "seq_len": ("text", 3.0), "image_size": ("image", 3.0)}
 """Facts that tell the input when they are stated, with the weight of such a cue."""
@@ -397,7 +391,7 @@ def _is_a_loss(phrase: str, words: list[str]) -> bool:
 def _around(sign: re.Match[str] | None, words: list[str], place: int, phrase: str) -> str:
     """A metric with the words about it, which may make it another one."""
     near = " ".join(words[max(0, place - 4) : place + len(phrase.split()) + 10])
-    return re.sub("mapatk|recallatk", sign[0], near) if sign else near
+    return re.sub("(?:map|recall|hit|precision)atk", sign[0], near) if sign else near
 
 
 def _loudest(mentions: list[tuple[float, float, Metric, str]]) -> _Mention | None:
