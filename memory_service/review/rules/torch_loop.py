@@ -471,10 +471,10 @@ def _by_wrong_numbers(facts: Facts) -> Iterator[Finding]:
     """`10 * np.log(ratio)` of decibels; a mean of a batch that is divided by the rows of it, or of all."""
     script, summed = facts.script, set[str]()
     singly = names_in(*(loop.iter for loop in facts.training.batches if isinstance(loop, ast.For)))
-    for node in script.all(ast.BinOp):
-        tens = isinstance(node.op, ast.Mult) and facts.values.number(node.left) in (10, 20)
-        tens = tens and bool(_RE.decibels.search(facts.script.text))
-        if tens and is_call(node.right, "log") and script.qualified(node.right.func).startswith(_LOGS):
+    for node in script.all(ast.BinOp) if _RE.decibels.search(script.text) else ():
+        if not (isinstance(node.op, ast.Mult) and is_call(node.right, "log")):
+            continue
+        if script.qualified(node.right.func).startswith(_LOGS) and facts.values.number(node.left) in (10, 20):
             yield wrong(node, "decibels")
     for change in script.all(ast.AugAssign) if "reduction" not in script.text else ():
         share = change.value if isinstance(change.value, ast.BinOp) else None
