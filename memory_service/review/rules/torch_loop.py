@@ -457,11 +457,11 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
             if of_torch and facts.script.loops(call)[:1] == [loop.batch]:
                 yield wrong(call, "optimizer-anew", name=last_name(call.func))
     yield from _off_card(facts, loops)
-    for loop in facts.training.epoch_loops[:1] if not _RE.used.search(facts.script.text) else ():
+    for epochs in facts.training.epoch_loops[:1] if not _RE.used.search(facts.script.text) else ():
         networks = {receiver_name(call) for call in facts.script.called("parameters")}
-        behind = (n for n in facts.script.all(ast.Name) if n.lineno > (loop.end_lineno or 0))
+        behind = (n for n in facts.script.all(ast.Name) if n.lineno > (epochs.end_lineno or 0))
         if networks and not any(name.id in networks for name in behind):
-            yield finding("result-thrown-away", loop, "network")
+            yield finding("result-thrown-away", epochs, "network")
     in_own_order = _RE.ordered.search(facts.script.text.replace("shuffle=", ""))
     for loader in loaders_of(facts) if loops and not in_own_order else ():
         yield from _not_shuffled(facts, loader, loops)
