@@ -266,7 +266,8 @@ _BOUND = re.compile(r"\b(?:to|at least|at most|than|least|most|maximum of|minimu
 def _of_all_units(found: Sequence[Quantity], text: str, stated: Stated) -> list[Quantity]:
     """ "50 labelled images per class" for each of the classes, "40 clips per sound" of each of 50 sounds."""
     units = {singular(q.noun): q.value for q in found if q.noun and not q.each and q.role != "test"}
-    units |= dict.fromkeys(_CLASSES if "n_classes" in stated else (), stated.get("n_classes", (0, ""))[0])
+    if "n_classes" in stated:
+        units |= dict.fromkeys(_CLASSES, float(stated["n_classes"][0]))
     return [
         replace(q, value=q.value * units[noun])
         for q in found
