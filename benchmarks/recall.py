@@ -304,6 +304,5 @@ def main() -> None:
     print(report)
 
 
-
 if __name__ == "__main__":
     main()
