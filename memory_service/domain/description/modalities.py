@@ -18,6 +18,7 @@ _PART = re.compile("|".join(rf"(?P<{name}>\b(?:{words})\b)" for name, words in _
 _JOINED = re.compile(
     r"\b(?:and|with|plus|together|both|as well as|combin\w+|beside|alongside)\b|\+|&", re.IGNORECASE
 )
+_MULTI = re.compile(r"\bmulti-?modal|\bboth\b", re.IGNORECASE)
 _ORDINARY = re.compile(
     r"\b(?:title of|description of|submission|csv|labels?|files? (?:contain|format)|note that|without)\b",
     re.IGNORECASE,
@@ -52,6 +53,11 @@ _SMALL = re.compile(
     r"(?:each|every|an?|one)) (?:\w+ ){0,2}(?:photo(?:graph)?|picture|image|scan|slide|frame)s?)\b",
     re.IGNORECASE,
 )
+
+
+def is_of_several_parts(text: str) -> bool:
+    """Whether the text names two parts of the data at least, or says that there are several."""
+    return bool(_MULTI.search(text)) or len({part.lastgroup for part in _PART.finditer(text)}) > 1
 
 
 def tiles_of(text: str, task: str) -> int:

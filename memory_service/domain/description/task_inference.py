@@ -16,6 +16,7 @@ from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.vocabulary import modality_of, writes_text
 from memory_service.domain.description.metric_resolution import measure_of
 from memory_service.domain.description.metrics import METRIC_PHRASES, Metric, spell_out
+from memory_service.domain.description.modalities import is_of_several_parts
 from memory_service.domain.description.phrases import (
     ANSWER_CUES,
     ANSWER_PRIOR,
@@ -205,29 +206,11 @@ def facts_and_tasks(
         kind = max(outside, key=lambda name: outside[name]).removeprefix(_OUTSIDE)
         stated = replace(stated, outside=kind, confidence=round(sum(outside.values()), 3))
         return _with(replace(stated, runner_up=ranked[0]), said), tasks
-    if ranked[0] == "audio-classification" and metric is not None and stated.metric_sure:
-        words = stated.metric_words or ""
-        if measure_of(words, "values") and not measure_of(words, "labels"):  # how high, how old, how long
-            ranked = _instead(AUDIO_VALUES, ("audio-classification",), tasks)
-    for task, others, words_of_it in _INSTEAD:
-        if ranked[0] in (task, *others) and words_of_it.search(text):
-            ranked = _instead(task, others, tasks)
-            break
+    ranked = _corrected(ranked, tasks, text, stated)
     best = max((pair for pair in TASK_OF if TASK_OF[pair] == ranked[0]), key=_energy(axes).__getitem__)
     if modality_of(ranked[0]) in ("text", "multimodal") or writes_text(ranked[0]):
         said |= language_in(text) | (subtask_in(text) if modality_of(ranked[0]) == "text" else {})
-    if ranked[0].endswith(
-        (
-            "regression",
-            "seq2seq",
-            "captioning",
-            "recommendation",
-            "ranking",
-            "image-to-image",
-            "recognition",
-            "keypoints",
-        )
-    ):
+    if ranked[0].endswith(_WITHOUT_CLASSES):
         said.pop("n_classes", None)
     if ranked[0].startswith("time-series") and _COUNTS_SERIES.search(str(said.get("n_train", (0, ""))[1])):
         del said["n_train"]  # of each there are as many rows as moments
@@ -253,6 +236,27 @@ def facts_and_tasks(
         words={**stated.words, **({"task": ", ".join(evidence[:3])} if evidence else {})},
     )
     return _with(facts, said), tasks
+
+
+def _corrected(ranked: list[str], tasks: dict[str, float], text: str, stated: InferredFacts) -> list[str]:
+    """The ranking, where words of the text or of its metric say that another task is meant."""
+    if ranked[0] == "audio-classification" and stated.metric and stated.metric_sure:
+        words = stated.metric_words or ""
+        if measure_of(words, "values") and not measure_of(words, "labels"):  # how high, how old, how long
+            ranked = _instead(AUDIO_VALUES, ("audio-classification",), tasks)
+    for task, others, words_of_it in _INSTEAD:
+        if ranked[0] in (task, *others) and words_of_it.search(text):
+            return _instead(task, others, tasks)
+    if ranked[0] == "multimodal" and not is_of_several_parts(text):
+        ranked = _instead(ranked[1], ("multimodal",), tasks)
+        tasks["multimodal"] = 0.0
+    return ranked
+
+
+_WITHOUT_CLASSES = (
+    "regression", "seq2seq", "captioning", "recommendation", "ranking", "image-to-image", "recognition",
+    "keypoints",
+)  # fmt: skip
 
 
 def _instead(task: str, others: Sequence[str], tasks: dict[str, float]) -> list[str]:

@@ -144,7 +144,7 @@ def compare(
     """
     companies: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for one in outcomes:
-        if one["succeeded"] is not None:
+        if one.get("succeeded") is not None:
             companies.setdefault(_company(one), []).append(one)
     keys = sorted({one["reporter"] for one in outcomes if is_key(one.get("reporter") or "")})
     place = {key: i for i, key in enumerate(keys, 1)}  # 0: whoever is no key

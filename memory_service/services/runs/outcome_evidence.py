@@ -120,7 +120,9 @@ def _count_again(
     session, latest = transaction.session, outcomes.of_place(transaction.session, place, MOST_COMPARED)
     subjects = {name for one in (*latest, before, now) for name in one.get("served", ())}
     subjects |= outcomes.compared_in(session, place).keys()
-    compared = compare(latest, filter(is_listed, subjects), metrics=run.competition is not None)
+    if not (subjects := set(filter(is_listed, subjects))):
+        return
+    compared = compare(latest, subjects, metrics=run.competition is not None)
     known = outcomes.tallies_of(session, compared, place)
     counted = {}
     for subject, tally in compared.items():

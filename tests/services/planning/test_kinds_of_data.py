@@ -131,10 +131,13 @@ def test_a_short_german_sentence_is_read_and_gets_a_model_of_many_languages(seed
     assert plan["model"]["name"].startswith(("multilingual", "xlm", "mdeberta"))
 
 
-def test_molecules_as_strings_are_told_to_need_descriptors(seeded_sqlite: Database) -> None:
-    plan = planned(seeded_sqlite, "Predict boiling points of 5,000 molecules given as SMILES strings. MAE.")
-    assert plan["task"] == "tabular-regression"
-    assert any(each.startswith("SMILES") for each in plan["ignores"])
+def test_molecules_as_strings_are_graphs_and_need_descriptors_as_a_table(seeded_sqlite: Database) -> None:
+    text = "Predict boiling points of 5,000 molecules given as SMILES strings. MAE."
+    plan = planned(seeded_sqlite, text)
+    assert (plan["task"], plan["feasible"]) == ("graph-regression", True)
+    assert "no-script" in [each["code"] for each in plan["warnings"]]
+    table = planned(seeded_sqlite, text, task="tabular-regression")
+    assert any(each.startswith("SMILES") for each in table["ignores"])
 
 
 def test_a_sequence_that_is_read_to_its_end_loses_nothing_by_being_short(seeded_sqlite: Database) -> None:
