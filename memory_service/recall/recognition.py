@@ -123,6 +123,14 @@ class Words:
         return frozenset(found & self.content_words - _OF_METRICS)
 
     @cached_property
+    def title(self) -> frozenset[str]:
+        """Content words of the heading, or of the line of capitals, that the text opens with."""
+        found = _TITLE.match(self.text)
+        long = [word for word in found[2].split() if len(word) > 3] if found else []
+        headed = found is not None and (found[1] or sum(word[0].isupper() for word in long) * 2 > len(long))
+        return frozenset(words_worth(found[2])) if found is not None and headed else frozenset()
+
+    @cached_property
     def tokens(self) -> list[str]:
         return _TOKEN.findall(self.text.lower())
 
@@ -138,6 +146,7 @@ class Words:
 _WORD, _TOKEN = re.compile(r"[^\W_]{2,40}"), re.compile(r"[^\W_]{1,40}")
 _COLUMN = re.compile(r"(?<!\w)(?=[^\W_]*+_|[^\Wa-z]*+[a-z][^\W\d]*+\d|[^\W\d]*+\d[^\WA-Za-z]*+[A-Za-z])\w++")
 _OPENS = re.compile(r"(?:^|[.!?:;\n\"(*#-]\s?)$")
+_TITLE = re.compile(r"\s{0,20}(#{0,6})[ \t]{0,9}([^\n.!?]{3,90})\n")
 _YEAR = re.compile(r"(?<![\d,.-])(20[012]\d)(?![\d,.-]*\d)")
 _PHRASES = list(chain.from_iterable(metric.phrases.split(",") for metric in METRICS))
 _OF_METRICS = frozenset(chain.from_iterable([*words_of(p), "".join(words_of(p))] for p in _PHRASES))
@@ -174,8 +183,12 @@ def recognised(
 
 def another_edition(snapshot: RecallSnapshot, place: int, read: Words, evidence: Evidence) -> bool:
     """Whether the text names one of the series that is not this one: its name, never as it is, with another
-    year, episode or number, or with one other word where metric, counts or task differ ("M5 Accuracy")."""
+    year, episode or number, or with one other word where metric, counts or task differ ("M5 Accuracy"); or
+    its own title shares words with this one's and has one that the record lacks ("Yam leaf disease")."""
     row = snapshot.competitions[place]
+    named = frozenset(words_worth(str(row.get("title") or "")))
+    if named - read.title and named & read.title and read.title - snapshot.known_words(place):
+        return True
     own = [_TOKEN.findall(str(name).lower()) for name in (row["slug"], row.get("title")) if name]
     found = [_differing(read.tokens, name) for name in own]
     disagrees = evidence.metric < 0.0 or evidence.conflict > 0.0 or evidence.another > 0.0

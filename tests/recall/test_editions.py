@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from memory_service.recall.recognition import WEIGHTS, Evidence, Words, another_edition
+from memory_service.recall.words import words_worth
 
 AGREES = Evidence(*[0.0] * len(WEIGHTS.__dataclass_fields__))
 DISAGREES = replace(AGREES, metric=-1.0)
@@ -19,6 +20,7 @@ BIRDS, PLAY = (
 )
 M5 = "m5-forecasting-uncertainty", "M5 Forecasting - Uncertainty"
 DEC = "tabular-playground-series-dec-2021", "Tabular Playground Series - Dec 2021"
+CASSAVA = "cassava-leaf-disease", "Cassava Leaf Disease"
 Told = tuple[tuple[str, str], str, Evidence]
 EDITIONS: list[Told] = [
     (BIRDS, "BirdCLEF+ 2025. Birds and insects of the Magdalena valley.", AGREES),
@@ -27,18 +29,24 @@ EDITIONS: list[Told] = [
     (PLAY, "playground-series-s5e9, beats per minute", AGREES),
     (DEC, "Tabular Playground Series May 2022", AGREES),
     (M5, "M5 Forecasting - Accuracy, RMSSE of 28 days", DISAGREES),
+    (CASSAVA, "# Okra Leaf Disease\nPhotos of okra leaves.", AGREES),
+    (CASSAVA, "Leaf Blight of Okra\nFive kinds of leaf disease on photos.", AGREES),
 ]
 SAME: list[Told] = [
     (BIRDS, "BirdCLEF 2024; clips of BirdCLEF 2023 may be used.", AGREES),
     (BIRDS, "Birds of the Western Ghats by sound, 182 species in 2024", DISAGREES),
     (M5, "M5 Forecasting - Accuracy", AGREES),
-    (("cassava-leaf-disease", "Cassava Leaf Disease"), "Disease of a cassava leaf", DISAGREES),
+    (CASSAVA, "Disease of a cassava leaf", DISAGREES),
+    (CASSAVA, "# Overview\nDisease of a cassava leaf", AGREES),
+    (CASSAVA, "# Cassava Leaf Disease: the Dataset\nPhotos", AGREES),
 ]
 
 
 def other(name: tuple[str, str], text: str, evidence: Evidence) -> bool:
     slug, title = name
-    snapshot = cast("Any", SimpleNamespace(competitions=[{"slug": slug, "title": title}]))
+    known = frozenset(words_worth(f"{title} photos of leaf disease"))
+    rows = [{"slug": slug, "title": title}]
+    snapshot = cast("Any", SimpleNamespace(competitions=rows, known_words=lambda _: known))
     return another_edition(snapshot, 0, Words(text), evidence)
 
 
