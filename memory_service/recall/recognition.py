@@ -146,7 +146,7 @@ class Words:
 _WORD, _TOKEN = re.compile(r"[^\W_]{2,40}"), re.compile(r"[^\W_]{1,40}")
 _COLUMN = re.compile(r"(?<!\w)(?=[^\W_]*+_|[^\Wa-z]*+[a-z][^\W\d]*+\d|[^\W\d]*+\d[^\WA-Za-z]*+[A-Za-z])\w++")
 _OPENS = re.compile(r"(?:^|[.!?:;\n\"(*#-]\s?)$")
-_TITLE = re.compile(r"\s{0,20}(#{0,6})[ \t]{0,9}([^\n.!?]{3,90})\n")
+_TITLE = re.compile(r"\A(#{0,6}) ?([^\n.!?]{3,90})\n")
 _YEAR = re.compile(r"(?<![\d,.-])(20[012]\d)(?![\d,.-]*\d)")
 _PHRASES = list(chain.from_iterable(metric.phrases.split(",") for metric in METRICS))
 _OF_METRICS = frozenset(chain.from_iterable([*words_of(p), "".join(words_of(p))] for p in _PHRASES))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from math import exp, log
 from statistics import median
 from typing import Any, Literal
@@ -76,7 +77,7 @@ class Measurement:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Calibration:
     """One timed benchmark of one device.
 
@@ -106,6 +107,12 @@ class Calibration:
     def usable(self) -> bool:
         """Whether rates may stand on it: whatever was measured before it ended, unless it was contended."""
         return bool(self.sections) and not self.contended
+
+    @cached_property
+    def content(self) -> tuple[Any, ...]:
+        """What rates follow from, as one value: two calibrations with the same one say the same."""
+        measured = sorted((name, m.value, m.p20, m.p80) for name, m in self.sections.items())
+        return self.fingerprint.kind, self.fingerprint.cores, tuple(measured)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

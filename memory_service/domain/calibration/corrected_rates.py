@@ -5,6 +5,8 @@ architecture scaled by data sheet. Each level corrects the one below it, so that
 sections still stands on the best that is known.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -16,7 +18,7 @@ from memory_service.domain.calibration.calibration import Calibration
 from memory_service.domain.calibration.memory_overhead import MemoryOverhead, memory_overhead_of
 from memory_service.domain.calibration.probe_shapes import TREE_LEAVES
 from memory_service.domain.calibration.probes import probe_of
-from memory_service.domain.calibration.rate_fit import RateEffects, RatesAt, fit_effects, spread_of
+from memory_service.domain.calibration.rate_fit import RateEffects, RatesAt, Timed, fit_effects, spread_of
 from memory_service.domain.calibration.timed_sections import network_names, timed_sections
 from memory_service.domain.common.estimate import SD_OF_P90
 from memory_service.domain.common.units import plural
@@ -136,7 +138,7 @@ def calibrated_rates(
     usable = tuple(level for level in usable if level[1])
     if not usable:
         return None
-    timed = tuple(level for level in usable if any(timed_sections(c, profiles) for _, c in level[1]))
+    timed = tuple(level for level in usable if any(_timed(_Sections.of(c, profiles)) for _, c in level[1]))
     origin, level = (timed or usable)[-1]
     return CalibratedRates(
         origin=origin,
@@ -145,7 +147,7 @@ def calibrated_rates(
         levels=timed,
         profiles=profiles,
         cpu=gpu.kind == "cpu",
-        memory=_first_of([*mine, *alike], lambda _, c: memory_overhead_of(c, profiles)),
+        memory=_first_of([*mine, *alike], lambda _, c: _memory(_Sections.of(c, profiles))),
         loader=_first_of(mine, lambda _, c: _loader(c)) or {},
         trees=_first_of(mine, lambda _, c: _trees(c)),
         sustained=_first_of(mine, lambda _, c: _sustained(c)),
@@ -239,6 +241,29 @@ def _steps_held_out(calibration: Calibration, gpu: Gpu, profiles: Sequence[Profi
 
 
 @dataclass(frozen=True, slots=True)
+class _Sections:
+    """Of one calibration, known by what they say: every device of an architecture asks for the same again."""
+
+    content: tuple[Any, ...]
+    calibration: Calibration = field(compare=False)
+    profiles: tuple[Profile, ...] = field(compare=False)
+
+    @classmethod
+    def of(cls, calibration: Calibration, profiles: tuple[Profile, ...]) -> _Sections:
+        return cls((calibration.content, *map(id, profiles)), calibration, profiles)
+
+
+@lru_cache(maxsize=1024)
+def _timed(sections: _Sections) -> Sequence[Timed]:
+    return timed_sections(sections.calibration, sections.profiles)
+
+
+@lru_cache(maxsize=1024)
+def _memory(sections: _Sections) -> MemoryOverhead | None:
+    return memory_overhead_of(sections.calibration, sections.profiles)
+
+
+@dataclass(frozen=True, slots=True)
 class _Case:
     """One calibration to fit, known by what it says: every card of its model asks for the same again."""
 
@@ -254,16 +279,14 @@ def _case(
 ) -> _Case:
     names = "kind", "architecture", "compute_capability", "bandwidth_gb_s", "tdp_w", "cores"
     figures = *(getattr(gpu, name) for name in names), *sorted(gpu.tflops.items())
-    measured = sorted((name, m.value, m.p20, m.p80) for name, m in calibration.sections.items())
     below = tuple(tuple(layer.effects.items()) for layer in layers)
-    of = calibration.fingerprint
-    content = figures, of.kind, of.cores, tuple(measured), below, *map(id, profiles)
+    content = figures, calibration.content, below, *map(id, profiles)
     return _Case(content, gpu, calibration, layers, profiles)
 
 
 @lru_cache(maxsize=512)
 def _fitted(case: _Case) -> RateEffects | None:
-    timed = timed_sections(case.calibration, case.profiles)
+    timed = _timed(_Sections.of(case.calibration, case.profiles))
     if not timed:
         return None
     rates_at = _rates_at(case.gpu, case.calibration, case.layers)

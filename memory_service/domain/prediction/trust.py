@@ -6,13 +6,12 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
 from math import exp, log
 from operator import attrgetter
 from statistics import median
 from typing import Any, TypeVar
 
-from memory_service.domain.calibration.calibration import Calibration
+from memory_service.domain.calibration.calibration import Calibration, Measurement
 from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_spec import Gpu
@@ -122,11 +121,15 @@ def calibration_doubt(calibration: Calibration, sheet: Gpu | None, error_percent
 
 
 def trusted(observations: Iterable[Observation]) -> tuple[Observation, ...]:
-    """Those that may teach, in their order: the ones without doubt, and those that another reporter's agrees
-    with."""
+    """What may teach, in its order: the observations without doubt, and of the others those figures that
+    another reporter told alike."""
     every = tuple(observations)
-    confirmed = _confirmed(o for o in every if o.doubt is not None)
-    return tuple(o for o in every if o.doubt is None or o.confirmed or confirmed(o))
+    alone = _unconfirmed(o for o in every if o.doubt is not None)
+    kept = (
+        (o, _figures_of(o) - alone(o)) if o.doubt is not None and not o.confirmed else (o, None)
+        for o in every
+    )
+    return tuple(o if names is None else _only(o, names) for o, names in kept if names is None or names)
 
 
 def limits_of(o: Observation) -> tuple[tuple[Hashable, int], ...]:
@@ -139,39 +142,38 @@ def limits_of(o: Observation) -> tuple[tuple[Hashable, int], ...]:
 _BATCH = attrgetter("batch_size")
 
 
-def _confirmed(observations: Iterable[Observation]) -> Callable[[Observation], bool]:
-    """Whether another reporter's of these agrees with one of them."""
+def _unconfirmed(observations: Iterable[Observation]) -> Callable[[Observation], frozenset[str]]:
+    """Which figures of one of these no other reporter told alike, of the same setting at a batch near it."""
     latest: dict[Hashable, dict[str, deque[Observation]]] = {}
     for o in observations:
-        latest.setdefault(_case(o), {}).setdefault(o.reporter, deque(maxlen=MOST_COMPARED)).append(o)
-    told = {case: {who: sorted(some, key=_BATCH) for who, some in by.items()} for case, by in latest.items()}
+        latest.setdefault(_setting(o), {}).setdefault(o.reporter, deque(maxlen=MOST_COMPARED)).append(o)
+    told = {what: {who: sorted(some, key=_BATCH) for who, some in by.items()} for what, by in latest.items()}
 
-    def confirmed(o: Observation) -> bool:
-        least, most = o.batch_size / SAME_BATCH, o.batch_size * SAME_BATCH
-        return o.reporter != SEVERAL and any(
-            _agree(o, other)
-            for who, some in told[_case(o)].items()
-            if who not in (o.reporter, SEVERAL)
-            for other in some[bisect_left(some, least, key=_BATCH) : bisect_right(some, most, key=_BATCH)]
-        )
+    def unconfirmed(o: Observation) -> frozenset[str]:
+        left, least, most = _figures_of(o), o.batch_size / SAME_BATCH, o.batch_size * SAME_BATCH
+        for who, some in told[_setting(o)].items() if o.reporter != SEVERAL else ():
+            near = slice(bisect_left(some, least, key=_BATCH), bisect_right(some, most, key=_BATCH))
+            for other in some[near] if left and who not in (o.reporter, SEVERAL) else ():
+                left = {name for name in left if not _alike(name, o, other)}
+        return frozenset(left)
 
-    return confirmed
+    return unconfirmed
 
 
-def told_alone(observations: Iterable[Observation]) -> tuple[bool, ...]:
-    """Whether only one key told of each: no host, no person who confirmed it, and no second reporter whose
-    agrees with it. It does not depend on who asks."""
+def told_alone(observations: Iterable[Observation]) -> tuple[frozenset[str], ...]:
+    """Of each the figures that only one key told: no host, no person who confirmed it, and no second reporter
+    whose figure of the same setting agrees. It does not depend on who asks."""
     every = tuple(observations)
-    confirmed = _confirmed(every)
-    return tuple(is_key(o.reporter) and not o.confirmed and not confirmed(o) for o in every)
+    unconfirmed, nothing = _unconfirmed(every), frozenset[str]()
+    return tuple(unconfirmed(o) if is_key(o.reporter) and not o.confirmed else nothing for o in every)
 
 
 def heard(
-    observations: Sequence[Observation], alone: Sequence[bool], asker: str
+    observations: Sequence[Observation], alone: Sequence[frozenset[str]], asker: str
 ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
-    """(those that teach a key's questions, those that only one other key told), in their order. Times and
-    peaks of what a key measured three times itself no other key changes for it. alone: as `told_alone` gives
-    it."""
+    """(what teaches a key's questions, what only one other key told), in their order, each with those figures
+    alone. Times and peaks of what a key measured three times itself no other key changes for it. alone: as
+    `told_alone` gives it."""
     own: dict[Hashable, set[str]] = {}
     for o in observations if is_key(asker) else ():
         for figures in _measured(o) if o.reporter == asker else ():
@@ -179,12 +181,16 @@ def heard(
     settled = {what for what, runs in own.items() if len(runs) >= ENOUGH_RUNS}
     teaching, by_one = list[Observation](), list[Observation]()
     for o, lone in zip(observations, alone, strict=True):
-        other = o.reporter != asker and is_key(o.reporter) and not o.confirmed
-        known = [each for each in _FIGURES if settled and other and (_setting(o), each) in settled]
-        unsaid: dict[str, Any] = dict.fromkeys(chain(*known))
-        left = replace(o, **unsaid) if known else o
-        if not known or any(getattr(left, name) is not None for name in chain(*_FIGURES)):
-            (by_one if lone and other else teaching).append(left)
+        if o.reporter == asker or not is_key(o.reporter) or o.confirmed:
+            teaching.append(o)
+            continue
+        known = {
+            name for each in (_TIME, _MEMORY) if settled and (_setting(o), each) in settled for name in each
+        }
+        told = _figures_of(o)
+        for names, into in ((told - lone - known, teaching), (lone - known, by_one)):
+            if names:
+                into.append(_only(o, names))
     return tuple(teaching), tuple(by_one)
 
 
@@ -222,6 +228,18 @@ def calibrations_agree(one: Calibration, other: Calibration) -> bool:
     """Whether two devices measured much the same."""
     apart = _rates_apart(one, other)
     return one.fingerprint.uuid != other.fingerprint.uuid and apart is not None and apart <= SAME_RATES
+
+
+def confirmed_sections(of: Calibration, others: Iterable[Calibration]) -> dict[str, Measurement]:
+    """Its sections that one of the others, of another device, measured much the same; none of fewer than
+    `LEAST_COMMON`."""
+    rest = [one.sections for one in others if one.fingerprint.uuid != of.fingerprint.uuid]
+    found = {
+        name: mine
+        for name, mine in of.sections.items()
+        if any(name in there and near_figures(mine.value, there[name].value, SAME_RATES) for there in rest)
+    }
+    return found if len(found) >= LEAST_COMMON else {}
 
 
 def contradiction(later: Calibration, earlier: Calibration, told_by: str) -> str | None:
@@ -279,34 +297,46 @@ def _case(o: Observation) -> Hashable:
     return o.gpu, o.model, o.input_size, o.mode, o.out_of_memory
 
 
+_SETTING = attrgetter(
+    "gpu", "model", "input_size", "mode", "part", "precision", "layout", "compiled", "checkpointing",
+    "optimizer", "cores", "outputs", "leaves",
+)  # fmt: skip
+
+
 def _setting(o: Observation) -> Hashable:
-    return _case(o), o.device, o.part, o.precision, o.layout, o.compiled
+    """All that a figure depends on but for its batch."""
+    return _SETTING(o)
 
 
-_FIGURES = (
-    ("step_seconds", "at_least_seconds", "at_most_seconds"),
-    ("peak_allocated_gib", "peak_reserved_gib", "peak_driver_gib"),
-)
-"""Of time and of memory."""
+_TIME = "step_seconds", "at_least_seconds", "at_most_seconds", "first_epoch_ratio"
+_MEMORY = "peak_allocated_gib", "peak_reserved_gib", "peak_driver_gib", "out_of_memory"
+_UNSAID: dict[str, Any] = {**dict.fromkeys((*_TIME, *_MEMORY)), "out_of_memory": False}
+
+
+def _figures_of(o: Observation) -> set[str]:
+    return {name for name in _UNSAID if getattr(o, name)}
+
+
+def _only(o: Observation, names: set[str] | frozenset[str]) -> Observation:
+    """The observation with these figures alone."""
+    others = _figures_of(o) - names
+    return replace(o, **{name: _UNSAID[name] for name in others}) if others else o
 
 
 def _measured(o: Observation) -> tuple[tuple[str, ...], ...]:
-    """What of these it says for certain: that memory ran out says all."""
-    time, memory = _FIGURES
+    """What of time and memory it says for certain: that memory ran out says both."""
     timed = o.step_seconds is not None and o.excluded is None
-    seen = any(getattr(o, name) is not None for name in memory)
-    return _FIGURES if o.out_of_memory else (time,) * timed + (memory,) * seen
+    seen = any(getattr(o, name) is not None for name in _MEMORY[:-1])
+    return (_TIME, _MEMORY) if o.out_of_memory else (_TIME,) * timed + (_MEMORY,) * seen
 
 
-def _agree(one: Observation, other: Observation) -> bool:
-    same = _near(one.batch_size, other.batch_size, SAME_BATCH)
-    if one.out_of_memory or not same:
-        return same
-    for name in ("step_seconds", "peak_allocated_gib", "peak_driver_gib"):
-        mine, theirs = getattr(one, name), getattr(other, name)
-        if mine and theirs:
-            return _near(mine / one.batch_size, theirs / other.batch_size, SAME_FIGURE)
-    return False
+def _alike(name: str, one: Observation, other: Observation) -> bool:
+    """Whether a figure is told of both and agrees, by the sample where it grows with the batch."""
+    mine, theirs = getattr(one, name), getattr(other, name)
+    if not mine or not theirs or isinstance(mine, bool):
+        return bool(mine and theirs)
+    per_sample = 1 if name == "first_epoch_ratio" else other.batch_size / one.batch_size
+    return _near(mine * per_sample, theirs, SAME_FIGURE)
 
 
 def _near(one: float, other: float, ratio: float) -> bool:

@@ -9,9 +9,9 @@ import datetime as dt
 import logging
 import platform
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from memory_service.domain.calibration.calibration import ENVIRONMENT_FIELDS, Calibration, Fingerprint
@@ -19,6 +19,7 @@ from memory_service.domain.hardware.gpu_spec import Gpu, gpu_index, normal_gpu_n
 from memory_service.domain.prediction.trust import (
     calibration_doubt,
     calibrations_agree,
+    confirmed_sections,
     contradiction,
     reporter_of,
 )
@@ -66,8 +67,10 @@ class KeptCalibration:
 
     gpu    slug of the device's GPU model
     stale  what changed on the device since, as sentences; empty: it holds
-    told_by  the key that posted it and that no other reporter's agrees with; "" otherwise
+    told_by  the key that posted it; "" otherwise
     checked  whether its reference networks were run; reporter: who told of it
+    shared   what counts of it for other keys and other devices: of what a key posted, the sections that
+             another reporter measured much the same; None where there are none
     """
 
     calibration: Calibration
@@ -76,6 +79,7 @@ class KeptCalibration:
     told_by: str = ""
     checked: bool = False
     reporter: str = ""
+    shared: Calibration | None = None
 
     @property
     def current(self) -> bool:
@@ -96,11 +100,18 @@ def calibrations_of(
     the newest first."""
     now, every = {device.name: device for device in devices}, [row for row in ended if _readable(row)]
     rows, made = [row for row in every if row.device in now], _made(every)
-    doubted, alone, kept = quarantined(transaction, rows, made), _told_alone(made), []
+    doubted, others_of, kept = quarantined(transaction, rows, made), _others(made), []
+    counted: Counter[tuple[str | None, str]] = Counter()
     for row in sorted(rows, key=lambda row: (row.status != "done") * (10**9 - row.measured)):
         why = stale_because(row, now[row.device], doubted)
-        told = alone.get(row.id, ""), row.error_percent is not None, row.told_by
-        kept.append(KeptCalibration(measured_calibration(row), now[row.device].gpu, why, *told))
+        of, key = measured_calibration(row), _key_of(row)
+        told = key, row.error_percent is not None, row.told_by
+        counted[row.gpu, key] += 1
+        many = counted[row.gpu, key] > MOST_OF_REPORTER
+        others = others_of(row.gpu, row.told_by) if key and not many else ()
+        found = confirmed_sections(of, others) if key else of.sections
+        shared = replace(of, sections=found) if found else None
+        kept.append(KeptCalibration(of, now[row.device].gpu, why, *told, shared))
     return kept
 
 
@@ -136,27 +147,18 @@ def _with_others(
     return [*{row.id: row for row in (*filter(_readable, others), *some)}.values()]
 
 
-def _agreeing(made: _Made) -> Callable[[str | None, Calibration, str], bool]:
-    """Whether another reporter's of the GPU model agrees with a calibration."""
+def _others(made: _Made) -> Callable[[str | None, str], list[Calibration]]:
+    """The latest calibrations of a GPU model that other reporters told of."""
     latest: dict[str | None, dict[str, deque[Calibration]]] = {}
     for row, of, who in made:
         latest.setdefault(row.gpu, {}).setdefault(who, deque(maxlen=MOST_OF_REPORTER)).append(of)
-
-    def agrees(gpu: str | None, of: Calibration, reporter: str) -> bool:
-        others = (one for who, some in latest[gpu].items() if who != reporter for one in some)
-        return any(calibrations_agree(of, one) for one in others)
-
-    return agrees
+    return lambda gpu, reporter: [c for who, some in latest[gpu].items() if who != reporter for c in some]
 
 
-def _told_alone(made: _Made) -> dict[str, str]:
-    """Calibration -> the reporter that posted it, of those with which no other reporter's agrees."""
-    agrees = _agreeing(made)
-    return {
-        row.id: reporter_of(who, None)
-        for row, of, who in made
-        if row.origin == "posted" and who not in ("", ANONYMOUS, SERVICE) and not agrees(row.gpu, of, who)
-    }
+def _key_of(row: tables.Calibration) -> str:
+    """The reporter that posted it, as `reporter_of` names it; "" of what was measured here."""
+    keyless = row.origin != "posted" or row.told_by in ("", ANONYMOUS, SERVICE)
+    return "" if keyless else reporter_of(row.told_by, None)
 
 
 def quarantined(
@@ -167,7 +169,12 @@ def quarantined(
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
     made = _made(_with_others(transaction, rows)) if made is None else made
     doubts: dict[str, str] = {}
-    agrees, alone = _agreeing(made), _told_alone(made)
+    others_of = _others(made)
+
+    def agrees(row: tables.Calibration, of: Calibration) -> bool:
+        return any(calibrations_agree(of, one) for one in others_of(row.gpu, row.told_by))
+
+    alone = {row.id for row, of, _ in made if _key_of(row) and not agrees(row, of)}
     standing: dict[str | None, dict[str, Calibration]] = {}  # GPU model -> reporter -> its latest
     for row, of, reporter in made:
         earlier = standing.setdefault(row.gpu, {})
@@ -177,7 +184,7 @@ def quarantined(
             why = why or (contradiction(of, one, who) if who != reporter and speaks else None)
         if why is None:
             earlier[reporter] = of
-        elif not agrees(row.gpu, of, reporter):
+        elif not agrees(row, of):
             doubts[row.id] = f"in quarantine until another reporter's calibration agrees: {why}"
     return doubts
 

@@ -120,7 +120,7 @@ def cards_of(
     """The cards with their calibrated rates; nothing learned yet.
 
     calibrations   newest first; silent: names of devices that have not said yet what they are
-    asker          a key: what another one posted, and nobody else measured, counts for that device alone, and
+    asker          a key: of what another one posted counts `shared`, without it for that device alone, and
                    only with its reference networks
     """
     bare = {
@@ -136,23 +136,23 @@ def cards_of(
     for each in listed:
         one, name = each.calibration, each.calibration.device
         known[name].append(each)
-        alone = asker is not None and each.told_by not in ("", asker)
-        if not each.current or (alone and not each.checked) or name in own:
+        shared = each.shared if asker is not None and each.told_by not in ("", asker) else one
+        if not each.current or (shared is None and not each.checked) or name in own:
             continue
         own[name], card = one, bare[name]
         model = card.slug, one.fingerprint.mig
-        told[model, each.reporter] += not alone
-        if not alone and told[model, each.reporter] <= MOST_OF_REPORTER:
-            alike[model].append(one)
-            kin[card.kind, card.architecture].append((card, one))
+        told[model, each.reporter] += shared is not None
+        if shared is not None and told[model, each.reporter] <= MOST_OF_REPORTER:
+            alike[model].append(shared)
+            kin[card.kind, card.architecture].append((card, shared))
 
     def rated(card: Gpu) -> TargetDevice:
         mine = own.get(card.device) if card.device else None
         # A slice's times say nothing of the whole card's, nor these of it.
         model = card.slug, slices.get(card.device)
-        of_model = [c for c in alike.get(model, ()) if c is not mine]
+        of_model = [c for c in alike.get(model, ()) if mine is None or c.id != mine.id]
         others = kin.get((card.kind, card.architecture), ())
-        of_kin = [(on, c) for on, c in others if (on.slug, c.fingerprint.mig) != model and c is not mine]
+        of_kin = [(on, c) for on, c in others if (on.slug, c.fingerprint.mig) != model]
         rates = None
         if mine or of_model or of_kin:
             rates = calibrated_rates(mine, of_model, of_kin, card, reference_profiles)

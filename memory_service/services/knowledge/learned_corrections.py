@@ -104,8 +104,8 @@ class Observed:
         return trusted(reversed(kept))
 
     @cached_property
-    def alone(self) -> tuple[bool, ...]:
-        """Of each of `all` whether only one key told of it."""
+    def alone(self) -> tuple[frozenset[str], ...]:
+        """Of each of `all` the figures that only one key told."""
         return told_alone(self.all)
 
 

@@ -184,13 +184,14 @@ def best_runs(rows: Iterable[Any]) -> dict[str, BestRun]:
     """Model as runs named it -> its best run, of the runs of one competition (rows with an `outcome`): by the
     test metric where two models have one, else by validation. Runs without a direction, and those whose test
     contradicts their validation, say nothing."""
-    usable = [row for row in rows if row.outcome["succeeded"] is not False and row.outcome["model"]]
-    usable = [row for row in usable if not contradicted(row.outcome)]
+    usable = [row for row in rows if row.outcome["model"]]
+    comparable, direction = _comparable([row.outcome for row in usable])
+    counting = set(map(id, comparable))
     for name in ("test_metric", "metric"):
         best: dict[str, BestRun] = {}
         for row in usable:
-            value, direction, model = row.outcome[name], row.outcome["direction"], row.outcome["model"]
-            if value is None or direction not in ("max", "min"):
+            value, model = row.outcome[name], row.outcome["model"]
+            if value is None or id(row.outcome) not in counting:
                 continue
             run = BestRun(row, value, direction)
             if model not in best or run.signed > best[model].signed:
@@ -201,13 +202,20 @@ def best_runs(rows: Iterable[Any]) -> dict[str, BestRun]:
 
 
 def _best(reported: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Of the runs that left something to score and whose test does not contradict their validation, each by
-    its test metric, else by validation."""
+    """Each by its test metric, else by validation."""
+    comparable, direction = _comparable(reported)
+    scored = [one for one in comparable if score_of(one) is not None]
+    return (max if direction == "max" else min)(scored, key=lambda one: score_of(one) or 0.0, default=None)
+
+
+def _comparable(reported: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:
+    """(the runs that left something to score, whose test does not contradict their validation, and whose
+    metric improves the way that it does for most, that way: max | min)."""
     usable = [one for one in reported if one["succeeded"] is not False and one["direction"] in ("max", "min")]
-    scored = [one for one in usable if score_of(one) is not None and not contradicted(one)]
-    if not scored:
-        return None
-    return (max if scored[0]["direction"] == "max" else min)(scored, key=lambda one: score_of(one) or 0.0)
+    usable = [one for one in usable if not contradicted(one)]
+    upwards = sum(one["direction"] == "max" for one in usable)
+    direction = "max" if 2 * upwards >= len(usable) else "min"
+    return [one for one in usable if one["direction"] == direction], direction
 
 
 def score_of(reported: Mapping[str, Any]) -> float | None:
@@ -223,7 +231,7 @@ def _brief(row: Any) -> dict[str, Any]:
 
 
 SAME_SCORE = 0.05
-"""Scores of two reporters agree within so much of the larger one."""
+"""Scores of two reporters, better the same way, agree within so much of the larger one."""
 
 
 def heard_runs(
@@ -238,7 +246,7 @@ def heard_runs(
 
 def _same_score(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     mine, theirs = score_of(one), score_of(other)
-    if mine is None or theirs is None:
+    if mine is None or theirs is None or one["direction"] != other["direction"]:
         return False
     return abs(mine - theirs) <= SAME_SCORE * max(abs(mine), abs(theirs))
 

@@ -12,6 +12,7 @@ import pytest
 
 from memory_service.domain.calibration import corrected_rates
 from memory_service.domain.calibration.rate_fit import fit_effects
+from memory_service.domain.calibration.timed_sections import timed_sections
 from memory_service.domain.planning.cost_table import build_table
 from memory_service.domain.prediction.trust import calibrations_agree
 from memory_service.errors import InvalidInput
@@ -23,6 +24,7 @@ from memory_service.services.devices.calibrations import get_calibration
 from memory_service.services.devices.devices import MOST_OF_REPORTER
 from memory_service.services.devices.registration import gpu_page
 from memory_service.services.knowledge import cost_cache, snapshot
+from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.knowledge.solution_memory import SolutionMemory
@@ -320,6 +322,43 @@ def test_comparing_calibrations_does_not_grow_with_the_square_of_a_reporters_dev
 
     few = both_have(0, 20)
     assert both_have(20, 40) <= 2.1 * few
+
+
+def test_of_a_key_s_calibration_what_another_measured_counts_for_others(
+    embedded: Database,
+) -> None:
+    register(embedded, "box7", "a100")
+    calibrate(embedded, "box7", "a100", SLOW, id="honest", told_by="owner", error_percent=5.0)
+
+    def seconds(key: str) -> float:
+        token = ASKER.set(f"key {key}")
+        try:
+            return float(predict(embedded, {**ASKED, "gpu": "a100"})["step_seconds"]["value"])
+        finally:
+            ASKER.reset(token)
+
+    before = {key: seconds(key) for key in ("owner", "liar", "third")}
+    wrong = {**SLOW, "matmul.bf16.8192": 60.0}
+    for number in range(5):
+        name, card = f"bad{number}", replace(A100, uuid=f"GPU-bad-{number}")
+        register(embedded, name, "a100", card)
+        calibrate(embedded, name, "a100", wrong, card, id=name, told_by="liar", error_percent=5.0)
+    assert seconds("owner") == pytest.approx(before["owner"], rel=0.02)
+    assert seconds("liar") > 1.05 * before["owner"], "its own whole"
+    assert seconds("third") == pytest.approx(before["owner"], rel=0.02), "now two agree on the other sections"
+    assert before["third"] < 0.9 * before["owner"], "one key alone measures for itself"
+
+
+def test_a_calibration_is_read_once_for_all_devices_of_its_architecture(
+    embedded: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = mock.Mock(wraps=timed_sections)
+    monkeypatch.setattr(corrected_rates, "timed_sections", read)
+    for number in range(12):
+        register(embedded, f"box{number}", "a100", replace(A100, uuid=f"GPU-{number}"))
+    calibrate(embedded, "box0", "a100", {**SLOW, "bandwidth.copy": 701.5})
+    predict(embedded, {**ASKED, "gpu": "box3"})
+    assert read.call_count <= 4, "not once a device"
 
 
 def test_stale_and_contended_calibrations_are_named_and_not_used(embedded: Database) -> None:

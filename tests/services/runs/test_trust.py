@@ -266,6 +266,31 @@ def test_what_one_key_tells_moves_the_questions_of_others_little_until_a_second_
     assert speed(agreed) == pytest.approx(speed(before) * factor, rel=0.25)
 
 
+def test_a_figure_is_confirmed_by_one_of_its_own_setting_alone(shared: Database) -> None:
+    def asked(key: str, precision: str = "bf16", batch: int = 128) -> dict[str, Any]:
+        with asking(key):
+            return figures(shared, "a30", precision=precision, batch_size=batch)
+
+    fp32, usual, held = asked("victim", "fp32"), speed(asked("owner")), asked("victim", batch=256)
+    for _ in range(3):
+        reported(shared, "owner", usual, gpu="a30")
+    told, largest = asked("victim", batch=256), asked("owner")["max_batch_size"]
+    for _ in range(3):
+        reported(shared, "liar", usual * 1.3, gpu="a30", precision="fp32")
+    for key in ("victim", "owner"):
+        after = asked(key, "fp32")["step_seconds"]
+        assert after["grade"] == "estimated", "bf16 was measured, fp32 by the liar alone"
+        assert after["value"] > 0.8 * speed(fp32)
+    peak = 0.3 * float(held["peak_memory_gib"]["value"])
+    said = {"peak_allocated_gib": peak, "peak_reserved_gib": peak, "process_gib": peak}
+    for _ in range(3):
+        begun, _ = begin_run(shared, case(gpu="a30", batch_size=256), who="liar")
+        take_events(shared, begun["run_id"], {"events": [{**one, **said} for one in epochs(2.0 * usual)]})
+        finish_run(shared, begun["run_id"], {"status": "completed", "at": at(600)}, who="liar")
+    assert asked("victim", batch=256)["peak_memory_gib"] == told["peak_memory_gib"], "times vouch for no peak"
+    assert asked("owner")["max_batch_size"] == largest
+
+
 def test_views_of_all_keys_that_report_remember_together_no_more_answers_than_eight(shared: Database) -> None:
     reported(shared, "liar", 0.1, gpu="h200")
     with asking("liar"):
@@ -403,6 +428,26 @@ def test_metrics_that_one_key_alone_reports_move_nobody_else_s_models(shared: Da
     assert len(reached("victim")) == 2, "its own, and the liar's that agrees"
     assert best("other") == 0.999
     assert points("other") == begin, "of one model nothing follows; of the other they do not agree"
+
+
+def test_a_score_that_is_better_the_other_way_confirms_nothing(shared: Database) -> None:
+    slug = get_any_competition(shared)
+
+    def ended(who: str, model: str, loss: float, name: str) -> None:
+        begun, _ = begin_run(shared, case(gpu="a100", model=model, competition=slug), who=who)
+        told = [{**one, "metric": loss, "metric_name": name} for one in epochs(0.1)]
+        take_events(shared, begun["run_id"], {"events": told})
+        finish_run(shared, begun["run_id"], {"status": "completed", "at": at(600)}, who=who)
+
+    def best(key: str | None) -> str:
+        with asking(key), shared.read() as unit:
+            return str(competition_outcomes(unit, slug)["best"]["model"]).split(".")[0]
+
+    for who, name in (("owner", "logloss"), ("liar", "accuracy")):
+        ended(who, "efficientnet_b0", 0.25, name)
+        ended(who, "convnext_tiny", 0.9, name)
+    assert best("owner") == "efficientnet_b0"
+    assert best("liar") == "convnext_tiny"
 
 
 def test_errors_of_runs_that_one_key_alone_told_are_scored_for_that_key(shared: Database) -> None:
