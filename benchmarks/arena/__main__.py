@@ -40,7 +40,7 @@ def child(
             cwd=log.parent,
             stdout=out,
             stderr=out,
-            start_new_session=True,
+            process_group=0,
         )
         try:
             code: int | None = process.wait(seconds)
