@@ -1,6 +1,7 @@
 """What /openapi.json says beside the models that routes declare: refusals, files, headers, keys."""
 
 import re
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -71,32 +72,35 @@ def created(about: str, answer: Any, known: str | None = None, known_answer: Any
 
 def describe(app: FastAPI) -> None:
     """Make `app.openapi()` give the whole description, made once."""
+    making = threading.Lock()
 
     def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            document = get_openapi(
-                title=app.title,
-                version=app.version,
-                summary=app.summary,
-                routes=app.routes,
-                description=_ABOUT,
-            )
-            schemas = document.setdefault("components", {}).setdefault("schemas", {})
-            made = Problem.model_json_schema(
-                mode="serialization", ref_template="#/components/schemas/{model}"
-            )
-            schemas |= made.pop("$defs", {})
-            schemas["Problem"] = made
-            schemas["ReviewRequest"] = ReviewRequest.model_json_schema()
-            for unused in ("HTTPValidationError", "ValidationError"):
-                schemas.pop(unused, None)
-            for path, operations in document["paths"].items():
-                for method, operation in operations.items():
-                    _complete(path, operation)
-                    _guard(path, method, operation)
-            document["components"]["securitySchemes"] = _SCHEMES
-            app.openapi_schema = document
-        return app.openapi_schema
+        with making:
+            if app.openapi_schema is None:
+                app.openapi_schema = written()
+            return app.openapi_schema
+
+    def written() -> dict[str, Any]:
+        document = get_openapi(
+            title=app.title,
+            version=app.version,
+            summary=app.summary,
+            routes=app.routes,
+            description=_ABOUT,
+        )
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        made = Problem.model_json_schema(mode="serialization", ref_template="#/components/schemas/{model}")
+        schemas |= made.pop("$defs", {})
+        schemas["Problem"] = made
+        schemas["ReviewRequest"] = ReviewRequest.model_json_schema()
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        for path, operations in document["paths"].items():
+            for method, operation in operations.items():
+                _complete(path, operation)
+                _guard(path, method, operation)
+        document["components"]["securitySchemes"] = _SCHEMES
+        return document
 
     app.openapi = openapi  # type: ignore[method-assign]
 

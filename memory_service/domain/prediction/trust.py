@@ -203,7 +203,7 @@ def heard_rows(
     agree: Callable[[Row, Row], bool],
 ) -> list[Row]:
     """The rows that count for whoever asks (None: for all), in their order: what no key told, its own, and
-    those with which another reporter's of the same case agrees."""
+    those with which another reporter's of the same case agrees: agree(the row, the other's)."""
     every = list(rows)
     told: dict[Hashable, dict[str, deque[Row]]] = {}
     for row in every if asker is not None else ():

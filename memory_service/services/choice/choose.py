@@ -29,6 +29,7 @@ from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.vocabulary import Mode
 from memory_service.domain.description.resources import resources_in
 from memory_service.domain.hardware.gpu_spec import counted
+from memory_service.domain.learning.shrinkage import SAME_FIGURE
 from memory_service.domain.planning.candidates import Candidate, CandidateSets, price_candidates
 from memory_service.domain.planning.expected_figures import summary
 from memory_service.domain.planning.refusal import closest_changes
@@ -184,7 +185,7 @@ def _start_ups(database: Database, revision: int) -> Mapping[str, list[float]]:
     told = heard_rows(
         database.caches.stored(_start_ups, revision, read, 1), ASKER.get(),
         told_by=attrgetter("told_by"), case=attrgetter("gpu"),
-        agree=lambda one, other: near_figures(one.minutes, other.minutes),
+        agree=lambda one, other: near_figures(one.minutes, other.minutes, SAME_FIGURE),
     )  # fmt: skip
     found: dict[str, list[float]] = {}
     for row in told:

@@ -52,13 +52,14 @@ class Device:
 
     gpu          slug of its GPU model (the row may have been deleted since)
     fingerprint  as it was when it was seen last
-    host         name of the host that it is in
+    host         name of the host that it is in; told_by: the key that registered it, else ""
     """
 
     name: str
     gpu: str
     fingerprint: Fingerprint
     host: str | None
+    told_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +158,11 @@ def _others(made: _Made) -> Callable[[str | None, str], list[Calibration]]:
 
 def _key_of(row: tables.Calibration) -> str:
     """The reporter that posted it, as `reporter_of` names it; "" of what was measured here."""
-    keyless = row.origin != "posted" or row.told_by in ("", ANONYMOUS, SERVICE)
-    return "" if keyless else reporter_of(row.told_by, None)
+    return _key(row.told_by) if row.origin == "posted" else ""
+
+
+def _key(who: str) -> str:
+    return "" if who in ("", ANONYMOUS, SERVICE) else reporter_of(who, None)
 
 
 def quarantined(
@@ -321,7 +325,7 @@ def name_by_host(host: str, word: str) -> str:
 def device_of(row: tables.Device) -> Device:
     """A stored device whose fingerprint is known."""
     fingerprint = Fingerprint.from_dict(row.fingerprint)
-    return Device(row.name, row.gpu or "", fingerprint, row.host)
+    return Device(row.name, row.gpu or "", fingerprint, row.host, _key(row.told_by))
 
 
 def _another_device(name: str, row: tables.Device, given: Fingerprint, model: str | None = None) -> Conflict:

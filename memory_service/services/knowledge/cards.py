@@ -120,9 +120,10 @@ def cards_of(
     """The cards with their calibrated rates; nothing learned yet.
 
     calibrations   newest first; silent: names of devices that have not said yet what they are
-    asker          a key: of what another one posted counts `shared`, without it for that device alone, and
-                   only with its reference networks
+    asker          a key: of what another one posted counts `shared`; all of it for the device that this one
+                   registered, and only with its reference networks
     """
+    owner = {device.name: device.told_by for device in devices}
     bare = {
         device.name: device_card(device.name, device.fingerprint, sheets, device.gpu) for device in devices
     }
@@ -137,9 +138,10 @@ def cards_of(
         one, name = each.calibration, each.calibration.device
         known[name].append(each)
         shared = each.shared if asker is not None and each.told_by not in ("", asker) else one
-        if not each.current or (shared is None and not each.checked) or name in own:
+        whole = one if each.told_by == owner[name] and each.checked else shared
+        if not each.current or whole is None or name in own:
             continue
-        own[name], card = one, bare[name]
+        own[name], card = whole, bare[name]
         model = card.slug, one.fingerprint.mig
         told[model, each.reporter] += shared is not None
         if shared is not None and told[model, each.reporter] <= MOST_OF_REPORTER:

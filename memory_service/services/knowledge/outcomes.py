@@ -231,7 +231,7 @@ def _brief(row: Any) -> dict[str, Any]:
 
 
 SAME_SCORE = 0.05
-"""Scores of two reporters, better the same way, agree within so much of the larger one."""
+"""A score is confirmed by another reporter's that is as good, within so much of the larger one."""
 
 
 def heard_runs(
@@ -240,15 +240,17 @@ def heard_runs(
     """Of rows of `store.queries.outcomes`, those whose metrics count for whoever asks."""
     return heard_rows(
         rows, asker, told_by=attrgetter("told_by"), case=case,
-        agree=lambda one, other: _same_score(one.outcome, other.outcome),
+        agree=lambda one, other: _reached(one.outcome, other.outcome),
     )  # fmt: skip
 
 
-def _same_score(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _reached(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether the other's score says that this one can be: as good or better, and near it."""
     mine, theirs = score_of(one), score_of(other)
     if mine is None or theirs is None or one["direction"] != other["direction"]:
         return False
-    return abs(mine - theirs) <= SAME_SCORE * max(abs(mine), abs(theirs))
+    as_good = theirs <= mine if one["direction"] == "min" else theirs >= mine
+    return as_good and abs(mine - theirs) <= SAME_SCORE * max(abs(mine), abs(theirs))
 
 
 def _median(reported: Sequence[Mapping[str, Any]], name: str) -> float | None:

@@ -349,6 +349,24 @@ def test_of_a_key_s_calibration_what_another_measured_counts_for_others(
     assert before["third"] < 0.9 * before["owner"], "one key alone measures for itself"
 
 
+def test_another_key_s_calibration_of_my_device_moves_it_not(embedded: Database) -> None:
+    register(embedded, "box7", "a100", told_by="owner")
+    calibrate(embedded, "box7", "a100", SLOW, told_by="owner", error_percent=5.0)
+
+    def seconds(key: str) -> float:
+        token = ASKER.set(f"key {key}")
+        try:
+            return float(predict(embedded, {**ASKED, "gpu": "box7"})["step_seconds"]["value"])
+        finally:
+            ASKER.reset(token)
+
+    before = {key: seconds(key) for key in ("owner", "third")}
+    wrong = {**SLOW, "matmul.bf16.4096": 50.0, "matmul.bf16.8192": 60.0}
+    calibrate(embedded, "box7", "a100", wrong, day=1, told_by="liar", error_percent=5.0)
+    assert {key: seconds(key) for key in before} == before
+    assert seconds("liar") > 1.1 * before["owner"]
+
+
 def test_a_calibration_is_read_once_for_all_devices_of_its_architecture(
     embedded: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
