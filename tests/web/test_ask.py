@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.parse
 import urllib.request
 from collections import Counter
@@ -135,6 +136,48 @@ def test_a_script_that_goes_on_through_other_models_ends_within_the_limit(visit:
     assert all(page.locator(f".steps .one[title^='{name}']").count() for name in models)
 
 
+def test_a_plan_of_a_table_says_what_its_script_does_wherever_it_is_shown(visit: Visitor, seeded: Site):
+    asked = {"task": "tabular", "n_train": 16000, "n_features": 24, "gpu": "cpu", "minutes": 4}
+    page = visit(seeded, "/?" + urllib.parse.urlencode(asked))
+    plan = answered(seeded, "/recommend?" + urllib.parse.urlencode(asked) + "&detail=full")
+    shown, stages = page.locator("main").text_content(), page.locator(".stages li").all_inner_texts()
+    assert "training not done" not in page.locator("#trouble ~ .scroll").first.text_content().lower()
+    tried = {"lightgbm", "xgboost", "catboost", "linear", "random-forest", "tabm"}
+    named = [each["name"] for each in plan["recipe"]["families"] if each["name"] in tried]
+    rows = {row.split("family")[0].strip(): row for row in page.locator(".used tbody tr").all_text_contents()}
+    assert named
+    assert not any("not chosen" in rows[name] or "no model" in rows[name] for name in named)
+    blends = [each for each in plan["recipe"]["techniques"] if each["name"] == "weighted-blend"]
+    assert all(each["in_script"] for each in blends)
+    assert "blend.py" not in shown
+    own = visit(seeded, f"/browse/plans/{plan['plan_id']}").locator(".stages li").all_inner_texts()
+    assert own == stages[:-1]
+    assert own[-1] == "Search through other models ends at 3.9 min"
+    page = visit(seeded, "/")
+    page.locator("#f-description").fill("A table of 16000 rows, 24 columns, 3 classes. No GPU, 4 minutes.")
+    page.locator("#understood", has_text="goes on through other models until 3.9 min of 4.0 min").wait_for()
+
+
+def test_the_runs_of_a_plan_are_joined_by_a_script_that_is_beside_them(visit: Visitor, seeded: Site):
+    page = visit(seeded, "/?task=image&n_train=9000&gpu=a10&minutes=600")
+    with page.expect_download() as downloading:
+        page.get_by_role("link", name="blend.py").click()
+    assert downloading.value.suggested_filename == "blend.py"
+    text = downloading.value.path().read_text()
+    compile(text, "blend.py", "exec")
+    assert "def blend_runs" in text
+
+
+def test_a_loss_that_can_be_ticked_is_said_to_be_in_the_script_or_not(visit: Visitor, seeded: Site):
+    asked = "/?competition=cassava-leaf-disease-classification&gpu=t4&minutes=60&techniques="
+    losses = answered(seeded, "/index.json" + asked[1:] + "focal")["plan"]["recipe"]["loss"]
+    assert "focal" in {each["name"] for each in losses}, "the case shows nothing"
+    for ticked, said in (("focal", "in the script"), ("none", "not in the script")):
+        page = visit(seeded, f"{asked}{ticked}#tab-won")
+        row = page.locator(".used tbody tr").filter(has=page.locator("th", has_text=re.compile("^focal$")))
+        assert row.locator("b").inner_text() == said
+
+
 def test_each_fact_says_where_the_plan_has_it_from(visit: Visitor, seeded: Site):
     with urllib.request.urlopen(seeded.url + "/competitions/cassava-leaf-disease-classification") as row:
         n_test = json.load(row)["n_test"]
@@ -265,7 +308,12 @@ def test_a_refused_question_says_at_the_field_what_is_wrong(visit: Visitor, seed
 
 
 def test_numbers_are_read_as_people_write_them(visit: Visitor, seeded: Site):
-    for n_train, minutes in (("21,367", "1h"), ("21 367", "60 min"), ("21367", "1 h 0 min")):
+    for n_train, minutes in (
+        ("21,367", "1h"),
+        ("21 367", "60 min"),
+        ("21367", "1 h 0 min"),
+        ("21,367", "0h 60"),
+    ):
         asked = {"task": "image", "n_train": n_train, "gpu": "T4 x2", "minutes": minutes}
         plan = answered(seeded, "/index.json?" + urllib.parse.urlencode(asked))["plan"]
         facts = {fact["name"]: fact["value"] for fact in plan["facts"]}
@@ -433,6 +481,7 @@ def test_no_script_is_offered_where_there_is_none(visit: Visitor, seeded: Site):
     page = visit(seeded, "/" + asked)
     assert page.get_by_role("heading", name="The plan", exact=True).is_visible()
     assert page.get_by_role("link", name="Download train.py").count() == 0
+    assert "train.py" not in page.locator("main").inner_text()
     refused = visit(seeded, "/browse/script.py" + asked, expect=406)
     assert "no script for image-to-image" in refused.locator("main").inner_text().lower()
 

@@ -62,6 +62,13 @@ def found(site: Site, text: str) -> dict[str, list[dict[str, str]]]:
         ("contradicted claims", "Pages", "/browse/conflicts"),
         ("where is my api key", "Pages", "/browse/operate#keys"),
         ("minutes per epoch", "Pages", "/browse/sizing"),
+        ("resnet50 on a10g at 288", "Go to", "/browse/sizing?q=resnet50&gpu=a10g&image_size=288"),
+        ("3090 vs 4090", "Go to", "/browse/sizing?gpu=rtx3090%2Crtx4090"),
+        ("largest batch on a t4", "Go to", "/browse/sizing?gpu=t4"),
+        ("rtx 4090", "GPUs", "/browse/devices/rtx4090"),
+        ("pseudo labling", "Techniques", "/browse/solutions?technique=pseudo-labels"),
+        ("test time augmentation", "Techniques", "/browse/solutions?technique=tta"),
+        ("gradient acumulation", "Strategy tables", "/browse/strategies/R02-oom"),
         ("aptos2019 1", "Winning solutions", "/browse/solutions/aptos2019-blindness-detection%231"),
     ],
 )  # fmt: skip
@@ -257,6 +264,11 @@ def test_a_run_that_ended_at_its_deadline_shows_its_best_score_and_no_failure(ow
         (page := httpx2.get(f"{own_site.url}/browse/runs/{run}").text),
     )
     assert "The run has ended: at the deadline, with a submission written." in page
+    late = httpx2.post(f"{own_site.url}/runs", json=facts).json()["run_id"]
+    httpx2.post(f"{own_site.url}/runs/{late}/finish", json={"status": "timed_out"})
+    page = httpx2.get(f"{own_site.url}/browse/runs/{late}").text
+    assert "out of time</span>" in page
+    assert "The run has ended: out of time." in page
 
 
 def test_each_planned_runs_script_is_beside_the_buttons(seeded: Site):

@@ -215,8 +215,10 @@ def test_a_search_through_fits_has_its_best_score_in_the_lists_and_no_batch(tell
 def test_a_script_that_uses_all_minutes_has_missed_no_deadline_of_its_first_part(telling: Site):
     plan = data_of(telling, "/recommend?task=tabular&gpu=cpu&minutes=3&n_train=2000&n_features=10")
     start = {"plan_id": plan["plan_id"], "reserve_minutes": 0.12, "started_at": "2026-03-01T12:00:00Z"}
-    key = post(telling, "/runs", start)["run_id"]
+    key = post(telling, "/runs", start | {"folds": 5, "epochs": 123})["run_id"]
     post(telling, f"/runs/{key}/finish", {"status": "completed", "at": "2026-03-01T12:02:54Z"})
+    followed = data_of(telling, f"/browse/runs/{key}.json")["evidence"]["followed"]
+    assert (followed["model"], followed["folds"], followed["epochs"]) == (True, None, None)
     words = text_of(telling, f"/browse/runs/{key}")
     assert "<s>" not in words
     assert "fits the planned model first, then others until minute 2.88" in words

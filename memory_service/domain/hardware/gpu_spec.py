@@ -127,6 +127,7 @@ def gpu_index(gpus: Mapping[str, Gpu]) -> dict[str, str]:
     return index
 
 
+_NUMBER = re.compile(r"\d{3,4}")
 _SAME_MEMORY = 0.08
 """What drivers report is up to so much less than the maker's figure: error correction takes a sixteenth."""
 
@@ -158,6 +159,7 @@ def resolve_gpu(name: str, gpus: Mapping[str, AnyGpu]) -> AnyGpu:
         raise wrong_value("gpu", why, name, detail=f"gpu {name!r}: {card.key} {why}")
     near = neighbours(name, {each.slug: (each.architecture, each.memory_gib) for each in gpus.values()})
     like = " in memory and generation" if near else ""
+    near = near or tuple(slug for slug in gpus if {*_NUMBER.findall(plain)} & {*_NUMBER.findall(slug)})[:5]
     near = near or unknown_name("gpu", plain, list(gpus), cutoff=0.7).errors[0].nearest
     detail = f"Unknown gpu {name[:80]!r}" + (f"; nearest{like}: {', '.join(near)}" if near else "")
     raise wrong_value("gpu", "unknown gpu", name[:80], detail=detail, nearest=near)

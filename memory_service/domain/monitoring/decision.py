@@ -206,8 +206,8 @@ def _ended(view: RunView) -> Answer:
         why = sentence("out-of-memory-next-time", batch=batch)
         return Answer("lower_batch", why, "R02", changes, "warning", changes)
     how = ENDED.get(status, status.replace("_", " "))
-    if status == "timed_out" and view.state.facts.submission:
-        how = "at the deadline, with a submission written"
+    if status == "timed_out":
+        how = "at the deadline, with a submission written" if view.state.facts.submission else "out of time"
     if not view.summary.events:
         return keep_going(sentence("run-ended", how=how), "R21")
     return keep_going(sentence("run-ended-at", how=how, minute=view.now / 60.0), "R21")

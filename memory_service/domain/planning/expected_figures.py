@@ -121,7 +121,8 @@ def timetable_of(candidate: Candidate, seeds: int = 1) -> tuple[Stage, ...]:
     setup, inference, write = run.setup, run.inference, run.write
     ends = [("setup", setup.high)]
     folds = [run.first_fold] * fits.first + [run.fold] * fits.other
-    fitted = [(f"fold {n} of {len(folds)}: train and validate", fold) for n, fold in enumerate(folds, 1)]
+    called = "fit" if seeds > 1 and not fits.whole else "fold"  # each fold with each seed
+    fitted = [(f"{called} {n} of {len(folds)}: train and validate", fold) for n, fold in enumerate(folds, 1)]
     fitted += [(f"all rows, seed {n} of {seeds}: train", run.whole) for n in range(1, fits.whole + 1)]
     work = NOTHING
     for name, each in fitted:

@@ -24,15 +24,15 @@ from memory_service.schemas.recommend import plan_request
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.memory import split_read
-from memory_service.services.planning.plan_script import plan_script
+from memory_service.services.planning.plan_script import blend_script, plan_script
 from memory_service.services.planning.recommend import evaluate_request, recommend
 from memory_service.services.planning.request_text import RequestText
-from memory_service.services.planning.script_choice import has_script, optional_techniques
+from memory_service.services.planning.script_choice import optional_techniques, tried, why_no_script
 
 _WHOLE = ("n_train", "n_test", "n_classes", "n_features", "cpu_count", "image_size", "seq_len", "batch_size")
 _GROUPED = re.compile(r"\d{1,3}(?:[ ,_'\u00a0\u202f]\d{3})+")
 _SPAN = re.compile(
-    r"(?:(\d{1,9}(?:\.\d{1,9})?)\s?h(?:ours?|rs?)?)?\s?(?:(\d{1,9}(?:\.\d{1,9})?)\s?(?:m|min|mins|minutes?))?",
+    r"(?:(\d{1,9}(?:\.\d{1,9})?)\s?h(?:ours?|rs?)?)?\s?(?:(\d{1,9}(?:\.\d{1,9})?)\s?(?:m|min|mins|minutes?)?)?",
     re.IGNORECASE,
 )
 _FOR_EXAMPLE = "for example t4, a100, h100, rtx4090 or cpu; all of them are under Devices"
@@ -55,13 +55,14 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
              plans; steps: what would be planned for less and more minutes
     techniques   those that the script can do or leave: `[{"name", "how", "done"}]`
     fitting  family -> the best model of it that fits in the minutes
+    tried    families that the plan's script fits as well; joined: whether a script blends the plan's runs
     script   whether there is a training script for the plan (`ask_script`)
     """
     requested = plain_numbers(requested)
     page: dict[str, Any] = {"asked": requested, "read": {}, "choices": _choices(knowledge)}
     page |= {"known": _known(knowledge), "errors": {}, "refused": None, "facts": [], "plan": None}
     page |= {"sources": {}, "others": [], "main": None, "points": None, "closest": [], "script": False}
-    page |= {"techniques": [], "fitting": {}}
+    page |= {"techniques": [], "fitting": {}, "tried": (), "joined": False}
     only_a_card = requested.keys() == {"gpu"} and requested["gpu"] in knowledge.cards.all
     no_card = requested.keys() == {"competition"} and requested["competition"] in knowledge.competitions
     if not requested or only_a_card or no_card:
@@ -84,9 +85,10 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
         "sources": _sources(answer.get("recipe"), known),
         "facts": _facts(case, memory) + _split_facts(case, memory, answer),
     }
-    page |= {"techniques": optional_techniques(answer)}
+    page |= {"techniques": optional_techniques(answer), "tried": tried(answer)}
+    page |= {"joined": not why_no_script(answer, blend=True), "script": not why_no_script(answer)}
     page |= {"fitting": candidate_sets.best_of_families(case.question.minutes)}
-    return page | {"points": points, "closest": _closest(answer, requested), "script": has_script(answer)}
+    return page | {"points": points, "closest": _closest(answer, requested)}
 
 
 def _alternatives(plan: Mapping[str, Any], points: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -155,8 +157,13 @@ def resources_of(knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str
 
 def ask_script(database: Database, requested: Mapping[str, str], server: str = "") -> str:
     """The training script of the plan that the page shows for the same fields, `single=true` one that needs
-    no package. InvalidInput, NotFound; NoScript where nothing fits or there is none for the model."""
-    plan = recommend(database, plain_numbers(requested))
+    no package, `blend=true` what joins its runs. InvalidInput, NotFound; NoScript where nothing fits or there
+    is none for the model."""
+    asked = plain_numbers(requested)
+    joins = asked.pop("blend", "") == "true"
+    plan = recommend(database, asked)
+    if joins:
+        return blend_script(plan)
     return plan_script(plan, server, single=requested.get("single") == "true")
 
 

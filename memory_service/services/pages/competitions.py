@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ LEAST_SCORE, LEAST_OF_BEST = 0.05, 0.25
 """What is less like the text, or so much less than the most similar, is not shown."""
 
 MOST_FOUND, MOST_NEIGHBOURS, MOST_RUNS, MOST_CURVES = 50, 8, 20, 12
+_MINUTE = np.timedelta64(60, "s")
 MOST_ON_MAP = 1_500
 """Points a browser draws at once, and a page carries."""
 
@@ -144,15 +146,10 @@ def _curve(
     whole = run_store.find(transaction.session, run["id"])
     epochs: Sequence[Mapping[str, Any]] = ((whole.summary if whole else None) or {}).get("epochs", ())
     start = np.datetime64(run["started_at"].rstrip("Z"))
-    better = min if direction == "min" else max
-    best, points = None, []
-    for epoch in epochs:
-        metric, at = epoch.get("metric"), epoch.get("at")
-        if metric is None or at is None:
-            continue
-        best = metric if best is None else better(best, metric)
-        minutes = float((np.datetime64(at.rstrip("Z")) - start) / np.timedelta64(1, "s")) / 60
-        points.append([round(minutes, 3), best])
+    scored = [one for one in epochs if one.get("metric") is not None and one.get("at") is not None]
+    bests = accumulate((one["metric"] for one in scored), min if direction == "min" else max)
+    ends = [np.datetime64(one["at"].rstrip("Z")) for one in scored]
+    points = [[round(float((end - start) / _MINUTE), 3), best] for end, best in zip(ends, bests, strict=True)]
     if len(points) < 2:
         return None
     return {"run_id": run["id"], "model": run["model"], "gpu": run["device"] or run["gpu"], "points": points}
@@ -165,10 +162,8 @@ def competition_map(database: Database, requested: Mapping[str, str]) -> dict[st
     with database.read() as transaction:
         places = _places(transaction)
     asked = {name: requested[name] for name in FACETS if name in requested}
-    facets = {name: name for name in FACETS}
-    grid = gridded(
-        [row for slug, row in known.items() if slug in places], asked, "slug", facets, len(known) + 1
-    )
+    placed = [row for slug, row in known.items() if slug in places]
+    grid = gridded(placed, asked, "slug", {name: name for name in FACETS}, len(known) + 1)
     found = grid["items"]
     points = [
         {name: row[name] for name in ("slug", "title", "task")}
@@ -230,10 +225,8 @@ def compare_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]
         lines = [_line("recipe", field, [row[field] or None for row in told]) for field in RECIPE]
         return {what: told, "lines": lines}
     with database.read() as transaction:
-        found = [
-            with_outcomes(transaction, "competitions", catalogue.get_row(transaction, "competitions", slug))
-            for slug in slugs
-        ]
+        rows = [catalogue.get_row(transaction, what, slug) for slug in slugs]
+        found = [with_outcomes(transaction, what, row) for row in rows]
     lines = [_line("facts", name, [row[name] for row in found]) for name in FACTS]
     for part, of in _RECIPE.items():
         shares = [_shares(row["solutions"], of) for row in found]
@@ -263,12 +256,8 @@ def compare_table(database: Database, asked: Mapping[str, str]) -> TableExport:
     page = compare_page(database, asked)
     slugs = [one["id"] for one in page.get("solutions", ())] or [one["slug"] for one in page["competitions"]]
     rows = [{**line, **dict(zip(slugs, line["values"], strict=True))} for line in page["lines"]]
-    kinds: Mapping[str, type[Any]] = {
-        "part": str,
-        "name": str,
-        **dict.fromkeys(slugs, object),
-        "differs": bool,
-    }
+    values = dict.fromkeys(slugs, object)
+    kinds: Mapping[str, type[Any]] = {"part": str, "name": str, **values, "differs": bool}
     return TableExport(kinds, lambda: iter([rows]))
 
 

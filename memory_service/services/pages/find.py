@@ -81,7 +81,8 @@ def find_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any
 
 def _index(knowledge: Knowledge) -> tuple[list[_Item], Mapping[str, Sequence[str]]]:
     """Everything but runs, and the words of its names by their first letter."""
-    solutions = [one for some in knowledge.solution_memory.by_competition.values() for one in some]
+    solutions = (one for some in knowledge.solution_memory.by_competition.values() for one in some)
+    recipes = ((one.id, one.id, ", ".join(one.families), _told(one)) for one in solutions)
     competitions = [
         (slug, row["title"], ", ".join(str(part) for part in (row["task"], row["year"]) if part), "")
         for slug, row in knowledge.competitions.items()
@@ -89,14 +90,10 @@ def _index(knowledge: Knowledge) -> tuple[list[_Item], Mapping[str, Sequence[str
     techniques = [(name, name, what, "") for name, what in TECHNIQUES.items()]
     kinds: tuple[tuple[str, str, Iterable[tuple[str, Any, str, str]]], ...] = (
         ("Models", "models/{}", ((m.name, m.name, m.family, "") for m in knowledge.models.values())),
-        ("GPUs", "devices/{}", ((name, name, "", "") for name in knowledge.gpus)),
+        ("GPUs", "devices/{}", ((name, name, card.name, "") for name, card in knowledge.gpus.items())),
         ("Competitions", "competitions/{}", competitions),
         ("Techniques", "solutions?technique={}", techniques),
-        (
-            "Winning solutions",
-            "solutions/{}",
-            ((s.id, s.id, ", ".join(s.families), _told(s)) for s in solutions),
-        ),
+        ("Winning solutions", "solutions/{}", recipes),
         ("Strategy tables", "strategies/{}", _statements(knowledge.strategies)),
         ("What worked", "patterns/{}", _statements(knowledge.patterns)),
     )
@@ -112,11 +109,14 @@ def _index(knowledge: Knowledge) -> tuple[list[_Item], Mapping[str, Sequence[str
     ]
     letters: dict[str, dict[str, None]] = {}
     for item in items:
-        for word in {"Settings": (), "Pages": _words(item.text)}.get(item.kind, item.words):
-            if len(word) >= LEAST_SPELLED:
+        for word in _words(item.text) if item.kind in _SAID else item.words:
+            if item.kind != "Settings" and len(word) >= LEAST_SPELLED:
                 letters.setdefault(word[0], {})[word] = None
     return items, {letter: list(found) for letter, found in letters.items()}
 
+
+_SAID = ("Pages", "Techniques", "Strategy tables")
+"""Kinds of whose texts mistyped words are corrected, too."""
 
 LEAST_SPELLED = 4
 """Letters: shorter words are taken as they are."""
@@ -171,7 +171,8 @@ def settings_page(settings: Settings, requested: Mapping[str, str]) -> dict[str,
 
 def _item(kind: str, name: str, href: str, about: str, text: str = "", key: str = "") -> _Item:
     own = f"{key} {name}".lower()
-    return _Item(kind, name, href, about, tuple(_words(own)), f"{own} {about} {text}".lower())
+    words = _words(f"{own} {about}" if kind == "GPUs" else own)
+    return _Item(kind, name, href, about, tuple(words), f"{own} {about} {text}".lower())
 
 
 def _told(solution: Solution) -> str:
@@ -181,12 +182,8 @@ def _told(solution: Solution) -> str:
 def _spelled(word: str, spelling: Mapping[str, Sequence[str]]) -> str:
     """The word, or what it is mistyped for: "efficentnet", "casava"."""
     known = spelling.get(word[0], ())
-    if (
-        len(word) < LEAST_SPELLED
-        or word.isdigit()
-        or word in _FILLING
-        or any(each.startswith(word) for each in known)
-    ):
+    known_so = word.isdigit() or word in _FILLING or any(each.startswith(word) for each in known)
+    if len(word) < LEAST_SPELLED or known_so:
         return word
     return next(iter(get_close_matches(word, known, n=1, cutoff=0.82)), word)
 
@@ -232,7 +229,7 @@ def _questions(
     if _PLAN_ID.fullmatch(plain):
         entries.append(_entry(f"Plan {plain}", f"/browse/plans/{plain}"))
     gpus, rest = _gpus(knowledge, _NAME.findall(plain))
-    rest = [_spelled(word, spelling) for word in rest]
+    rest, asking = [_spelled(word, spelling) for word in rest], _FILLING.union(*_SHOW.values())
     if gpus and (model := _model_asked(list(knowledge.models.values()), rest)):
         asked = {"q": model.pop("q"), "gpu": ",".join(gpus)} | model
         most = max((n for n in numbers_in(q) if f"{n:.0f}" not in asked["gpu"]), default=0.0)
@@ -243,6 +240,9 @@ def _questions(
         what = "Minutes per epoch" if asked.get("show") == "epoch" else "Batch & speed"
         name = f"{what} of {asked['q']} on {', '.join(gpus)}{at}"
         entries.append(_entry(name, f"/browse/sizing?{urlencode(asked)}"))
+    elif gpus and not {*rest} - asking and (len(gpus) > 1 or {*words} & asking):
+        name = f"Batch & speed on {', '.join(gpus)}"
+        entries.append(_entry(name, f"/browse/sizing?{urlencode({'gpu': ','.join(gpus)})}"))
     parts = [[word for word in _words(part) if word not in _STOP] for part in _BESIDE.split(plain)]
     best = [_named("", part, competitions)["entries"][:1] for part in parts if part]
     if _COMPARED & set(words) and 2 <= len(best) <= MOST_COMPARED and all(best):
@@ -295,12 +295,17 @@ def _model_asked(models: Sequence[CatalogueModel], words: Sequence[str]) -> dict
     for before, word in pairwise(words):  # "convnext base", "resnet 50"
         if before in kept and word not in (*kept, *_FILLING) and (some := _matching(alike, [word])):
             kept, alike = [*kept, word], some
-    sized = [row for row in alike if sizes and int(sizes[0]) in (*row.input_sizes, row.default_input_size)]
-    kept = [word for word in dict.fromkeys(words) if word in kept and not (sized and word in sizes)]
+    sized, other = _sized(alike, sizes), _sized(models, sizes)  # a usual size, of whichever model
+    given = sized or {row.input_kind for row in alike} & {row.input_kind for row in other}
+    kept = [word for word in dict.fromkeys(words) if word in kept and not (given and word in sizes)]
     family = {row.family for row in sized}
     if len(family) == 1 and family <= set(_words(" ".join(spelled(row) for row in sized))) - set(kept):
         kept = [*family, *kept]  # others that are called alike are not made for this size
-    return {"q": " ".join(kept)} | ({"image_size": sizes[0]} if sized else {})
+    return {"q": " ".join(kept)} | ({"image_size": sizes[0]} if given else {})
+
+
+def _sized(models: Iterable[CatalogueModel], sizes: Sequence[str]) -> list[CatalogueModel]:
+    return [row for row in models if sizes and int(sizes[0]) in (*row.input_sizes, row.default_input_size)]
 
 
 def _matching(models: Iterable[CatalogueModel], words: Sequence[str]) -> list[CatalogueModel]:

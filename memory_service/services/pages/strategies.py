@@ -99,9 +99,8 @@ def _figure(value: Mapping[str, Any]) -> tuple[str, Any, Any]:
     """(name, least, most) of the one figure that a row states: what can be computed, else its first number;
     what it may be raised to is its most."""
     stated = next((names for _, names in _STATED if all(_is_number(value.get(n)) for n in names)), None)
-    names = (
-        stated or tuple(name for name in value if _is_number(value[name]))[:1] or tuple(value)[:1] or ("",)
-    )
+    first = tuple(name for name in value if _is_number(value[name]))[:1]
+    names = stated or first or tuple(value)[:1] or ("",)
     raised = value.get("raise_to_if_it_fits") if names == ("batch_size",) else None
     return names[0], value.get(names[0]), raised or value.get(names[-1])
 
@@ -120,6 +119,7 @@ def strategy_page(database: Database, key: str) -> dict[str, Any]:
     row = _used(examples(database, knowledge), row)
     named = row["value"].get("claims", ()) if isinstance(row["value"], Mapping) else ()
     known = {str(claim["id"]): claim for claim in knowledge.claims}
+    earlier = [one["before"]["value"] for one in history if one["before"] and one["after"]]
     return {
         "strategy": {**row, "now": computed_beside(knowledge, row)},
         "beside": [
@@ -132,9 +132,7 @@ def strategy_page(database: Database, key: str) -> dict[str, Any]:
             for name in named
             if str(name) in known
         ],
-        "stale_numbers": _stale_numbers(
-            row, [e["before"]["value"] for e in history if e["before"] and e["after"]]
-        ),
+        "stale_numbers": _stale_numbers(row, earlier),
         "history": history,
     }
 
@@ -240,9 +238,7 @@ def _planned(
     steering = knowledge.policy.steering
     batches = {row for row in steering if row.startswith("R03-")}
     named = {row["id"] for row in plan.get("evidence", ())}
-    read = frozenset(
-        (steering - batches) | (batches & named)
-    )  # of batches, a plan reads its own card's and size's
+    read = frozenset((steering - batches) | (batches & named))  # of batches its own card's and size's
     if not plan["feasible"]:
         return {"feasible": "no"}, read
     names = ("batch_size", "folds", "epochs", "early_stopping_patience", "reserve_minutes")

@@ -19,7 +19,7 @@ from memory_service.domain.common.optimizers import PAGED_ADAMW
 from memory_service.domain.planning.explanation.plan_text import plan_view
 from memory_service.domain.planning.policy import RESERVE_SHARE
 from memory_service.domain.recipe.recipe_text import split_setting
-from memory_service.services.planning.script_choice import TECHNIQUES, NoScript, facts_of, judged_by, kind_of
+from memory_service.services.planning.script_choice import TECHNIQUES, blend_of, facts_of, judged_by, kind_of
 from memory_service.services.planning.script_kinds import HUB_NAMES, NETS, PRETRAINED_FROM, WIDTHS, Kind
 from memory_service.services.planning.script_text import beside, joined, literal, plain, standalone
 
@@ -112,11 +112,9 @@ def bundle_script() -> str:
 
 
 def blend_script(plan: Mapping[str, Any]) -> str:
-    """The script that joins the runs of an answer of /recommend: a portfolio's last stage. NoScript where the
-    answers are boxes, matches, items or written texts."""
-    kind = kind_of(plan)
-    if any(kind.words[word] for word in ("retrieval", "boxes", "items", "written")):
-        raise NoScript(f"There is no blend for {plan['task']}: join the runs' answers yourself")
+    """The script that joins the runs of an answer of /recommend: a portfolio's last stage. NoScript as of
+    `blend_of`."""
+    kind = blend_of(plan)
     words = _words(plan, kind) | {"files": False, "network": False, "blend": True}
     words["ranks"] = words["score"] in _ORDER_ONLY
     if words["masks"]:

@@ -249,26 +249,18 @@ fits with the usual number: a refusal must not rest on a guess."""
 
 def _mark_scripted(answer: dict[str, Any]) -> None:
     """Say of each technique of the recipe whether the plan's script does it, and where there is none, why."""
-    if answer["feasible"] and (why := why_no_script(answer)):
-        answer["warnings"] = [
-            *answer["warnings"],
-            sentence("no-script", why=f"{why.partition(';')[0]}.").as_dict(),
-        ]
+    told, why = list[Sentence](), why_no_script(answer)
+    if answer["feasible"] and why:
+        told.append(sentence("no-script", why=f"{why.partition(';')[0]}."))
     elif answer["feasible"] and (words := kind_of(answer).words)["frames"]:
-        instead = (
-            "in whose place the script fits others" if words["instead"] else "which the script fits first"
-        )
-        ends = {
-            "instead": instead,
-            "end": (1 - SCRIPT_RESERVE) * answer["minutes"],
-            "minutes": round(answer["minutes"], 1),
-        }
-        answer["warnings"] = [*answer["warnings"], sentence("script-uses-all", **ends).as_dict()]
+        fits = "in whose place the script fits others", "which the script fits first"
+        end, minutes = (1 - SCRIPT_RESERVE) * answer["minutes"], round(answer["minutes"], 1)
+        told.append(sentence("script-uses-all", instead=fits[not words["instead"]], end=end, minutes=minutes))
     done = techniques_done(answer)
     chosen = {*(answer.get("techniques") or NO_TECHNIQUE).split(",")} - {NO_TECHNIQUE}
     if answer["feasible"] and (undone := sorted(chosen - done.keys())):
-        undone_words = sentence("techniques-undone", names=", ".join(undone)).as_dict()
-        answer["warnings"] = [*answer["warnings"], undone_words]
+        told.append(sentence("techniques-undone", names=", ".join(undone)))
+    answer["warnings"] = [*answer["warnings"], *(each.as_dict() for each in told)]
     for technique in (answer["recipe"] or {}).get("techniques", ()):
         if technique["name"] in done:
             technique.update(in_script=True, setting=done[technique["name"]])

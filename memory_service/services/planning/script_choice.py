@@ -11,20 +11,8 @@ from memory_service.domain.description.metric_resolution import Answer, Measure,
 from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.recipe.recipe_text import split_setting
 from memory_service.errors import MemoryServiceError
-from memory_service.services.planning.script_kinds import (
-    CLASSES_OF_PAIRS,
-    DECODERS,
-    DETECTORS,
-    FROM_RANDOM,
-    KINDS,
-    OWN_MODELS,
-    SCRIPTED,
-    SIGNALS,
-    VALUES_OF_MEDIA,
-    YOLOS,
-    Kind,
-    why_not_sharded,
-)
+from memory_service.services.planning import script_kinds as kinds
+from memory_service.services.planning.script_kinds import Kind
 from memory_service.services.planning.script_text import plain
 
 
@@ -88,10 +76,10 @@ def has_script(plan: Mapping[str, Any]) -> bool:
     return not why_no_script(plan)
 
 
-def why_no_script(plan: Mapping[str, Any]) -> str:
-    """Why `plan_script` has none for this answer; "" where it has one."""
+def why_no_script(plan: Mapping[str, Any], *, blend: bool = False) -> str:
+    """Why `plan_script`, or `blend_script`, has none for this answer; "" where it has one."""
     try:
-        kind_of(plan)
+        blend_of(plan) if blend else kind_of(plan)
     except NoScript as none:
         return none.detail
     return ""
@@ -121,11 +109,25 @@ def optional_techniques(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def tried(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    """Families that the plan's script fits beside the plan's own while minutes are left."""
+    goes_on = plan["task"].startswith("tabular") and has_script(plan) and kind_of(plan).words["frames"]
+    return kinds.TRIED if goes_on else ()
+
+
+def blend_of(plan: Mapping[str, Any]) -> Kind:
+    """That of the script that joins runs. NoScript where the answers are boxes, matches, items or texts."""
+    kind = kind_of(plan)
+    if any(kind.words[word] for word in ("retrieval", "boxes", "items", "written")):
+        raise NoScript(f"There is no blend for {plan['task']}: join the runs' answers yourself")
+    return kind
+
+
 def kind_of(plan: Mapping[str, Any]) -> Kind:
     if not plan.get("feasible"):
         raise NoScript("Nothing fits, so there is nothing to run: " + str(plan.get("why", "")))
     model = plan["model"]
-    kind = KINDS.get((plan["task"], model["library"]))
+    kind = kinds.KINDS.get((plan["task"], model["library"]))
     if (
         kind is not None
         and plan["task"] == "speech-recognition"
@@ -139,20 +141,20 @@ def kind_of(plan: Mapping[str, Any]) -> Kind:
             raise NoScript(f"There is no script for {model['name']}: none tunes a mixture of experts")
         if plan.get("trainer"):
             raise NoScript(f"There is no script for trainer={plan['trainer']}: scripts train with peft")
-        if plan.get("sharding") and (why := why_not_sharded(plan)):
+        if plan.get("sharding") and (why := kinds.why_not_sharded(plan)):
             raise NoScript(why)
-        kind = DECODERS.get(plan["task"])
+        kind = kinds.DECODERS.get(plan["task"])
     if plan.get("weights") == "none":
-        kind = FROM_RANDOM.get(plan["task"], kind)
-    own = OWN_MODELS.get(plan["task"], ())
+        kind = kinds.FROM_RANDOM.get(plan["task"], kind)
+    own = kinds.OWN_MODELS.get(plan["task"], ())
     if kind is not None and kind.words["pairs"] and _answer_of(plan) == "labels":
-        kind = CLASSES_OF_PAIRS
+        kind = kinds.CLASSES_OF_PAIRS
     if kind is not None and plan["task"] == "multimodal" and _answer_of(plan) == "values":
-        kind = VALUES_OF_MEDIA
-    unknown = model["library"] == "torchvision" and model["name"].partition("/")[0] not in DETECTORS
-    listed = model["library"] in ("torch", "sklearn", "statsforecast") and plan["task"] != SIGNALS
+        kind = kinds.VALUES_OF_MEDIA
+    unknown = model["library"] == "torchvision" and model["name"].partition("/")[0] not in kinds.DETECTORS
+    listed = model["library"] in ("torch", "sklearn", "statsforecast") and plan["task"] != kinds.SIGNALS
     unknown |= listed and model["name"] not in own
-    unknown |= model["library"] == "ultralytics" and model["name"] not in YOLOS
+    unknown |= model["library"] == "ultralytics" and model["name"] not in kinds.YOLOS
     if kind is None or unknown:
         raise NoScript(_offered(plan["task"], model))
     return kind
@@ -164,14 +166,14 @@ def _answer_of(plan: Mapping[str, Any]) -> Answer:
 
 
 def _offered(task: str, model: Mapping[str, Any]) -> str:
-    of_task = [library for known, library in KINDS if known == task]
+    of_task = [library for known, library in kinds.KINDS if known == task]
     if not of_task:
-        return f"There is no script for {task}; there is one for {', '.join(SCRIPTED)}"
+        return f"There is no script for {task}; there is one for {', '.join(kinds.SCRIPTED)}"
     libraries = ", ".join(
         name for name in of_task if name not in ("torch", "torchvision", "sklearn", "statsforecast")
     )
-    heads = [f"{', '.join(DETECTORS)} of torchvision"] if "torchvision" in of_task else []
-    offered = ", ".join([*OWN_MODELS.get(task, ()), *heads, f"models of {libraries}"])
+    heads = [f"{', '.join(kinds.DETECTORS)} of torchvision"] if "torchvision" in of_task else []
+    offered = ", ".join([*kinds.OWN_MODELS.get(task, ()), *heads, f"models of {libraries}"])
     return (
         f"There is no script for {model['name']} ({model['library']}); for {task} there is one for "
         f"{offered}: pin one by `model`"

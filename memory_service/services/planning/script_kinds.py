@@ -135,6 +135,8 @@ OWN_MODELS = {
 """Task -> models of torch and scikit-learn that have a script: networks that it defines, linear models."""
 
 TREES = ("lightgbm", "xgboost", "catboost")
+TRIED = (*TREES, "linear", "random-forest", "gaussian-process", "knn", "tabm")
+"""Families of winners of tables that `memory_service.train` fits whatever the plan's model is."""
 
 PRETRAINED_FROM = {"tabicl": "tabicl", "tabpfn": "tabpfn", "chronos": "chronos-forecasting"}
 """Library of models that learn nothing by themselves -> the package that their scripts use where it is

@@ -64,7 +64,8 @@ def _weigh(
     if page["status"] == "running":
         out["buys"] += _folds(page, plan, out["left_at_end"])
     done = _done(page, plan, question, at_end)
-    if sum(each.minutes for each in done) + LEAST_MINUTES < question.minutes:
+    whole = plan["minutes"] + sum(each.minutes for each in question.done)  # a text may say them
+    if sum(each.minutes for each in done) + LEAST_MINUTES < whole:
         after = question.after or page["plan_id"]
         out["ask"] = {"after": after, "done": [_as_dict(each) for each in done]}
         out["buys"] += _runs(database, page, replace(question, run=None, after=after, done=done))
@@ -107,7 +108,7 @@ def _used(page: Mapping[str, Any]) -> float | None:
 def _folds(page: Mapping[str, Any], plan: Mapping[str, Any], left: float) -> list[dict[str, Any]]:
     """The folds that the plan adds after a first submission (R17), as many of them as fit."""
     spare = next((e["set"]["folds"] for e in plan["on_trouble"] if e["when"] == _SPARE), 0)
-    stages = [stage for stage in plan["timetable"] if stage["stage"].startswith("fold ")]
+    stages = [stage for stage in plan["timetable"] if stage["stage"].startswith(("fold ", "fit "))]
     folds = page["given"].get("folds") or plan["folds"]
     each = stages[-1]["deadline_minute"] - stages[-1]["start_minute"] if stages else left
     more = min(spare - folds, int(left / each)) if each > 0 else 0

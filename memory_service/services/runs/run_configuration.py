@@ -348,7 +348,9 @@ def advised(knowledge: Knowledge, case: RunCase, plan: Mapping[str, Any] | None)
         return None
     patterns = {row["id"]: row for row in knowledge.patterns}
     runs_it = {"model": case.model, "precision": case.precision, case.input_kind: case.input_size}
-    runs_it |= {name: case.reported.get(name) for name in ("batch_size", "folds", "epochs")}
+    by_minutes = case.reported.get("reserve_minutes") is not None  # they decide on folds and rounds
+    names = ("batch_size",) if by_minutes else ("batch_size", "folds", "epochs")
+    runs_it |= {name: case.reported.get(name) for name in names}
     return advice_of(brief_of(plan, patterns), patterns, runs_it)
 
 

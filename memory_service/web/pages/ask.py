@@ -102,13 +102,12 @@ def _filled(form: Mapping[str, str]) -> dict[str, str]:
 
 @router.get("/browse/script.py")
 def script(request: Request) -> Response:
-    """The plan's training script as `train.py`: a link cannot send the Accept header of /recommend."""
-    server = server_of(request)
-    text = ask_script(database_of(request), _within_limit(request, query_of(request)), server)
-    return Response(text, headers={**HEADERS, **_AS_FILE}, media_type="text/x-python")
-
-
-_AS_FILE = {"Content-Disposition": 'attachment; filename="train.py"'}
+    """The plan's script as a file: a link cannot send the Accept header of /recommend."""
+    query = _within_limit(request, query_of(request))
+    text = ask_script(database_of(request), query, server_of(request))
+    name = "blend.py" if "blend" in query else "train.py"
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(text, headers=headers, media_type="text/x-python")
 
 
 def quality_over_minutes(data: Mapping[str, Any]) -> dict[str, Any] | None:

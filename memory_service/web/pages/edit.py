@@ -56,10 +56,7 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
             version=int(form["version"]),
         )
     except Moved:  # between reading and writing, just now
-        page = corrections.edit_page(database, table, key)
-        form, meanwhile = corrections.rebased(database, table, page, form)
-        message = "Somebody changed this row just now; nothing of yours is kept yet."
-        return _form(request, table, key, form, status=409, refused=message, meanwhile=meanwhile)
+        return edited(request, table, key, form)
     except InvalidInput as refusal:
         errors = {error.field.partition(".")[0]: error.message for error in refusal.errors}
         said = "; ".join(f"{title_of(name)}: {text}" for name, text in errors.items() if name)
@@ -80,18 +77,12 @@ def editing_of(request: Request, table: str | None, asked: Mapping[str, str]) ->
         return None
     database, key = database_of(request), asked["edit"]
     page = corrections.edit_page(database, table, key)
-    inputs = {
-        field["name"]: field
-        for field in page["fields"]
-        if field["kind"] in ("text", "long", "number", "choice")
-    }
-    for name, value in page["row"].items():
-        if isinstance(value, Mapping) and name in {field["name"] for field in page["fields"]}:
-            plain_ones = {n: one for n, one in value.items() if corrections.is_plain(one)}
-            inputs |= {
-                f"{name}.{n}": {"value": corrections.in_form(one), "options": []}
-                for n, one in plain_ones.items()
-            }
+    kinds = ("text", "long", "number", "choice")
+    inputs = {field["name"]: field for field in page["fields"] if field["kind"] in kinds}
+    for name in (field["name"] for field in page["fields"]):
+        pieces = was.items() if isinstance(was := page["row"].get(name), Mapping) else ()
+        texts = {f"{name}.{n}": corrections.in_form(one) for n, one in pieces if corrections.is_plain(one)}
+        inputs |= {piece: {"value": text, "options": []} for piece, text in texts.items()}
     inputs = {name: field for name, field in inputs.items() if "\n" not in field["value"]}
     parts = {name: [name] for name in inputs}
     for name in filter(lambda name: "." in name, inputs):
@@ -234,13 +225,8 @@ def _folded(page: Mapping[str, Any], form: Mapping[str, str], cells: bool = Fals
         elif own and (field["kind"] == "pairs" or (cells and isinstance(was, Mapping))):
             more, added = own.pop("+name", ""), own.pop("+value", "")
             own |= {more: added} if more else {}
-            out[name] = corrections.in_form(
-                {
-                    key: _piece(was.get(key), text)
-                    for key, text in own.items()
-                    if text or was.get(key, 0) in ("", None)
-                }
-            )
+            kept = {key: text for key, text in own.items() if text or was.get(key, 0) in ("", None)}
+            out[name] = corrections.in_form({key: _piece(was.get(key), text) for key, text in kept.items()})
     return out
 
 

@@ -3,6 +3,7 @@
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -205,21 +206,17 @@ def compared_over_time(
         epochs = run["curves"]["epochs"]
         data = _best_so_far(epochs, field, direction) if direction else _by_fold(epochs, field)
         if data:
-            called, colour = (
-                f"{chr(65 + place)} {run['model'].partition('.')[0][:24]}",
-                f"var(--series-{place % _COLOURS + 1})",
-            )
+            called = f"{chr(65 + place)} {run['model'].partition('.')[0][:24]}"
+            colour = f"var(--series-{place % _COLOURS + 1})"
             series.append(line(called, data, colour=colour, step="end" if direction else False))
     return _over_minutes(axis(name, at="y", scale=True), series) if series else None
 
 
 def _best_so_far(epochs: Sequence[Mapping[str, Any]], field: str, direction: str) -> list[list[float]]:
     """The best of all epochs until each, of folds that follow each other."""
-    found: list[list[float]] = []
-    for minute, value in sorted(_xy(epochs, field)):
-        best = value if not found else (max if direction == "max" else min)(found[-1][1], value)
-        found.append([minute, best])
-    return found
+    rows = sorted(_xy(epochs, field))
+    bests = accumulate((value for _, value in rows), max if direction == "max" else min)
+    return [[minute, best] for (minute, _), best in zip(rows, bests, strict=True)]
 
 
 def _by_fold(epochs: Sequence[Mapping[str, Any]], field: str) -> list[list[Any]]:

@@ -141,3 +141,10 @@ def test_geforce_tensor_rates_are_those_with_fp32_accumulation() -> None:
     assert GPUS["rtx3090"].tflops["fp16"] == pytest.approx(71, abs=0.5)
     assert GPUS["rtx2080ti"].tflops["fp16"] == pytest.approx(53.8, abs=0.5)
     assert GPUS["rtx4090"].tflops["fp16"] == pytest.approx(165.2, abs=0.5)
+
+
+def test_the_number_of_a_mistaken_name_finds_its_card() -> None:
+    for name in ("gtx 5090", "GTX 5090 Super"):
+        with pytest.raises(InvalidInput) as refused:
+            resolve_gpu(name, GPUS)
+        assert refused.value.errors[0].nearest == ("rtx5090",)

@@ -74,6 +74,15 @@ def test_by_time_older_folds_cost_less_and_a_fit_to_all_rows_is_priced_for_each_
     assert stages[-1].deadline_minute == pytest.approx(run.total_end.high / 60)
 
 
+def test_fits_of_several_seeds_are_not_called_folds() -> None:
+    of = {"task": "image-classification", "gpu": "a100", "model": "resnet50", "n_train": 20_000, "folds": 3}
+    best = price_candidates(case(**of), seed_knowledge()).best("quality", 1e9)
+    assert best is not None
+    for seeds, called in ((1, "fold"), (2, "fit")):
+        named = [each.stage.split(":")[0] for each in timetable_of(best, seeds) if "validate" in each.stage]
+        assert named == [f"{called} {n} of {3 * seeds}" for n in range(1, 3 * seeds + 1)]
+
+
 def test_the_learning_rate_falls_as_minutes_allow() -> None:
     rates = [
         trees(n_train=1_000_000, minutes=minutes, folds=1, objective="quality")["learning_rate"]

@@ -49,13 +49,21 @@ def test_who_stops_early_is_told_how_much_is_left_what_it_buys_and_plans_it_in_o
     assert found["used_percent"] == 20.0
     codes = [each["code"] for each in found["says"]]
     assert codes[0] == "stopped-early"
-    assert found["says"][0]["text"].startswith("You stopped at 20 % of your budget")
+    assert found["says"][0]["text"].startswith("It ended at 20 % of its budget")
     assert codes[-1] == "plan-the-rest"
     after = recommend(seeded_sqlite, checked(RecommendBody, {**ASKED, **found["ask"]}).to_domain())
     first = found["buys"][0]
     assert first["points"] == max(run["expected_gain"] for run in after["portfolio"])
     assert first["set"]["model"] in {run["model"] for run in after["portfolio"]}
     assert after["minutes"] + sum(each["minutes"] for each in found["ask"]["done"]) == 60.0
+
+
+def test_minutes_that_only_the_text_says_are_no_more_than_it_says(seeded_sqlite: Database) -> None:
+    asked = {"description": "Classify 20000 images of 12 classes on an A100 in 20 minutes", "gpu": "a100"}
+    plan = recommend(seeded_sqlite, asked)
+    assert plan["minutes"] == 20.0
+    found = run_page(seeded_sqlite, told(seeded_sqlite, plan, 19.6, "completed"))["next_minutes"]
+    assert found["ask"] is None
 
 
 def test_a_run_that_used_its_minutes_buys_nothing(seeded_sqlite: Database) -> None:

@@ -76,6 +76,8 @@ class PlanView:
     figures    what to expect; grades: what these figures are worth; bound: what limits the speed
     clock      by when each stage is over, and when to look; "" without a plan
     runs       all runs of the minutes, where they are several
+    stages     (name, from minute, to minute, key of the drawing) of this run
+    end        the minute until which its script goes on through other models; None of others
     trouble    (when, what to set, by which rule)
     """
 
@@ -94,6 +96,8 @@ class PlanView:
     bound: str = ""
     clock: str = ""
     runs: str = ""
+    stages: tuple[tuple[str, float, float, str], ...] = ()
+    end: float | None = None
     trouble: tuple[tuple[str, str, str], ...] = ()
 
     def lines(self, room: int = 1) -> list[str]:
@@ -146,6 +150,8 @@ def plan_view(answer: Mapping[str, Any]) -> PlanView:
         bound=answer["expected"]["bound"],
         clock=_clock(answer),
         runs=_all_runs(answer),
+        stages=tuple(_drawn(answer)),
+        end=_end_of_search(answer),
         trouble=tuple(_trouble(answer)),
     )
 
@@ -227,9 +233,25 @@ _OF_NETWORKS = frozenset({
 })  # fmt: skip
 
 
-def _script_uses_all(answer: Mapping[str, Any]) -> bool:
-    """Whether the plan's script goes on through other models, and so repeats none with other seeds."""
-    return any(each["code"] == "script-uses-all" for each in answer["warnings"])
+def _end_of_search(answer: Mapping[str, Any]) -> float | None:
+    """The minute until which the plan's script goes on through other models, and so repeats none with other
+    seeds; None where it trains the plan alone."""
+    said = (each["values"]["end"] for each in answer["warnings"] if each["code"] == "script-uses-all")
+    return next(said, None)
+
+
+def _drawn(answer: Mapping[str, Any]) -> Iterator[tuple[str, float, float, str]]:
+    table, end, start = answer["timetable"], _end_of_search(answer), 0.0
+    ends = [(each["stage"], each["deadline_minute"]) for each in table]
+    if end is not None:
+        fit = f"fit of {answer['model']['name']}", table[answer["folds"]]["deadline_minute"]
+        ends = [ends[0], fit, ("search through other models", end)]
+    for name, at in ends:
+        yield name, start, at, _KEYS.get(name.split()[0], "s3")
+        start = at
+
+
+_KEYS = {"setup": "s0", "fold": "s1", "fit": "s1", "inference": "s2", "search": "s4"}
 
 
 def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:
@@ -266,7 +288,7 @@ def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:
         "metric": metric and f"judged by {judged_words(metric)}",
     }
     left = _OF_NETWORKS if trees else frozenset[str]()
-    left |= {"seeds"} if _script_uses_all(answer) else set()
+    left |= {"seeds"} if _end_of_search(answer) else set()
     for name in _COPIED:
         if values.get(name) not in (None, {}, "none") and name not in left:
             yield Setting(name, values[name], words.get(name, ""))
@@ -275,7 +297,7 @@ def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:
 def _figures(answer: Mapping[str, Any]) -> Iterator[Figure]:
     n, trees = answer["expected"], "host_memory_gib" in answer["expected"]
     start = [run["start_minute"] for run in answer["portfolio"] if is_run(run, answer)]
-    alone = _script_uses_all(answer) or answer.get("run")  # no run before it takes of the minutes
+    alone = _end_of_search(answer) or answer.get("run")  # no run before it takes of the minutes
     left = answer["minutes"] - (start[-1] if start and not alone else 0.0)
     whole = "best round" if trees else "best epoch"
     if n["peak_memory_gib"]["value"] or not trees:
@@ -290,9 +312,8 @@ def _figures(answer: Mapping[str, Any]) -> Iterator[Figure]:
     if "best_epoch" in n:
         yield Figure(whole, n["best_epoch"], "", room=1)
     yield Figure("inference", n["inference_minutes"], "min", room=2)
-    yield Figure(
-        "planned model in all" if _script_uses_all(answer) else "total", n["total_minutes"], "min", left
-    )
+    total = "planned model in all" if _end_of_search(answer) else "total"
+    yield Figure(total, n["total_minutes"], "min", left)
     blended = ", runs averaged" if len(answer["blend"]["runs"]) > 1 and not answer.get("run") else ""
     yield Figure(f"quality index{blended}", n["quality_index"], "", 100.0, room=2)
 
@@ -344,7 +365,7 @@ def _trouble(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """(when, what to set, by which rule) of `on_trouble`; a second out-of-memory is told with the first."""
     ladder = {entry["when"]: entry for entry in answer["on_trouble"]}
     for when, entry in ladder.items():
-        if when != _AGAIN:
+        if when != _AGAIN and not (when == _LATE and _end_of_search(answer)):
             words = _WORDS.get(when, {"text": when.replace("_", " "), "usual": 0})
             changes = words.get("do") or _set(entry["set"], answer)
             if when == "out_of_memory" and _AGAIN in ladder:
@@ -353,7 +374,7 @@ def _trouble(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             yield words["text"].format(over=over, fill=fill), changes, entry["rule"]
 
 
-_AGAIN = "out_of_memory_again"
+_AGAIN, _LATE = "out_of_memory_again", "over_70_percent_of_budget_used_and_training_not_done"
 _WORDS = shipped_table(__package__, "trouble.toml")
 """`when` -> words with the plan's own percentage, what to do, and the usual percentage."""
 
