@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from memory_service.review.interpretation.expressions import walk_script
-from memory_service.review.interpretation.state import Walk
+from memory_service.review.interpretation.walk import Walk
 from memory_service.review.source.script import Script, entries_of, is_call, last_name
 from memory_service.review.tables import name_lists, patterns
 from memory_service.review.training import Training

@@ -11,7 +11,8 @@ from itertools import accumulate
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.interpretation.state import Coding, Division, Rows, Supervised, all_of
+from memory_service.review.interpretation.state import Rows, all_of
+from memory_service.review.interpretation.walk import Coding, Division, Supervised
 from memory_service.review.rules.loss import VALUE_FAMILIES, metric_of
 from memory_service.review.source.script import (
     Script,
