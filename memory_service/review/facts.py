@@ -106,7 +106,7 @@ class Facts:
         """Pixels a side, asked for or by the script's own names and resizes."""
         if self.context.image_size:
             return self.context.image_size
-        whole = [fit.call for fit in self.training.fits if fit.kind == "ultralytics"]
+        whole = self.training.fits_of("ultralytics")
         if whole:
             pixels = self.training.set_for(whole[0], "imgsz")
             return int(pixels) if pixels else None

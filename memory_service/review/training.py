@@ -16,6 +16,7 @@ from memory_service.review.source.script import (
     calls_in,
     is_call,
     last_name,
+    name_of,
     names_in,
     receiver,
     receiver_name,
@@ -73,16 +74,17 @@ class Stopping:
             counts = isinstance(loop.test, ast.Compare | ast.Constant) or self.is_clock(loop.test)
             if not counts or any(map(_RE.early.search, words_in(loop.test))):
                 return True
-        for node in self.script.within(loop.body, follow=False):
-            if isinstance(node, ast.Call) and _RE.stopper.search(last_name(node.func)):
-                return True
-            inner = isinstance(node, ast.Break) and loop in self.script.loops(node)[1:]
-            between = _between(self.script, node, loop) if isinstance(node, _ENDS) and not inner else []
-            guards = [up.test for up in between if isinstance(up, ast.If)]
-            caught = any(isinstance(up, ast.ExceptHandler) for up in between)
-            if guards and not caught and not any(self._other_stop(test) for test in guards):
-                return True
-        return False
+        return any(self._ends(node, loop) for node in self.script.within(loop.body, follow=False))
+
+    def _ends(self, node: ast.AST, loop: AnyLoop) -> bool:
+        if not isinstance(node, _ENDS) or (
+            isinstance(node, ast.Break) and loop in self.script.loops(node)[1:]
+        ):
+            return bool(_RE.stopper.search(name_of(node))) if isinstance(node, ast.Call) else False
+        between = [*takewhile(lambda up: up is not loop, self.script.above(node))]
+        guards = [up.test for up in between if isinstance(up, ast.If)]
+        caught = any(isinstance(up, ast.ExceptHandler) for up in between)
+        return bool(guards) and not caught and not any(map(self._other_stop, guards))
 
     def _other_stop(self, test: ast.AST) -> bool:
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
@@ -99,11 +101,8 @@ class Stopping:
 
 def guards_of(script: Script, node: ast.AST, until: ast.AST) -> list[ast.AST]:
     """Conditions between a node and a loop around it."""
-    return [up.test for up in _between(script, node, until) if isinstance(up, ast.If)]
-
-
-def _between(script: Script, node: ast.AST, until: ast.AST) -> list[ast.AST]:
-    return [*takewhile(lambda up: up is not until, script.above(node))]
+    between = takewhile(lambda up: up is not until, script.above(node))
+    return [up.test for up in between if isinstance(up, ast.If)]
 
 
 def _changes_course(node: ast.If) -> bool:
@@ -159,12 +158,12 @@ class Folds:
         return (splitter for place in (node, *sources) for splitter, _ in _splits(place))
 
     def _splits_of(self, splitter: ast.AST) -> int | None:
-        for maker in self.values.makers(splitter):
-            if re.search(r"Fold|Split", last_name(maker.func)):
-                given = self.values.argument(maker, "n_splits", 0)
-                number = 5.0 if given is None else self.values.number(given)
-                return int(number) if number is not None else None
-        return None
+        makers = (m for m in self.values.makers(splitter) if re.search(r"Fold|Split", last_name(m.func)))
+        if (maker := next(makers, None)) is None:
+            return None
+        given = self.values.argument(maker, "n_splits", 0)
+        number = 5.0 if given is None else self.values.number(given)
+        return int(number) if number is not None else None
 
 
 def _splits(node: ast.AST) -> Iterator[tuple[ast.expr, ast.Call]]:
@@ -202,14 +201,6 @@ class Loop:
     epoch: AnyLoop | None  # over epochs, None where there is none in the file
 
 
-@dataclass(frozen=True)
-class Fit:
-    """A call that trains: `trainer.fit(...)`, `model.fit(...)`, `lgb.train(...)`."""
-
-    kind: Kind
-    call: ast.Call
-
-
 @dataclass
 class Training:
     """What the file trains, as far as it does."""
@@ -233,10 +224,8 @@ class Training:
 
     def _attacks(self, call: ast.Call) -> bool:
         """Steps of an attack: the gradient of an input, `delta.grad` of `zeros_like(x)`; no optimizer."""
-        around: list[ast.AST] = [*self.script.loops(call)[:1]]
-        function = self.script.function(call)
-        around += [function] if function is not None and not around else []
-        inside = [node for one in around for node in ast.walk(one)]
+        around = next(iter(self.script.loops(call)), self.script.function(call))
+        inside = [*ast.walk(around)] if around is not None else []
         if any(is_call(node, "step") for node in inside):
             return False
         taken = (n.value for n in inside if isinstance(n, ast.Attribute) and n.attr == "grad")
@@ -283,15 +272,12 @@ class Training:
 
     def _counts_steps(self, loop: AnyLoop) -> bool:
         """`while step < N`, `for step in range(N)` with a batch drawn in each: all of the training."""
-        if isinstance(loop, ast.While):
-            return True
-        called = {last_name(c.func): c for c in calls_in(loop.iter)}
-        if called.keys() & {"cycle", "islice", "count"}:
+        called = {last_name(c.func): c for c in calls_in(loop.iter)} if isinstance(loop, ast.For) else {}
+        if isinstance(loop, ast.While) or called.keys() & {"cycle", "islice", "count"}:
             return True
         counted = called.get("range", called.get("trange"))
-        if counted is None or len(counted.args) == 3:
-            return False
-        return any(_RE.drawn.search(last_name(call.func)) for call in self.script.within_calls(loop.body))
+        drawn = (_RE.drawn.search(last_name(call.func)) for call in self.script.within_calls(loop.body))
+        return counted is not None and len(counted.args) != 3 and any(drawn)
 
     def _caller_loops(
         self, node: ast.AST, deep: int = 0, seen: frozenset[ast.AST] = frozenset()
@@ -334,9 +320,9 @@ class Training:
             return any(map(_RE.epoch.search, words_in(loop.test)))
         over = words_in(loop.iter)
         counted = isinstance(loop.target, ast.Name) or bool(over & _COUNTED)
-        if any(_RE.epoch.search(name) for name in names_in(loop.target) if counted or len(name) > 2):
-            return True
-        return any("epochs" in word.lower() for word in over) and not any("loader" in w.lower() for w in over)
+        named = any(_RE.epoch.search(name) for name in names_in(loop.target) if counted or len(name) > 2)
+        text = " ".join(over).lower()
+        return named or ("epochs" in text and "loader" not in text)
 
     @cached_property
     def batches(self) -> set[AnyLoop]:
@@ -350,10 +336,13 @@ class Training:
         return list(dict.fromkeys(found))
 
     @cached_property
-    def fits(self) -> list[Fit]:
-        """Fits of frameworks that the file itself runs."""
-        kinds = ((self._kind_of(call), call) for call in self.script.called(*_LIST.fits))
-        return [Fit(kind, call) for kind, call in kinds if kind is not None and self.script.runs(call)]
+    def fits(self) -> dict[ast.Call, Kind]:
+        """Fits of frameworks that the file itself runs: `trainer.fit(...)`, `lgb.train(...)`."""
+        kinds = ((call, self._kind_of(call)) for call in self.script.called(*_LIST.fits))
+        return {call: kind for call, kind in kinds if kind is not None and self.script.runs(call)}
+
+    def fits_of(self, *kinds: Kind) -> list[ast.Call]:
+        return [call for call, kind in self.fits.items() if kind in kinds]
 
     def _kind_of(self, call: ast.Call) -> Kind | None:
         name, uses = last_name(call.func), self.script.uses
@@ -407,7 +396,7 @@ class Training:
     @cached_property
     def kinds(self) -> set[str]:
         """What is trained when the file runs."""
-        found: set[str] = {fit.kind for fit in self.fits}
+        found: set[str] = {*self.fits.values()}
         own = "torch" if self.script.uses("torch") or not self.script.uses(*KERAS) else "tensorflow"
         return found | {own} if self.epoch_loops else found
 
@@ -437,7 +426,7 @@ class Training:
     @cached_property
     def place(self) -> ast.AST | None:
         """The first loop over epochs, else the first fit."""
-        return next(iter([*self.epoch_loops, *(fit.call for fit in self.fits)]), None)
+        return next(iter([*self.epoch_loops, *self.fits]), None)
 
     @cached_property
     def offers(self) -> bool:
@@ -458,7 +447,7 @@ class Training:
     def fold_loops(self) -> list[ast.For]:
         """Loops over folds in which something is trained."""
         trained: set[ast.AST] = {*self.backwards, *self._helper_loops}
-        trained |= {f.call for f in self.fits if f.kind != "sklearn"}
+        trained |= {*self.fits} - {*self.fits_of("sklearn")}
         return [
             loop for loop in self.script.all(ast.For)
             if self.folds.is_fold(loop) and self.script.runs(loop) and any(
@@ -481,14 +470,10 @@ class Training:
             nodes = (n for n in ast.walk(loop.test) if isinstance(n, ast.Name | ast.Attribute | ast.Constant))
             known = [bound for n in nodes if (bound := number(n)) is not None and bound > 1]
             return int(known[0]) if len(known) == 1 else None
-        for call in calls_in(loop.iter):
-            if last_name(call.func) in ("range", "trange"):
-                ends = [number(a) for a in call.args[:2]]
-                known = [end for end in ends if end is not None]
-                if len(known) < len(ends) or not ends:
-                    return None
-                return int(known[-1] - (known[0] if len(known) == 2 else 0))
-        return None
+        counted = next((call for call in calls_in(loop.iter) if is_call(call, "range", "trange")), None)
+        ends = [number(a) for a in counted.args[:2]] if counted is not None else []
+        known = [end for end in ends if end is not None]
+        return int(known[-1] - (known[0] if len(known) == 2 else 0)) if known and None not in ends else None
 
     def set_for(self, call: ast.Call, name: str) -> float | None:
         """A number that ultralytics' `train` is given, else its default; None where unknown."""
@@ -498,7 +483,7 @@ class Training:
         found = self.values.one(given)
         return float(found[0] if isinstance(found, list) and found else found) if found else None
 
-    def framework_epochs(self, kind: str) -> float | None:
+    def framework_epochs(self, kind: Kind) -> float | None:
         """The epochs that a framework is set to train; None where that is unknown."""
         given, number = self.values.argument, self.values.number
         if kind == "lightning":
@@ -510,7 +495,7 @@ class Training:
                 if epochs is not None or given(call, "max_steps") is not None:
                     return number(epochs) if given(call, "max_steps") is None else None
             return 3.0
-        calls = [fit.call for fit in self.fits if fit.kind == kind]
+        calls = self.fits_of(kind)
         if kind == "ultralytics":
             return self.set_for(calls[0], "epochs")
         name, position = ("n_epoch", 0) if kind == "fastai" else ("epochs", None)

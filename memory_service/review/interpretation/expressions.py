@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from memory_service.review.interpretation.learning import (
@@ -48,31 +49,21 @@ _RE = patterns("interpretation")
 _SET = name_sets("interpretation")
 
 
-def call_method(walk: Walk, use: Use) -> Value:
-    """A method of what is no object of the file's own classes."""
+def call_other(walk: Walk, use: Use, *, method: bool) -> Value:
+    """A function or class from outside the file, or a method of what is no object of the file's classes."""
     base = use.base
-    if base.items is not None or base.keys is not None or base.element is not None:
-        found = collection_method(walk, use)
-        if found is not None:
-            return found
-    handler = METHODS.get(use.name)
-    found = handler(walk, use) if handler is not None else None
-    return _placed(walk, use, found if found is not None else other_method(walk, use))
-
-
-def call_library(walk: Walk, use: Use) -> Value:
-    """A function or class from outside the file."""
-    handler = LIBRARY.get(use.name)
-    found = handler(walk, use) if handler is not None else None
-    return _placed(walk, use, found if found is not None else other_function(walk, use))
-
-
-def _placed(walk: Walk, use: Use, given: Value) -> Value:
-    """`x.cuda()`, `x.to(device)`, `torch.tensor(x, device=device)`: tensors that lie on the card."""
+    own = base.items is not None or base.keys is not None or base.element is not None
+    if own and (found := collection_method(walk, use)) is not None:
+        return found
+    handler = (METHODS if method else LIBRARY).get(use.name)
+    given = handler(walk, use) if handler is not None else None
+    if given is None:
+        given = (other_method if method else other_function)(walk, use)
+    # `x.cuda()`, `x.to(device)`, `torch.tensor(x, device=device)`: tensors that lie on the card
     device = walk.values.argument(use.node, "device", 0 if use.name == "to" else None)
-    if device is None and use.name != "cuda":
-        return given
-    there = device is None or (walk.values.one(device) != "cpu" and not _RE.no_card.match(last_name(device)))
+    if device is None:
+        return replace(given, on_card=True) if use.name == "cuda" else given
+    there = walk.values.one(device) != "cpu" and not _RE.no_card.match(last_name(device))
     return replace(given, on_card=True) if there else given
 
 
@@ -154,19 +145,15 @@ def side_by_side(walk: Walk, use: Use) -> Value | None:
     named = [item for item in operand or () if item.columns]
     if not named or any(item.whole for item in operand or ()):
         return None
-    out = derived(use.first)
-    out.columns = frozenset().union(*(item.columns or () for item in named))
-    out.attrs = {k: v for item in named for k, v in item.attrs.items() if k[:1] == "["}
-    out.place = named[-1].place
-    return out
+    columns = frozenset[str]().union(*(item.columns or () for item in named))
+    attrs = {k: v for item in named for k, v in item.single_columns().items()}
+    return replace(derived(use.first), columns=columns, attrs=attrs, place=named[-1].place)
 
 
 @method("isin", "is_in")
 @library("isin", "in1d")
 def is_in(_walk: Walk, use: Use) -> Value:
-    out = derived(use.base, *use.args)
-    out.cut = ("isin", short(use.node), "in")
-    return out
+    return replace(derived(use.base, *use.args), cut=("isin", short(use.node), "in"))
 
 
 def _below_one_another(tables: list[Value]) -> Value | None:
@@ -176,26 +163,21 @@ def _below_one_another(tables: list[Value]) -> Value | None:
     out = derived(*(one.bare() for one in tables))
     out.whole, out.dropped = True, frozenset().union(*(one.dropped for one in tables))
     for one in tables:
-        out.attrs.update({k: either(out.attrs.get(k), v) for k, v in one.attrs.items() if k[:1] == "["})
+        out.attrs |= {k: either(out.attrs.get(k), v) for k, v in one.single_columns().items()}
     return out
 
 
-@method(*_SET.random)
-@library(*_SET.random)
+@method(*_SET.random, *_SET.orders)
+@library(*_SET.random, *_SET.orders)
 def by_chance(_walk: Walk, use: Use) -> Value | None:
-    return Value(made=use.name) if not flat(use.base, *use.given).rows else None
-
-
-@method(*_SET.orders)
-@library(*_SET.orders)
-def ordered(_walk: Walk, use: Use) -> Value | None:
-    """`permutation(n)`, `arange(n)`; `shuffle(rows)` in place."""
+    """`rand(n)`; positions in an order: `permutation(n)`, `arange(n)`; `shuffle(rows)` in place."""
     if use.name == "shuffle" and flat(use.base).rows:
         return use.base  # `ds.shuffle(1000)`
     if use.name == "shuffle" and use.first is not None:
         use.first.order = True
         return Value(const=None)
-    return Value(order=True, made=use.name) if not flat(use.base, *use.given).rows else None
+    own = not flat(use.base, *use.given).rows
+    return Value(order=use.name in _SET.orders, made=use.name) if own else None
 
 
 @method(*_SET.of_the_past, *_SET.running)
@@ -204,15 +186,13 @@ def of_the_past(walk: Walk, use: Use) -> Value | None:
     base = use.base
     if not flat(base).rows:
         return None
-    out = derived(base)
-    out.series |= {use.node}
-    out.made = "rolling" if use.name in ("rolling", "ewm", "expanding") else base.made
-    if use.name in _SET.running and base.made != "col":
-        out.made = "cumsum"
+    made = "rolling" if use.name in ("rolling", "ewm", "expanding") else base.made
+    made = "cumsum" if use.name in _SET.running and base.made != "col" else made
     closed = walk.constant(walk.values.argument(use.node, "closed"), use.scope)
     by = walk.constant(walk.values.argument(use.node, "periods", 0), use.scope)
     ahead = use.name == "shift" and isinstance(by, int | float) and by < 0
-    out.columns = None if ahead else base.columns
+    out = replace(derived(base), made=made, columns=None if ahead else base.columns)
+    out.series |= {use.node}
     if (use.name in ("shift", "lag") and not ahead) or closed == "left":
         out.attrs[OTHER_ROWS] = Value()
     else:
@@ -249,8 +229,7 @@ def map_rows(walk: Walk, use: Use) -> Value | None:
         if isinstance(use.node.args[0] if use.node.args else None, ast.Dict):
             out.reads = use.base.reads  # each row's own value under another name
         return out
-    row = derived(use.base)
-    row.single = True
+    row = replace(derived(use.base), single=True)
     return use.base.with_more([walk.call_value(first, [row, *use.args[1:]], {})])
 
 
@@ -271,9 +250,7 @@ def distinct(walk: Walk, use: Use) -> Value | None:
     item = use.base if use.base.rows else use.first
     if item is None or not item.rows:
         return None
-    out = derived(item)
-    out.rows = frozenset(walk.grouped_rows(rows, use.node) for rows in item.rows)
-    return out
+    return replace(derived(item), rows=frozenset(walk.grouped_rows(rows, use.node) for rows in item.rows))
 
 
 @method("pop")
@@ -311,8 +288,7 @@ def file_name_in(walk: Walk, use: Use) -> str:
     first = first.attrs.get("0") if first is not None and first.made == "open" else first
     if first is not None and isinstance(first.const, str):
         return str(first.const)
-    given = next(iter(arguments_of(use.node)), None)
-    if given is None:
+    if (given := next(iter(arguments_of(use.node)), None)) is None:
         return ""
     found = walk.values.text(given)
     texts = [n for n in ast.walk(given) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
@@ -373,11 +349,11 @@ def assign_item(walk: Walk, target: ast.Subscript, value: Value, scope: Scope) -
         base_node = base_node.value
     base = walk.evaluate(base_node, scope)
     key = walk.constant(target.slice, scope)
+    if base.keys is not None and isinstance(key, str | int):
+        base.keys[str(key)] = value
+        return
     if base.keys is not None:
-        if isinstance(key, str | int):
-            base.keys[str(key)] = value
-        else:
-            base.element = either(base.element, value)
+        base.element = either(base.element, value)
         return
     found = derived(value)
     if not base.rows and not base.items and base.made in _FILLED_LATER:
@@ -391,15 +367,9 @@ def assign_item(walk: Walk, target: ast.Subscript, value: Value, scope: Scope) -
     elif isinstance(key, str) or (base.rows and isinstance(target.slice, ast.JoinedStr | ast.Name)):
         walk.set_column(base, key if isinstance(key, str) else None, value, target, given)
     else:
-        mix_in(base, value)
-
-
-def mix_in(base: Value, value: Value) -> None:
-    found = derived(value)
-    base.learned |= found.learned
-    base.stats |= found.stats
-    base.series |= found.series
-    base.centred = base.centred or value.centred
+        for name in ("learned", "stats", "series"):
+            setattr(base, name, getattr(base, name) | getattr(found, name))
+        base.centred = base.centred or value.centred
 
 
 Comprehension = ast.ListComp | ast.GeneratorExp | ast.SetComp
@@ -445,15 +415,6 @@ def eval_plain(walk: Walk, node: ast.AST, scope: Scope) -> Value:
     return Value()
 
 
-@evaluates(ast.JoinedStr)
-def eval_joinedstr(walk: Walk, node: ast.JoinedStr, scope: Scope) -> Value:
-    stated = (part.value if isinstance(part, ast.FormattedValue) else part for part in node.values)
-    parts = [walk.evaluate(part, scope) for part in stated]
-    if all(isinstance(one.const, str | int) for one in parts):
-        return Value(const="".join(str(one.const) for one in parts))
-    return derived(*parts)
-
-
 def attribute_of(walk: Walk, base: Value, node: ast.Attribute) -> Value:
     """`base.name`: what was put there, a method or property of the file's class, a column, a view."""
     name = node.attr
@@ -461,13 +422,12 @@ def attribute_of(walk: Walk, base: Value, node: ast.Attribute) -> Value:
         return base.attrs[name]
     if base.kind is not None:
         method = walk.method_of(base.kind, name)
+        if method is None and (item := walk.class_attribute(base.kind, name)) is not None:
+            return item
         if method is not None:
             if any(last_name(d) in ("property", "cached_property") for d in method.decorator_list):
                 return walk.enter_function(method, [], {}, base, base.scope or walk.module)
             return Value(function=method, owner=base, scope=base.scope)
-        item = walk.class_attribute(base.kind, name)
-        if item is not None:
-            return item
     if base.dotted and not base.rows:
         return Value(dotted=f"{base.dotted}.{name}")
     if name in _SET.views:
@@ -506,9 +466,10 @@ def eval_call(walk: Walk, node: ast.Call, scope: Scope) -> Value:
     if callee.kind is not None and callee.made == "":
         return walk.make_instance(callee, args, named, node)
     if base is not None and not base.dotted:
-        return call_method(walk, Use(node, last_name(node.func), args, named, scope, base))
+        return call_other(walk, Use(node, last_name(node.func), args, named, scope, base), method=True)
     dotted = callee.dotted or (f"{base.dotted}.{last_name(node.func)}" if base else "")
-    return call_library(walk, Use(node, dotted.rsplit(".", 1)[-1], args, named, scope, dotted=dotted))
+    use = Use(node, dotted.rsplit(".", 1)[-1], args, named, scope, dotted=dotted)
+    return call_other(walk, use, method=False)
 
 
 @evaluates(ast.Tuple, ast.List, ast.Set)
@@ -539,37 +500,35 @@ def eval_dict(walk: Walk, node: ast.Dict, scope: Scope) -> Value:
     return out
 
 
+@evaluates(ast.BoolOp, ast.JoinedStr)
+def eval_several(walk: Walk, node: ast.BoolOp | ast.JoinedStr, scope: Scope) -> Value:
+    stated = (part.value if isinstance(part, ast.FormattedValue) else part for part in node.values)
+    parts = [walk.evaluate(part, scope) for part in stated]
+    if isinstance(node, ast.JoinedStr) and all(isinstance(one.const, str | int) for one in parts):
+        return Value(const="".join(str(one.const) for one in parts))
+    both = isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and len(parts) == 2
+    return either(*parts) if both else derived(*parts)
+
+
 @evaluates(ast.IfExp)
 def eval_ifexp(walk: Walk, node: ast.IfExp, scope: Scope) -> Value:
     known = truth_of(walk, node.test, scope)
     if known is not None:
         return walk.evaluate(node.body if known else node.orelse, scope)
-    certain = enter_doubt(walk, node.test, scope)
-    found = either(walk.evaluate(node.body, scope), walk.evaluate(node.orelse, scope))
-    leave_doubt(walk, certain)
-    return found
+    with doubt(walk, node.test, scope):
+        return either(walk.evaluate(node.body, scope), walk.evaluate(node.orelse, scope))
 
 
-def enter_doubt(walk: Walk, test: ast.AST | None, scope: Scope) -> bool:
-    """Into a condition that is unknown. Whether it only asks for a column: `"breed" in df`."""
+@contextmanager
+def doubt(walk: Walk, test: ast.AST | None, scope: Scope) -> Iterator[None]:
+    """Within: a condition that is unknown, or that only asks for a column: `"breed" in df`."""
     known = False
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.In):
         item = walk.evaluate(test.comparators[0], scope)
         known = isinstance(test.left, ast.Constant) and bool(item.rows) and item.keys is None
     walk.present, walk.unsure = walk.present + known, walk.unsure + (not known)
-    return known
-
-
-def leave_doubt(walk: Walk, known: bool) -> None:
+    yield
     walk.present, walk.unsure = walk.present - known, walk.unsure - (not known)
-
-
-@evaluates(ast.BoolOp)
-def eval_boolop(walk: Walk, node: ast.BoolOp, scope: Scope) -> Value:
-    operands = [walk.evaluate(v, scope) for v in node.values]
-    if isinstance(node.op, ast.Or) and len(operands) == 2:
-        return either(*operands)
-    return derived(*operands)
 
 
 @evaluates(ast.ListComp, ast.GeneratorExp, ast.SetComp)
@@ -689,8 +648,8 @@ def truth_of_comparison(walk: Walk, test: ast.Compare, scope: Scope) -> bool | N
 
 
 @runs(
-    ast.Expr, ast.AnnAssign, ast.While, ast.Raise, ast.Continue, ast.Break, ast.Global, ast.FunctionDef,
-    ast.AsyncFunctionDef,
+    ast.Expr, ast.AnnAssign, ast.Assign, ast.AugAssign, ast.Raise, ast.Continue, ast.Break, ast.Return,
+    ast.Global, ast.Delete,
 )  # fmt: skip
 def run_plain(walk: Walk, node: ast.stmt, scope: Scope) -> bool:
     match node:
@@ -698,26 +657,24 @@ def run_plain(walk: Walk, node: ast.stmt, scope: Scope) -> bool:
             walk.evaluate(value, scope)
         case ast.AnnAssign(target=target, value=ast.expr() as value):
             assign(walk, target, walk.evaluate(value, scope), scope)
-        case ast.While():
-            walk.evaluate(node.test, scope)
-            walk.run_body(node.body, scope)
+        case ast.Assign(value=value):
+            given = walk.evaluate(value, scope)
+            for target in node.targets:
+                assign(walk, target, given, scope)
+                walk.note_names(target, value, given)
+        case ast.AugAssign():
+            change(walk, node, scope)
+        case ast.Return(value=value) if walk.returned:
+            walk.returned[-1].append(walk.evaluate(value, scope) if value else Value(const=None))
         case ast.Global(names=names):
             walk.shared.setdefault(id(scope), set()).update(names)
-        case ast.FunctionDef() | ast.AsyncFunctionDef():
-            scope.names[node.name] = Value(function=node, scope=scope)
-    return isinstance(node, ast.Raise | ast.Continue | ast.Break)
+        case ast.Delete():
+            for target in node.targets:
+                delete(walk, target, scope)
+    return isinstance(node, ast.Raise | ast.Continue | ast.Break | ast.Return)
 
 
-@runs(ast.Assign)
-def run_assign(walk: Walk, node: ast.Assign, scope: Scope) -> None:
-    value = walk.evaluate(node.value, scope)
-    for target in node.targets:
-        assign(walk, target, value, scope)
-        walk.note_names(target, node.value, value)
-
-
-@runs(ast.AugAssign)
-def run_augassign(walk: Walk, node: ast.AugAssign, scope: Scope) -> None:
+def change(walk: Walk, node: ast.AugAssign, scope: Scope) -> None:
     before, more = walk.evaluate(node.target, scope), walk.evaluate(node.value, scope)
     if isinstance(node.target, ast.Subscript) and isinstance(node.op, ast.Add):
         more = sum_into(walk, node, walk.evaluate(node.target.slice, scope), more)
@@ -727,20 +684,59 @@ def run_augassign(walk: Walk, node: ast.AugAssign, scope: Scope) -> None:
     assign(walk, node.target, after, scope)
 
 
-@runs(ast.Return)
-def run_return(walk: Walk, node: ast.Return, scope: Scope) -> bool:
-    if walk.returned:
-        walk.returned[-1].append(walk.evaluate(node.value, scope) if node.value else Value(const=None))
-    return True
+def delete(walk: Walk, target: ast.expr, scope: Scope) -> None:
+    if isinstance(target, ast.Name):
+        scope.names.pop(target.id, None)
+    elif isinstance(target, ast.Subscript):
+        key, base = walk.constant(target.slice, scope), walk.evaluate(target.value, scope)
+        if isinstance(key, str):
+            base.drop_column(key)
 
 
-@runs(ast.If)
-def run_if(walk: Walk, node: ast.If, scope: Scope) -> bool:
-    walk.evaluate(node.test, scope)
-    known = truth_of(walk, node.test, scope)
-    if known is not None:
-        return walk.run_body(node.body if known else node.orelse, scope)
-    return run_branches(walk, [node.body, node.orelse], scope, node.test)
+@runs(
+    ast.If, ast.While, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Try, ast.ClassDef, ast.FunctionDef,
+    ast.AsyncFunctionDef,
+)  # fmt: skip
+def run_block(walk: Walk, node: ast.stmt, scope: Scope) -> bool:
+    match node:
+        case ast.If(test=test, body=body, orelse=orelse):
+            walk.evaluate(test, scope)
+            known = truth_of(walk, test, scope)
+            if known is not None:
+                return walk.run_body(body if known else orelse, scope)
+            return run_branches(walk, [body, orelse], scope, test)
+        case ast.While(test=test, body=body):
+            walk.evaluate(test, scope)
+            walk.run_body(body, scope)
+        case ast.For() | ast.AsyncFor():
+            over = walk.evaluate(node.iter, scope)
+            few = over.items is not None and 1 < len(over.items) <= 4
+            passes = [*(over.items or ())] if few else [walk.element_of(over)]
+            walk.loops.append(node)
+            for item in passes:
+                assign(walk, node.target, item, scope)
+                walk.run_body(node.body, scope)
+            walk.loops.pop()
+            walk.run_body(node.orelse, scope)
+        case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
+            for one in items:
+                given = walk.evaluate(one.context_expr, scope)
+                if one.optional_vars is not None:
+                    assign(walk, one.optional_vars, given, scope)
+            return walk.run_body(body, scope)
+        case ast.Try(handlers=handlers):
+            ended = walk.run_body([*node.body, *node.orelse], scope)
+            for handler in handlers:
+                if not any(isinstance(s, ast.Raise) for s in handler.body):
+                    run_branches(walk, [handler.body, []], scope)
+            return walk.run_body(node.finalbody, scope) or (ended and not handlers)
+        case ast.ClassDef(body=body):
+            inner = Scope({}, scope)
+            walk.run_body([s for s in body if not isinstance(s, Function)], inner)
+            scope.names[node.name] = Value(kind=node, scope=scope, attrs=inner.names)
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            scope.names[node.name] = Value(function=node, scope=scope)
+    return False
 
 
 def run_branches(
@@ -749,13 +745,12 @@ def run_branches(
     """One of these runs; what follows is true for any of them."""
     before = dict(scope.names)
     left: list[dict[str, Value]] = []
-    known = enter_doubt(walk, test, scope)
-    for body in bodies:
-        scope.names = dict(before)
-        walk.steps += len(before) // 10
-        if not walk.run_body(body, scope):
-            left.append(scope.names)
-    leave_doubt(walk, known)
+    with doubt(walk, test, scope):
+        for body in bodies:
+            scope.names = dict(before)
+            walk.steps += len(before) // 10
+            if not walk.run_body(body, scope):
+                left.append(scope.names)
     if not left:
         scope.names = before
         return True
@@ -766,68 +761,11 @@ def run_branches(
     return False
 
 
-@runs(ast.For, ast.AsyncFor)
-def run_for(walk: Walk, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
-    over = walk.evaluate(node.iter, scope)
-    passes = [walk.element_of(over)]
-    if over.items is not None and 1 < len(over.items) <= 4:
-        passes = list(over.items)
-    walk.loops.append(node)
-    for item in passes:
-        assign(walk, node.target, item, scope)
-        walk.run_body(node.body, scope)
-    walk.loops.pop()
-    walk.run_body(node.orelse, scope)
-
-
-@runs(ast.With, ast.AsyncWith)
-def run_with(walk: Walk, node: ast.With | ast.AsyncWith, scope: Scope) -> bool:
-    for item in node.items:
-        operand = walk.evaluate(item.context_expr, scope)
-        if item.optional_vars is not None:
-            assign(walk, item.optional_vars, operand, scope)
-    return walk.run_body(node.body, scope)
-
-
-@runs(ast.Try)
-def run_try(walk: Walk, node: ast.Try, scope: Scope) -> bool:
-    ended = walk.run_body([*node.body, *node.orelse], scope)
-    for handler in node.handlers:
-        if not any(isinstance(s, ast.Raise) for s in handler.body):
-            run_branches(walk, [handler.body, []], scope)
-    return walk.run_body(node.finalbody, scope) or (ended and not node.handlers)
-
-
-@runs(ast.ClassDef)
-def run_classdef(walk: Walk, node: ast.ClassDef, scope: Scope) -> None:
-    item = Value(kind=node, scope=scope)
-    inner = Scope({}, scope)
-    walk.run_body([s for s in node.body if not isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef)], inner)
-    item.attrs = inner.names
-    scope.names[node.name] = item
-
-
-@runs(ast.Delete)
-def run_delete(walk: Walk, node: ast.Delete, scope: Scope) -> None:
-    for target in node.targets:
-        if isinstance(target, ast.Name):
-            scope.names.pop(target.id, None)
-        elif isinstance(target, ast.Subscript):
-            key, base = walk.constant(target.slice, scope), walk.evaluate(target.value, scope)
-            if isinstance(key, str):
-                base.drop_column(key)
-
-
 def walk_script(values: Values) -> Walk:
     """What a run would do. Where the walk asks for the targets, it is made again with those found."""
-    first = Walk(values)
-    _walk(first)
+    first = _walk(Walk(values))
     targets = _target_columns(first.answers) | first.target_names
-    if not first.needs_targets or not targets:
-        return first
-    second = Walk(values, targets)
-    _walk(second)
-    return second
+    return _walk(Walk(values, targets)) if first.needs_targets and targets else first
 
 
 def _target_columns(values: Iterable[Value]) -> frozenset[str]:
@@ -840,7 +778,7 @@ def _target_columns(values: Iterable[Value]) -> frozenset[str]:
     return frozenset(out)
 
 
-def _walk(walk: Walk) -> None:
+def _walk(walk: Walk) -> Walk:
     """The module, then what nothing in it calls: methods that a framework calls, offered functions."""
     walk.returned.append([])
     walk.yielded.append([])
@@ -852,6 +790,7 @@ def _walk(walk: Walk) -> None:
     for function in [function for functions in walk.script.functions.values() for function in functions]:
         if function not in walk.times and not isinstance(walk.script.scope(function), Function):
             enter_alone(walk, function)
+    return walk
 
 
 def enter_alone(walk: Walk, function: Function) -> None:

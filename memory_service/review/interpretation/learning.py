@@ -454,8 +454,7 @@ def aggregate(walk: Walk, use: Use) -> Value:
         return derived(base) if base.single else Value(learned=base.learned, stats=base.stats)
     function = use.first.function if use.first is not None else None
     if use.first is not None and function is not None:
-        row = derived(base)
-        row.single = True
+        row = replace(derived(base), single=True)
         return base.with_more([walk.call_value(use.first, [row, *use.args[1:]], use.named)])
     return base.with_more(use.given)
 
@@ -503,8 +502,7 @@ def over_group(walk: Walk, use: Use) -> Value | None:
     base = use.base
     if not base.stats:
         return None
-    out = derived(base)
-    out.rows, out.stats = frozenset((DEFERRED,)), frozenset()
+    out = replace(derived(base), rows=frozenset((DEFERRED,)), stats=frozenset())
     if base.columns and base.columns & walk.targets:
         out.learned |= {walk.learned_from(use.node, "mean", "target", frozenset((DEFERRED,)))}
     return out

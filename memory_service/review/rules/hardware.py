@@ -65,13 +65,13 @@ def _loaders(facts: Facts) -> list[Loader]:
         if not _of_torch(script, call):
             continue
         function = script.function(call)
-        callers = values.callers(function)[0] if function is not None else []
+        callers = values.callers(function)[0] if function is not None and _depends(call, function) else []
         callers = [c for c in callers if script.function(c) is not function and script.runs(c)]
-        if function is None or not 1 < len(callers) <= MOST_CALLERS or not _depends(call, function):
+        if not 1 < len(callers) <= MOST_CALLERS:
             found.append(_loader(facts, call, call))
             continue
         for caller in callers:
-            with values.called_by(function, caller):
+            with values.called_by(function, caller):  # type: ignore[arg-type]
                 found.append(_loader(facts, call, caller))
     return found
 
@@ -137,10 +137,11 @@ def _role(facts: Facts, call: ast.Call, dataset: ast.AST | None, place: ast.Call
         names += sorted(words_in(given)) if given is not None else []
         names += sorted(w for a in made.args for w in words_in(a)) if made is not call else []
         names.append(getattr(script.function(made), "name", ""))
-    for name in names:
-        for role, pattern in _MAP.small_words.items():
-            if re.search(pattern, name.lower()):
-                return role  # type: ignore[return-value]
+    roles = (
+        role for name in names for role, said in _MAP.small_words.items() if re.search(said, name.lower())
+    )
+    if role := next(roles, None):
+        return role  # type: ignore[return-value]
     if facts.values.one(facts.values.argument(call, "shuffle", 2)) is True:
         return "train"
     if dataset is not None and (place is call or not _depends(call, script.function(call))):
@@ -161,7 +162,6 @@ def _test_files(node: ast.AST) -> list[str]:
 
 
 LEAST_WORKERS = 4  # without `cpu_count`; with it R08's 8, bounded by the cores
-
 WANTED_WORKERS = 8
 NEVER_WITHOUT_REASON = 32
 LEAST_ROWS = 4096
@@ -169,7 +169,6 @@ LARGE_INPUT = 384
 SHORT_TEXT = 128  # tokens
 DEFAULT_BATCH = 8  # of transformers' TrainingArguments
 _READERS = ("image_dataset_from_directory", "flow_from_directory", "flow_from_dataframe")
-_NO_WORKERS = "no num_workers, which means 0"
 
 
 def loader_rules(facts: Facts) -> Iterator[Finding]:
@@ -186,10 +185,9 @@ def loader_rules(facts: Facts) -> Iterator[Finding]:
     for call in training.arguments if training.trains else ():
         if not facts.values.open_ended(call):
             yield from _arguments(facts, call)
-    for fit in training.fits:
-        none = fit.kind == "ultralytics" and facts.value(fit.call, "workers") == 0
-        if none and facts.context.cpu_count != 1:
-            yield finding("loader-workers", fit.call, "ultralytics")
+    for fit in training.fits_of("ultralytics") if facts.context.cpu_count != 1 else ():
+        if facts.value(fit, "workers") == 0:
+            yield finding("loader-workers", fit, "ultralytics")
 
 
 def _shown(made: list[Loader], found: list[Iterator[Finding]], *, same: bool) -> Iterator[Finding]:
@@ -208,28 +206,24 @@ def _workers(facts: Facts, loader: Loader) -> Iterator[Finding]:
     if loader.role in ("valid", "test") and cores is not None:
         least = max(1, least // 2)
     place = facts.argument(loader.call, "num_workers", 5)
-    if given >= least or cores == 1 or has_reason(facts, loader.call, place):
-        return
-    wanted = min(WANTED_WORKERS, cores) if cores else "min(8, os.cpu_count() or 1)"
-    set_to, beside = f"num_workers={given}" if loader.workers else _NO_WORKERS, f" beside {cores} cores"
-    shown = {"given": set_to, "beside": beside if cores else "", "wanted": wanted}
-    yield finding("loader-workers", loader.call, "loader", **shown)
+    if given < least and cores != 1 and not has_reason(facts, loader.call, place):
+        wanted = min(WANTED_WORKERS, cores) if cores else "min(8, os.cpu_count() or 1)"
+        set_to = f"num_workers={given}" if loader.workers else "no num_workers, which means 0"
+        beside = f" beside {cores} cores" if cores else ""
+        yield finding("loader-workers", loader.call, "loader", given=set_to, beside=beside, wanted=wanted)
 
 
 def _pinned(facts: Facts, loader: Loader) -> Iterator[Finding]:
     by_helper = loader.open_ended or facts.script.called("Fabric", "Accelerator")
-    if not facts.for_card or loader.pinned is None or any(loader.pinned) or (by_helper and not loader.pinned):
-        return
-    if loader.in_memory and loader.on_card:
-        return
-    has = "has pin_memory=False" if loader.pinned else "does not set pin_memory"
-    yield finding("loader-pin-memory", loader.call, "loader", has=has)
+    off = loader.pinned is not None and not any(loader.pinned) and bool(loader.pinned or not by_helper)
+    if off and facts.for_card and not (loader.in_memory and loader.on_card):
+        has = "has pin_memory=False" if loader.pinned else "does not set pin_memory"
+        yield finding("loader-pin-memory", loader.call, "loader", has=has)
 
 
 def _persistent(facts: Facts, loader: Loader) -> Iterator[Finding]:
-    if loader.role == "test" or loader.persistent is None or (loader.open_ended and not loader.persistent):
-        return
-    if loader.workers is not None and not any(loader.workers):
+    unknown = loader.persistent is None or (loader.open_ended and not loader.persistent)
+    if loader.role == "test" or unknown or (loader.workers is not None and not any(loader.workers)):
         return
     function = facts.script.function(loader.call)
     single_pass = any(loader.call in calls_in(up.iter) for up in facts.script.around(loader.call, ast.For))
@@ -254,8 +248,7 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 
 def training_batches(facts: Facts) -> list[tuple[ast.AST, int]]:
     """(where, batch size) of what feeds the training."""
-    places = [place for place in _batch_places(facts) if place is not None]
-    pairs = [(place, number) for place in places for number in facts.values.all(place) or ()]
+    pairs = ((at, number) for at in _batch_places(facts) if at for number in facts.values.all(at) or ())
     return [(place, number) for place, number in pairs if type(number) is int and number > 0]
 
 
@@ -269,11 +262,10 @@ def _batch_places(facts: Facts) -> Iterator[ast.AST | None]:
         if given is None and not facts.values.open_ended(call):
             given = ast.copy_location(ast.Constant(DEFAULT_BATCH), call)
         yield given
-    yield from (facts.argument(fit.call, "batch_size") for fit in facts.training.fits if fit.kind == "keras")
-    for fit in facts.training.fits:
-        if fit.kind == "ultralytics":
-            given, usual = facts.argument(fit.call, "batch"), facts.training.set_for(fit.call, "batch")
-            yield given or (ast.copy_location(ast.Constant(int(usual)), fit.call) if usual else None)
+    yield from (facts.argument(fit, "batch_size") for fit in facts.training.fits_of("keras"))
+    for fit in facts.training.fits_of("ultralytics"):
+        given, usual = facts.argument(fit, "batch"), facts.training.set_for(fit, "batch")
+        yield given or (ast.copy_location(ast.Constant(int(usual)), fit) if usual else None)
     yield from (facts.argument(c, "batch_size") for c in script.called(*_READERS) if _for_training(facts, c))
     for call in script.called("batch") if script.uses("tensorflow") else ():
         if isinstance(call.func, ast.Attribute) and call.args and _for_training(facts, call):
@@ -498,22 +490,19 @@ def _keras(facts: Facts) -> Iterator[Finding]:
         if policy is None or "mixed" in policy or policy in ("bfloat16", "float16"):
             return
     if facts.modality != "tabular":
-        place = next(fit.call for fit in facts.training.fits if fit.kind == "keras")
-        yield finding("no-mixed-precision", place, "keras")
+        yield finding("no-mixed-precision", facts.training.fits_of("keras")[0], "keras")
 
 
 def _fastai(facts: Facts) -> Iterator[Finding]:
     tables = facts.modality == "tabular" or facts.script.uses("fastai.tabular")
     if not tables and not facts.script.called("to_fp16", "to_bf16", "MixedPrecision"):
-        place = next(fit.call for fit in facts.training.fits if fit.kind == "fastai")
-        yield finding("no-mixed-precision", place, "fastai")
+        yield finding("no-mixed-precision", facts.training.fits_of("fastai")[0], "fastai")
 
 
 def _ultralytics(facts: Facts) -> Iterator[Finding]:
-    for fit in facts.training.fits:
-        if fit.kind == "ultralytics" and facts.value(fit.call, "amp") is False:
-            place = facts.argument(fit.call, "amp") or fit.call
-            yield finding("no-mixed-precision", place, "ultralytics")
+    for fit in facts.training.fits_of("ultralytics"):
+        if facts.value(fit, "amp") is False:
+            yield finding("no-mixed-precision", facts.argument(fit, "amp") or fit, "ultralytics")
 
 
 _FRAMEWORKS = {
@@ -539,10 +528,8 @@ def memory_rules(facts: Facts) -> Iterator[Finding]:
         if loop.epoch is not None and facts.script.runs(loop.epoch):
             yield from _of_loop(facts, loop, loop.epoch)
             return
-    for fit in facts.training.fits:
-        if fit.kind in ("lightning", "transformers", "keras"):
-            yield from _of_callbacks(facts, fit.call)
-            return
+    for fit in facts.training.fits_of("lightning", "transformers", "keras")[:1]:
+        yield from _of_callbacks(facts, fit)
 
 
 def _is_logged(facts: Facts) -> bool:
@@ -554,9 +541,8 @@ def _is_logged(facts: Facts) -> bool:
 
 def _between_steps(facts: Facts) -> Iterator[Finding]:
     script = facts.script
-    named: list[ast.Attribute | ast.Name] = [*script.all(ast.Attribute), *script.all(ast.Name)]
-    peaks = {_where(facts, node) for node in named if last_name(node) in _SET.peak}
-    meters = {_meter(facts, node) for node in named if last_name(node) in _SET.peak} - {None}
+    read = [node for node in script.all(ast.Attribute, ast.Name) if last_name(node) in _SET.peak]
+    peaks, meters = {_where(facts, one) for one in read}, {_meter(facts, one) for one in read} - {None}
     if "nvidia-smi" in script.text or re.search(r"\[['\"]peak['\"]\]", script.text):
         return
     for at, call in enumerate(script.called("memory_allocated")):
