@@ -127,13 +127,11 @@ class Facts:
 
     def _sizes_of_cuts(self) -> Iterator[int]:
         cropped = self._cropped(self.script.called("Resize"))
-        for call in self.script.called(*_CUTS):
+        for call in (one for one in self.script.called(*_CUTS) if one not in cropped):
             whole = last_name(call.func) == "create_transform"  # timm's: (channels, height, width)
             places = [*call.args[: 1 if whole else 2], *(k.value for k in call.keywords if k.arg in _SIZES)]
-            for place in places if call not in cropped else ():
-                size = self._pixels(place, -1 if whole else 0)
-                if size is not None:
-                    yield size
+            sizes = (self._pixels(place, -1 if whole else 0) for place in places)
+            yield from (size for size in sizes if size is not None)
 
     def _sizes_of_resizes(self) -> set[int]:
         """`image.resize((512, 512))` of PIL, `cv2.resize(image, (512, 512))`."""

@@ -108,12 +108,12 @@ def _options(facts: Facts) -> dict[str, Any]:
     """Adapters, and whether activations are computed anew, of a model of transformers."""
     if not facts.script.called("from_pretrained"):
         return {}
-    out: dict[str, Any] = {"gradient_checkpointing": True} if _recomputes(facts) else {}
+    out: dict[str, Any] = {}
     if re.search(r"loraconfig|get_peft_model", facts.script.text):
         ranks = map(facts.values.number, facts.script.given_as("r", "lora_r"))
         out["lora_rank"] = int(max((rank for rank in ranks if rank), default=_USUAL_RANK))
         out["method"] = "qlora" if "load_in_4bit" in facts.script.text else "lora"
-    return out
+    return out | ({"gradient_checkpointing": True} if _recomputes(facts) else {})
 
 
 def _own_settings(script: Script) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def _folds(facts: Facts) -> int | None:
     loops = facts.training.fold_loops
     if not loops:
         return 1 if facts.training.trains else None
-    counted = facts.training.folds.count(loops[0])
+    counted = facts.training.fold_count(loops[0])
     return counted if counted is not None else _named(facts, r"n?_?(folds|splits)|num_folds")[0]
 
 

@@ -46,32 +46,26 @@ def collection_method(walk: Walk, use: Use) -> Value | None:
     return Value() if name in ("keys", "clear", "sort", "reverse", "remove", "discard", "update") else None
 
 
-@library("enumerate")
-def enumerated(walk: Walk, use: Use) -> Value:
-    first = walk.element_of(use.first) if use.first is not None else Value()
-    return Value(element=Value(items=[Value(), first]))
-
-
-@library("zip")
-def zipped(walk: Walk, use: Use) -> Value:
-    return Value(element=Value(items=[walk.element_of(item) for item in use.args]))
+@library("enumerate", "zip", "range")
+def paired(walk: Walk, use: Use) -> Value:
+    if use.name == "range":
+        return Value(order=True, made=use.name)
+    over = use.args if use.name == "zip" else [one for one in (use.first,) if one is not None]
+    counted = [Value()] if use.name == "enumerate" else []
+    items = [walk.element_of(item) for item in over] or [Value()] * len(counted)
+    return Value(element=Value(items=[*counted, *items]))
 
 
 @library("tqdm", "trange", "reversed", "iter", "list", "tuple", "sorted", "set", "track", "progress_bar")
 def copied(_walk: Walk, use: Use) -> Value | None:
     """What goes through a thing, or copies it."""
+    listed = use.name in ("list", "set", "sorted", "tuple")
     if use.first is None:
         return Value(items=[]) if use.name == "list" else None
-    if use.first.whole and use.name in ("list", "set", "sorted", "tuple"):
+    if listed and use.first.whole:
         return use.first.table_names()
-    if use.name in ("list", "set", "sorted", "tuple") and (use.first.items or use.first.names):
-        return replace(use.first)  # a copy, which may lose names by itself
-    return use.first
-
-
-@library("range")
-def make_range(_walk: Walk, use: Use) -> Value:
-    return Value(order=True, made=use.name)
+    copies = listed and (use.first.items or use.first.names)  # a copy may lose names by itself
+    return replace(use.first) if copies else use.first
 
 
 @library("clone", "deepcopy", "copy")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, TypeVar
@@ -225,14 +225,12 @@ class Walk:
             return Value(keys={**left.keys, **right.keys})
         if left.made == "columns" or (right.made == "columns" and left.items is not None):
             return _names_of_both(op, left, right)
-        out = derived(left, right)
-        out.columns = left.columns if left.rows else right.columns
-        out.reads = left.reads | right.reads
+        columns = left.columns if left.rows else right.columns
+        out = replace(derived(left, right), columns=columns, reads=left.reads | right.reads)
         if left.whole and not right.rows:
             out.whole, out.dropped, out.place = True, left.dropped, left.place
         if left.made == "cumsum" and isinstance(op, ast.Sub) and not right.series:
             out.reads -= right.reads  # the sum of the rows before
-        out.cut = ()
         about = {s for s in right.stats if s.kind in ("mean", "spread") and all_of(left.rows) & s.rows}
         if isinstance(op, ast.Sub) and about:
             out.centred = True
@@ -257,20 +255,14 @@ class Walk:
         if over.keys:
             return Value()
         if over.made == "groupby":
-            group = self.part_of(over, self.script.tree, "", "group")
-            group.made = ""
-            return Value(items=[Value(), group])
-        found = derived(over)
-        found.single, found.reads = True, over.reads
-        found.index = over.index
-        return found
+            return Value(items=[Value(), replace(self.part_of(over, self.script.tree, "", "group"), made="")])
+        return replace(derived(over), single=True, reads=over.reads, index=over.index)
 
     def subscript(self, base: Value, node: ast.Subscript, scope: Scope) -> Value:
         """`base[...]`: an item, columns, a part of the rows, a selection, one row."""
         inner = node.slice
         key = None if isinstance(inner, ast.Slice | ast.Tuple) else self.constant(inner, scope)
-        item = self.item_of(base, inner, key)
-        if item is not None:
+        if (item := self.item_of(base, inner, key)) is not None:
             return item
         if isinstance(key, str):
             return base.column(key)
@@ -284,11 +276,10 @@ class Walk:
             if len(inner.elts) == 2 and not isinstance(column, ast.Slice | ast.Constant):
                 return self.columns_by(out, self.evaluate(column, scope), node) or derived(out)
             return out if _is_all(column) else derived(out)
-        picked: Value | None = None
-        if not isinstance(inner, ast.Slice):
-            picked = self.columns_by(base, self.evaluate(inner, scope), node) if base.rows else None
-        elif base.made == "columns" and not _is_all(inner):
-            picked = Value(base.rows, made="columns")
+        if base.made == "columns" and isinstance(inner, ast.Slice) and not _is_all(inner):
+            return Value(base.rows, made="columns")
+        chooses = base.rows and not isinstance(inner, ast.Slice)
+        picked = self.columns_by(base, self.evaluate(inner, scope), node) if chooses else None
         return picked or self.choose_rows(base, inner, node, scope)
 
     def columns_by(self, base: Value, chooser: Value, node: ast.AST) -> Value | None:
@@ -316,9 +307,9 @@ class Walk:
     def choose_rows(self, base: Value, inner: ast.AST, node: ast.Subscript, scope: Scope) -> Value:
         if _is_all(inner):
             return base
+        if isinstance(inner, ast.Slice) and base.order:
+            return Value(index=(node, "train" if inner.lower is None else "valid"))
         if isinstance(inner, ast.Slice):
-            if base.order:
-                return Value(index=(node, "train" if inner.lower is None else "valid"))
             low, high = (ast.dump(b)[:200] if b is not None else "" for b in (inner.lower, inner.upper))
             return self.choose_by(base, ("slice", low or high, "above" if low else "below"), node)
         chooser = self.evaluate(inner, scope)
@@ -328,13 +319,12 @@ class Walk:
             return self.part_of(base, place, part)
         if chooser.cut:
             return self.choose_by(base, chooser.cut, node)
-        out = base.like()
-        out.columns, out.made = base.columns, base.made if base.made in ("groupby", "rolling") else ""
+        out = replace(base.like(), made=base.made if base.made in ("groupby", "rolling") else "")
         if chooser.made == "columns" or not chooser.rows:
             out.whole, out.columns = False, None
         several = chooser.rows or chooser.order or chooser.made or chooser.items or chooser.element
-        if chooser.const is not UNKNOWN or not (several or isinstance(self.constant(inner, scope), list)):
-            out.single = True
+        several = several or isinstance(self.constant(inner, scope), list)
+        out.single = out.single or chooser.const is not UNKNOWN or not several
         return out
 
     def choose_by(self, base: Value, how: tuple[str, ...], node: ast.AST) -> Value:
@@ -356,10 +346,8 @@ class Walk:
         pairs = [(target, value)]
         if isinstance(target, ast.Tuple) and value.items is not None and len(value.items) == len(target.elts):
             pairs = list(zip(target.elts, value.items, strict=True))
-        for one, item in pairs:
-            base = self.chosen.get(id(item))
-            if base is None:
-                continue
+        known = ((one, self.chosen[id(item)]) for one, item in pairs if id(item) in self.chosen)
+        for one, base in known:
             role = next((role for role, pattern in _ROLES if pattern.search(last_name(one))), "")
             for rows in flat(base).rows if role else ():
                 roles = self.roles.setdefault(id(rows), set())
@@ -371,9 +359,8 @@ class Walk:
         self, base: Value, name: str | None, value: Value, target: ast.AST, made_by: ast.AST | None = None
     ) -> None:
         """`df["a"] = ...`: what goes into one column stays with it; None: which one is unknown."""
-        found = flat(value)
-        item = Value(learned=found.learned, stats=found.stats, series=found.series, centred=value.centred)
-        item.reads, item.place = value.reads, self.script.statement(target)
+        item = replace(flat(value), rows=frozenset(), on_card=False, centred=value.centred, reads=value.reads)
+        item.place = self.script.statement(target)
         item.content = kind_of(made_by, self.values) if made_by is not None else value.content
         if name is None or (len(base.attrs) >= MOST_COLUMNS and f"[{name}]" not in base.attrs):
             base.attrs["[?]"] = either(base.attrs.get("[?]"), item)
@@ -407,11 +394,9 @@ class Walk:
         self, place: ast.AST, features: Value | None, answer: Value | None, *, final: bool = True
     ) -> None:
         """Features and answers go on together: into a fit, a split, a data set."""
-        if answer is not None:
-            self.answers.append(answer)
-        if features is None or answer is None or not answer.reads:
-            return
-        if len(self.supervised) < MOST_SUPERVISED:
+        self.answers += [answer] if answer is not None else []
+        room = len(self.supervised) < MOST_SUPERVISED
+        if room and features is not None and answer is not None and answer.reads:
             self.supervised.append(Supervised(place, features, answer, final))
 
     def evaluate(self, node: ast.AST | None, scope: Scope) -> Value:
@@ -596,9 +581,8 @@ def invert(node: ast.UnaryOp, item: Value) -> Value:
 
 def compare_values(node: ast.Compare, item: list[Value]) -> Value:
     """A mask: by chance, by the column of folds, or by what it says."""
-    out = derived(*item)
+    left, out = item[0], derived(*item)
     out.reads = frozenset().union(*(value.reads for value in item))
-    left = item[0]
     if left.columns and any(_RE.fold_column.match(c) for c in left.columns):
         out.index = (node, type(node.ops[0]).__name__)
     elif left.made in _SET.random or (left.made in _SET.orders and left.order):

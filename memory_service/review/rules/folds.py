@@ -37,7 +37,7 @@ def fold_rules(facts: Facts) -> Iterator[Finding]:
     """no-fold-checkpoint: a fold that writes nothing, or all to the same file."""
     loops = facts.training.fold_loops
     outer = (loop for loop in loops if not set(loops) & {*facts.script.above(loop)})
-    for loop in (loop for loop in outer if facts.training.folds.count(loop) != 1):
+    for loop in (loop for loop in outer if facts.training.fold_count(loop) != 1):
         saves = [c for c in facts.script.within_calls(loop.body) if _saves(facts, c)]
         imported = any(facts.training.trains_elsewhere(n) for n in facts.script.within(loop.body))
         if not saves and not imported and not _trainer_saves(facts, loop):
@@ -179,13 +179,13 @@ def _fixed_share(facts: Facts) -> Iterator[Finding]:
         whole = change.value
         divisions = [n for n in ast.walk(whole) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
         scaled = isinstance(whole, ast.BinOp) and isinstance(whole.op, ast.Div | ast.Mult)
-        loops = [up for up in facts.script.loops(change) if up in trained or training.folds.is_fold(up)]
+        loops = [up for up in facts.script.loops(change) if up in trained or training.is_fold(up)]
         if not isinstance(change.op, ast.Add) or not scaled or not divisions or not loops:
             continue
         share = divisions[0].right
         learning = (up for up in loops if up in trained or fits & {*facts.script.within_calls(up.body)})
         over, number = next(learning, None), facts.values.number(share)
-        fixed = isinstance(over, ast.For) and number is not None and number == training.folds.count(over)
+        fixed = isinstance(over, ast.For) and number is not None and number == training.fold_count(over)
         counted = is_call(share, "len") and not re.search(r"fold|split", " ".join(roots(share)).lower())
         if (fixed or _says_folds(share)) and not counted and (over is None or _may_leave_out(facts, over)):
             yield needs_all(change, "planned-share")
@@ -196,7 +196,7 @@ def _shared_by_all(facts: Facts) -> Iterator[Finding]:
     loops = facts.training.fold_loops
     listed = any(_RE.kept.search(ast.dump(call)[:600]) for call in facts.script.called(*_SET.checks))
     listed = listed or any(_may_leave_out(facts, loop) for loop in loops)
-    counts = {facts.training.folds.count(loop) for loop in loops} - {None}
+    counts = {facts.training.fold_count(loop) for loop in loops} - {None}
     for node in facts.script.all(ast.BinOp) if listed else ():
         count = node.right.value if isinstance(node.right, ast.Constant) else None
         planned = count in counts or _says_folds(node.right)

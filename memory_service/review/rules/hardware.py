@@ -13,7 +13,6 @@ from memory_service.review.findings import Finding, finding, told
 from memory_service.review.interpretation.state import Value, flat
 from memory_service.review.source.script import (
     Function,
-    Script,
     all_parameters,
     bases_of,
     calls_in,
@@ -23,6 +22,7 @@ from memory_service.review.source.script import (
     name_of,
     names_in,
     parameters_of,
+    receiver,
     roots,
     unpacked,
     words_in,
@@ -61,8 +61,10 @@ def loaders_of(facts: Facts) -> list[Loader]:
 def _loaders(facts: Facts) -> list[Loader]:
     script, values = facts.script, facts.values
     found = []
-    for call in script.called("DataLoader", *(heir.name for heir in script.heirs.get("DataLoader", ()))):
-        if not _of_torch(script, call):
+    used = script.uses("torch", "lightning", "pytorch_lightning", "accelerate") or "torch" in script.text
+    calls = script.called("DataLoader", *(heir.name for heir in script.heirs.get("DataLoader", ())))
+    for call in calls if used else ():
+        if script.qualified(call.func).startswith(("torch_geometric", "dgl", "fastai", "monai")):
             continue
         function = script.function(call)
         callers = values.callers(function)[0] if function is not None and _depends(call, function) else []
@@ -79,12 +81,6 @@ def _loaders(facts: Facts) -> list[Loader]:
 def _depends(call: ast.Call, function: Function | None) -> bool:
     """Whether what a loader gets comes from the parameters of the function around."""
     return function is not None and bool(roots(call) & {p.arg for p in all_parameters(function)})
-
-
-def _of_torch(script: Script, call: ast.Call) -> bool:
-    if script.qualified(call.func).startswith(("torch_geometric", "dgl", "fastai", "monai")):
-        return False
-    return script.uses("torch", "lightning", "pytorch_lightning", "accelerate") or "torch" in script.text
 
 
 def _loader(facts: Facts, call: ast.Call, place: ast.Call) -> Loader:
@@ -116,11 +112,9 @@ def _in_memory(data: Value) -> bool:
 
 def _as_given(facts: Facts, node: ast.AST | None) -> ast.AST | None:
     """Where a number is written, as the one caller looked at gives it; where it is computed, the number."""
-    if node is None:
-        return None
-    written = facts.values.origin(node)
+    written = facts.values.origin(node) if node is not None else None
     number = facts.values.number(written)
-    if number is None or isinstance(written, ast.Constant):
+    if written is None or number is None or isinstance(written, ast.Constant):
         return written
     return ast.copy_location(ast.Constant(number), written)
 
@@ -130,9 +124,8 @@ def _role(facts: Facts, call: ast.Call, dataset: ast.AST | None, place: ast.Call
     names: list[str] = []
     for made in dict.fromkeys((place, call)):
         statement = script.statement(made)
-        if isinstance(statement, ast.Assign):
-            for target in own_targets(statement, made):
-                names += [last_name(t) for t in ast.walk(target) if last_name(t) != "self"]
+        targets = own_targets(statement, made) if isinstance(statement, ast.Assign) else []
+        names += [last_name(t) for target in targets for t in ast.walk(target) if last_name(t) != "self"]
         given = dataset if made is call else None
         names += sorted(words_in(given)) if given is not None else []
         names += sorted(w for a in made.args for w in words_in(a)) if made is not call else []
@@ -282,10 +275,8 @@ def _slices(facts: Facts) -> Iterator[ast.AST | None]:
         for function in facts.script.functions.get(last_name(call.func), ())[:1]:
             names = parameters_of(function)
             for step in (_step_of(facts, inner) for inner in calls_in(function)):
-                if isinstance(step, ast.Name) and step.id in names:
-                    yield facts.argument(call, step.id, names.index(step.id)) or step
-                else:
-                    yield step
+                own = step.id if isinstance(step, ast.Name) and step.id in names else ""
+                yield (facts.argument(call, own, names.index(own)) if own else None) or step
 
 
 def _step_of(facts: Facts, call: ast.Call) -> ast.AST | None:
@@ -293,11 +284,10 @@ def _step_of(facts: Facts, call: ast.Call) -> ast.AST | None:
     name = last_name(call.func)
     if name in ("range", "trange", "arange") and len(call.args) == 3:
         return call.args[2]
-    if name == "split" and isinstance(call.func, ast.Attribute):
-        own = facts.script.qualified(call.func) == "torch.split"
-        given = facts.argument(call, "split_size", 1 if own else 0)
-        return given if facts.values.number(given) is not None else None
-    return None
+    own = facts.script.qualified(call.func) == "torch.split"
+    cuts = name == "split" and receiver(call) is not None
+    given = facts.argument(call, "split_size", 1 if own else 0) if cuts else None
+    return given if facts.values.number(given) is not None else None
 
 
 def _for_training(facts: Facts, call: ast.Call) -> bool:
@@ -314,8 +304,7 @@ def small_batches(facts: Facts) -> Iterator[Finding]:
     for place, batch in batches if context.card != "cpu" else ():
         case, rows = "", context.n_train
         if _sees_images(facts) and not facts.dense and batch <= NEVER_WITHOUT_REASON and not _is_large(facts):
-            if rows is None or rows >= 50 * batch:
-                case = "images"
+            case = "images" if rows is None or rows >= 50 * batch else ""
         elif batch <= DEFAULT_BATCH and _is_short_text(facts):
             case = "texts"
         elif facts.modality == "tabular" and facts.script.uses("torch", "tensorflow", "keras", "fastai"):
@@ -350,13 +339,12 @@ def _is_large(facts: Facts) -> bool:
 
 def accumulation(facts: Facts) -> int | None:
     """Over how many batches gradients are accumulated (R07); None where nothing says so, 0 where unknown."""
-    named = ("gradient_accumulation_steps", "accumulate_grad_batches")
-    numbers = [facts.values.number(given) for given in facts.script.given_as(*named)]
-    if None in numbers:
-        return 0
+    given = facts.script.given_as("gradient_accumulation_steps", "accumulate_grad_batches")
+    numbers = [*map(facts.values.number, given)]
     stated = ((last_name(t), node.value) for node in facts.script.all(ast.Assign) for t in node.targets)
-    numbers += [facts.values.number(value) or 1 for name, value in stated if "accum" in name.lower()]
-    return max((int(number) for number in numbers if number is not None), default=None)
+    counted = [facts.values.number(value) or 1 for name, value in stated if "accum" in name.lower()]
+    known = (int(number) for number in (*numbers, *counted) if number is not None)
+    return 0 if None in numbers else max(known, default=None)
 
 
 def has_reason(facts: Facts, place: ast.AST, value: ast.AST | None = None) -> bool:
@@ -381,9 +369,10 @@ def precision_rules(facts: Facts) -> Iterator[Finding]:
     yield from _deprecated(facts)
     if facts.for_card and facts.context.tensor_cores is not False:
         kinds = facts.training.kinds
-        for kind, rule in _FRAMEWORKS.items():
-            if kind in kinds:
-                yield from rule(facts)
+        yield from _torch(facts) if "torch" in kinds else ()
+        yield from _lightning(facts) if "lightning" in kinds else ()
+        yield from _transformers(facts) if "transformers" in kinds else ()
+        yield from _by_fit(facts)
 
 
 def _deprecated(facts: Facts) -> Iterator[Finding]:
@@ -405,9 +394,7 @@ def _deprecated(facts: Facts) -> Iterator[Finding]:
 
 def _paste(facts: Facts, name: str) -> str:
     """The interface of now, in fp16 on a card without bf16."""
-    return (
-        _MAP.paste[name].replace("bfloat16", "float16") if facts.context.bf16 is False else _MAP.paste[name]
-    )
+    return _MAP.paste[name].replace("bfloat16", "float16" if facts.context.bf16 is False else "bfloat16")
 
 
 def _is_fallback(facts: Facts, node: ast.AST) -> bool:
@@ -419,38 +406,35 @@ def _is_fallback(facts: Facts, node: ast.AST) -> bool:
 def _torch(facts: Facts) -> Iterator[Finding]:
     script = facts.script
     loops = [x for x in facts.training.loops if x.batch is not None]
-    loops = [x for x in loops if x.epoch is None or script.runs(x.epoch)]
-    if not loops or not script.runs(loops[0].backward) or switched_on(facts):
-        return
-    place = loops[0].batch or loops[0].backward
-    comment = script.comment_near(getattr(place, "lineno", 0))
-    if has_reason(facts, place) and re.search(r"fp32|precision|float32|amp", comment):
-        return
-    scaled = _SCALED if facts.context.bf16 is False else ""
-    shown = loops[0].backward if place in script.loops(loops[0].backward) else place
-    case = "accelerate" if script.called("Accelerator") else "loop"
-    yield finding("no-mixed-precision", shown, case, place, paste=_paste(facts, "autocast"), scaled=scaled)
+    for loop in [x for x in loops if x.epoch is None or script.runs(x.epoch)][:1]:
+        place = loop.batch or loop.backward
+        comment = script.comment_near(getattr(place, "lineno", 0))
+        reason = has_reason(facts, place) and re.search(r"fp32|precision|float32|amp", comment)
+        if reason or not script.runs(loop.backward) or switched_on(facts):
+            continue
+        scaled = _SCALED if facts.context.bf16 is False else ""
+        shown = loop.backward if place in script.loops(loop.backward) else place
+        case = "accelerate" if script.called("Accelerator") else "loop"
+        yield finding(
+            "no-mixed-precision", shown, case, place, paste=_paste(facts, "autocast"), scaled=scaled
+        )
 
 
 def switched_on(facts: Facts) -> bool:
     """Whether autocast, half weights or a trainer's setting is there; what is switched off does not count."""
     script = facts.script
-    for call in script.called("autocast"):
-        kind = facts.argument(call, "dtype", 1)
-        full = kind is not None and last_name(kind) in ("float32", "float", "float64")
-        if not full and facts.value(call, "enabled") is not False:
-            return True
-    if any(_asks_for_half(facts, call) for call in script.called("Accelerator", "Fabric", "initialize")):
-        return True
-    if any(isinstance(call.func, ast.Attribute) for call in script.called("half", "bfloat16")):
-        return True
+    on = (call for call in script.called("autocast") if facts.value(call, "enabled") is not False)
+    kinds = (last_name(facts.argument(call, "dtype", 1) or call) for call in on)
     typed = [*script.given_as(*_TYPES), *(given for call in script.called("to") for given in call.args)]
-    if any(re.search(r"'(float16|bfloat16|half)'", ast.dump(node)[:400]) for node in typed):
-        return True
-    if any(re.search(r"autocast|amp_ctx|amp_context|precision_context", name) for name in script.imports):
-        return True
     contexts = (name_of(item.context_expr) for item in script.all(ast.withitem))
-    return any(re.search(r".autocast|autocast.|amp_", name) for name in contexts)
+    return (
+        any(kind not in ("float32", "float", "float64") for kind in kinds)
+        or any(_asks_for_half(facts, call) for call in script.called("Accelerator", "Fabric", "initialize"))
+        or any(receiver(call) is not None for call in script.called("half", "bfloat16"))
+        or any(re.search(r"'(float16|bfloat16|half)'", ast.dump(node)[:400]) for node in typed)
+        or any(re.search(r"autocast|amp_ctx|amp_context|precision_context", name) for name in script.imports)
+        or any(re.search(r".autocast|autocast.|amp_", name) for name in contexts)
+    )
 
 
 def _asks_for_half(facts: Facts, call: ast.Call) -> bool:
@@ -466,13 +450,10 @@ def _asks_for_half(facts: Facts, call: ast.Call) -> bool:
 def _lightning(facts: Facts) -> Iterator[Finding]:
     for trainer in facts.script.called("Trainer") if facts.script.uses(*LIGHTNING) else ():
         given = facts.argument(trainer, "precision")
-        open_ended = given is None and facts.values.open_ended(trainer)
-        if open_ended or facts.text(trainer, "accelerator") == "cpu":
-            continue
-        value = facts.values.one(given)
-        if given is None:
+        value, on_cpu = facts.values.one(given), facts.text(trainer, "accelerator") == "cpu"
+        if given is None and not on_cpu and not facts.values.open_ended(trainer):
             yield finding("no-mixed-precision", trainer, "trainer-default")
-        elif value in (32, "32", "32-true"):
+        elif given is not None and not on_cpu and value in (32, "32", "32-true"):
             yield finding("no-mixed-precision", given, "trainer", value=value)
 
 
@@ -484,31 +465,21 @@ def _transformers(facts: Facts) -> Iterator[Finding]:
             yield finding("no-mixed-precision", call, "arguments")
 
 
-def _keras(facts: Facts) -> Iterator[Finding]:
-    for call in facts.script.called("set_global_policy", "set_policy", "set_dtype_policy", "Policy"):
-        policy = facts.values.text(call.args[0] if call.args else None)
-        if policy is None or "mixed" in policy or policy in ("bfloat16", "float16"):
-            return
-    if facts.modality != "tabular":
-        yield finding("no-mixed-precision", facts.training.fits_of("keras")[0], "keras")
-
-
-def _fastai(facts: Facts) -> Iterator[Finding]:
-    tables = facts.modality == "tabular" or facts.script.uses("fastai.tabular")
-    if not tables and not facts.script.called("to_fp16", "to_bf16", "MixedPrecision"):
-        yield finding("no-mixed-precision", facts.training.fits_of("fastai")[0], "fastai")
-
-
-def _ultralytics(facts: Facts) -> Iterator[Finding]:
-    for fit in facts.training.fits_of("ultralytics"):
-        if facts.value(fit, "amp") is False:
-            yield finding("no-mixed-precision", facts.argument(fit, "amp") or fit, "ultralytics")
-
-
-_FRAMEWORKS = {
-    "torch": _torch, "lightning": _lightning, "transformers": _transformers, "keras": _keras,
-    "fastai": _fastai, "ultralytics": _ultralytics,
-}  # fmt: skip
+def _by_fit(facts: Facts) -> Iterator[Finding]:
+    """Keras, fastai and ultralytics, whose fits tell nothing of the precision, or that it is full."""
+    script, fits = facts.script, facts.training.fits_of
+    calls = script.called("set_global_policy", "set_policy", "set_dtype_policy", "Policy")
+    policies = [facts.values.text(call.args[0] if call.args else None) for call in calls]
+    half = script.called("to_fp16", "to_bf16", "MixedPrecision") or script.uses("fastai.tabular")
+    full = (
+        []
+        if any(name is None or "float16" in name or "mixed" in name for name in policies)
+        else fits("keras")
+    )
+    full = [*full[:1], *([] if half else fits("fastai")[:1])] if facts.modality != "tabular" else []
+    full += [fit for fit in fits("ultralytics") if facts.value(fit, "amp") is False]
+    for fit in full:
+        yield finding("no-mixed-precision", facts.argument(fit, "amp") or fit, facts.training.fits[fit])
 
 
 _SET = name_sets("hardware")
@@ -522,7 +493,9 @@ def memory_rules(facts: Facts) -> Iterator[Finding]:
     """memory-read-between-steps, no-memory-at-first-batch, no-memory-every-epoch."""
     if facts.training.offers:
         yield from _between_steps(facts)
-    if not facts.for_card or _is_logged(facts) or "tensorflow" in facts.training.kinds:
+    uses, tracked = facts.script.uses, facts.script.called("watch_gpu", "log_system_metrics")
+    logged = uses("memory_service") or (tracked and uses("wandb", "neptune", "comet_ml", "clearml"))
+    if not facts.for_card or logged or "tensorflow" in facts.training.kinds:
         return
     for loop in facts.training.loops:
         if loop.epoch is not None and facts.script.runs(loop.epoch):
@@ -530,13 +503,6 @@ def memory_rules(facts: Facts) -> Iterator[Finding]:
             return
     for fit in facts.training.fits_of("lightning", "transformers", "keras")[:1]:
         yield from _of_callbacks(facts, fit)
-
-
-def _is_logged(facts: Facts) -> bool:
-    """The client of this service, or a tracker, reads the card by itself."""
-    uses = facts.script.uses
-    tracked = facts.script.called("watch_gpu", "log_system_metrics")
-    return uses("memory_service") or (bool(tracked) and uses("wandb", "neptune", "comet_ml", "clearml"))
 
 
 def _between_steps(facts: Facts) -> Iterator[Finding]:
@@ -592,21 +558,15 @@ def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -
 def _leaves_backward(facts: Facts, function: Function) -> bool:
     """A step that returns the loss, whose backward pass the framework makes."""
     bases = bases_of(facts.script.class_of(function))
-    if any(base.endswith("Trainer") for base in bases):
-        return function.name == "compute_loss"
-    return function.name in ("training_step", "forward") and bool(bases)
+    trainer = any(base.endswith("Trainer") for base in bases)
+    return bool(bases) and function.name in (("compute_loss",) if trainer else ("training_step", "forward"))
 
 
 def _reads(facts: Facts, node: ast.AST) -> bool:
     """Whether a node reads memory itself, or calls a helper from elsewhere that says so."""
-    match node:
-        case ast.Attribute() | ast.Name():
-            return last_name(node) in _ANY
-        case ast.Constant(value=str(text)):
-            return "nvidia-smi" in text
-        case ast.Call():
-            return bool(_RE.helper.search(name_of(node))) and name_of(node) not in facts.script.functions
-    return False
+    if isinstance(node, ast.Call):
+        return bool(_RE.helper.search(name_of(node))) and name_of(node) not in facts.script.functions
+    return last_name(node) in _ANY or (isinstance(node, ast.Constant) and "nvidia-smi" in str(node.value))
 
 
 def _reads_within(facts: Facts, place: ast.AST | list[ast.stmt]) -> bool:
@@ -640,17 +600,15 @@ def _every_epoch(facts: Facts, batch: ast.For | ast.While | None, epoch: ast.For
     inner = set(script.within(batch.body)) if batch is not None else set()
     steps = _SET.of_each_batch | (names_in(batch.target) if isinstance(batch, ast.For) else set())
     epochs = names_in(epoch.target) if isinstance(epoch, ast.For) else set()
-    for node in script.within(epoch.body):
-        if not _reads(facts, node):
-            continue
-        if node not in inner:
-            tests = [n for test in guards_of(script, node, epoch) for n in ast.walk(test)]
-            compared = [n for n in tests if isinstance(n, ast.Compare) and isinstance(n.ops[0], ast.Eq)]
-            if not any(words_in(n.left) & epochs for n in compared):  # `if epoch == 0`: only once
-                return True
-        elif batch is not None and all(words_in(test) <= steps for test in guards_of(script, node, batch)):
-            return True
-    return False
+
+    def again(node: ast.AST) -> bool:
+        if batch is not None and node in inner:
+            return all(words_in(test) <= steps for test in guards_of(script, node, batch))
+        tests = [n for test in guards_of(script, node, epoch) for n in ast.walk(test)]
+        compared = [n for n in tests if isinstance(n, ast.Compare) and isinstance(n.ops[0], ast.Eq)]
+        return not any(words_in(n.left) & epochs for n in compared)  # `if epoch == 0`: only once
+
+    return any(_reads(facts, node) and again(node) for node in script.within(epoch.body))
 
 
 def _of_callbacks(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
@@ -660,14 +618,12 @@ def _of_callbacks(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
     if any(name[:1].isupper() and _RE.callbacks.search(name) for name in made):
         return
     first = every = False
-    for function in (f for functions in script.functions.values() for f in functions):
-        hook = script.class_of(function) is not None or _RE.epoch_hooks.search(function.name)
-        if not hook or not script.runs(function):
-            continue
-        own = script.within(function, follow=False)
+    for function in (f for functions in script.functions.values() for f in functions if script.runs(f)):
+        each = bool(_RE.epoch_hooks.search(function.name))
+        own = script.within(function, follow=False) if each or script.class_of(function) is not None else ()
         if any(_reads(facts, n) or _helper_reads(facts, n) for n in own):
             first = first or bool(_RE.batch_hooks.search(function.name))
-            every = every or bool(_RE.epoch_hooks.search(function.name)) or _again(facts, function)
+            every = every or each or _again(facts, function)
     for keyword in (k for c in script.called("LambdaCallback") for k in c.keywords if k.arg):
         if _reads_within(facts, keyword.value):
             first = first or "batch" in str(keyword.arg)

@@ -171,16 +171,12 @@ def score_rules(facts: Facts) -> Iterator[Finding]:
             yield finding("wrong-loss", call, "probabilities", metric=metric, why=why)
     for node in facts.script.all(ast.Compare):
         against = facts.values.number(node.comparators[0])
-        tried = against is None and _of_numbers(facts, node.comparators[0])
+        loops = (loop for loop in facts.script.loops(node) if isinstance(loop, ast.For) and against is None)
+        numbers = (x.target for x in loops if is_call(x.iter, "arange", "linspace"))  # `for t in arange(...)`
+        tried = any(last_name(node.comparators[0]) in names_in(target) for target in numbers)
         why = _hard(facts, node.left, 0) if tried or against not in (None, 0.5, *range(100)) else ""
         if "predict" in why:
             yield finding("wrong-loss", node, "threshold", why=why)
-
-
-def _of_numbers(facts: Facts, node: ast.AST) -> bool:
-    """The thresholds that a loop tries: `for t in np.arange(0.1, 0.5, 0.01)`."""
-    loops = (loop for loop in facts.script.loops(node) if isinstance(loop, ast.For))
-    return any(last_name(node) in names_in(x.target) and is_call(x.iter, "arange", "linspace") for x in loops)
 
 
 def _hard(facts: Facts, node: ast.AST, deep: int) -> str:

@@ -58,14 +58,14 @@ def _loops(facts: Facts) -> Iterator[Finding]:
         epochs = training.epochs(loop)
         few = epochs is not None and epochs <= MOST_WITHOUT_STOPPING
         once = any(x.batch is loop for x in training.loops)
-        if not few and not training.stopping.stops_early(loop) and not _imported(facts, _RE.stopper):
+        if not few and not training.stops_early(loop) and not _imported(facts, _RE.stopper):
             what = "steps" if once else "epochs"
             many = "All" if epochs is None else epochs
             inside = [n for n in facts.script.within(loop.body, follow=False) if isinstance(n, ast.For)]
             alone = [one.batch for one in training.loops] == inside and not facts.script.loops(loop)
             seen = not alone or _RE.judged.search(facts.script.text)
             yield finding("no-early-stopping", loop, "loop" if seen else "blind", many=many, what=what)
-        if not (_alarm(facts) or training.stopping.clocked(loop) or _clocked_around(facts, loop)):
+        if not (_alarm(facts) or training.clocked(loop) or _clocked_around(facts, loop)):
             yield finding("no-deadline", loop, "loop", what="batches" if once else "epochs")
 
 
@@ -73,7 +73,7 @@ def _clocked_around(facts: Facts, node: ast.AST) -> bool:
     """A loop around a place, or around the calls of its function, stops by the clock."""
     loops = [*facts.script.around(node, ast.For, ast.While)]
     loops += [loop for call in facts.script.callers(node) for loop in facts.script.loops(call)]
-    return any(facts.training.stopping.clocked(loop) for loop in loops)
+    return any(facts.training.clocked(loop) for loop in loops)
 
 
 def _alarm(facts: Facts) -> bool:
@@ -156,7 +156,7 @@ _TIMED = {"ultralytics": "time", "autogluon": "time_limit"}  # ends by the clock
 
 def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
     """A callback or hook of this file ends training, by the clock or for another reason."""
-    script, is_clock = facts.script, facts.training.stopping.is_clock
+    script, is_clock = facts.script, facts.training.is_clock
     stated = script.all(ast.Assign, ast.AugAssign)
     flags = [node for node in stated if any(last_name(target) in _FLAGS for target in targets_of(node))]
     raised = (n for n in script.all(ast.Raise) if n.exc is not None and "Cancel" in ast.dump(n.exc)[:200])
@@ -166,7 +166,7 @@ def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
         if not isinstance(place, ast.Raise) and not isinstance(place.value, ast.Constant):
             tests.append(place.value)
         clock = any(is_clock(test) for test in tests)
-        clock = clock or (not tests and function is not None and facts.training.stopping.clocked(function))
+        clock = clock or (not tests and function is not None and facts.training.clocked(function))
         if clock == by_clock:
             return True
     return False

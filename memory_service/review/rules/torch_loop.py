@@ -270,9 +270,8 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
         return bool(_RE.model.search(last_name(base)))
     if not name or name[0].isupper() or not (call.args or call.keywords):
         return False
-    if name in script.functions or name in script.classes or name in script.imports:
-        return False
-    if base is not None and last_name(base) not in ("self", "ema", "cls"):
+    known = name in script.functions or name in script.classes or name in script.imports
+    if known or (base is not None and last_name(base) not in ("self", "ema", "cls")):
         return False
     if bases_of(script.class_of(call)) & {"Module", "LightningModule", "LightningDataModule", "Trainer"}:
         return False
@@ -296,12 +295,12 @@ def _is_own_method(facts: Facts, call: ast.Call) -> bool:
 
 def _is_one_of_models(facts: Facts, call: ast.Call) -> bool:
     """`u(x) for u in unets`: what is called goes through a collection of models."""
-    for up in facts.script.above(call):
-        for one in [up] if isinstance(up, ast.For) else getattr(up, "generators", []):
-            if last_name(one.target) == last_name(call.func) and last_name(one.iter):
-                name = last_name(one.iter)
-                return name.endswith("s") and bool(_RE.model.search(name[:-1]))
-    return False
+    around = [
+        [up] if isinstance(up, ast.For) else getattr(up, "generators", []) for up in facts.script.above(call)
+    ]
+    over = (last_name(o.iter) for each in around for o in each if last_name(o.target) == last_name(call.func))
+    name = next(filter(None, over), "")
+    return name.endswith("s") and bool(_RE.model.search(name[:-1]))
 
 
 def _names_rows(words: Iterable[str]) -> bool:
@@ -319,12 +318,9 @@ def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
     around: list[ast.AST] = [*near.body] if near is not None else [function] if function is not None else []
     if _learns(facts, around):
         return None
-    found = words_passed(call)
-    for loop in rows:
-        found |= words_in(loop.iter)
-        if any(is_call(node, *_BACKWARD) for node in ast.walk(loop)):
-            break
-    judged = _names_rows(found)
+    learns = [any(is_call(node, *_BACKWARD) for node in ast.walk(loop)) for loop in rows]
+    until = learns.index(True) + 1 if True in learns else len(rows)
+    judged = _names_rows(words_passed(call).union(*(words_in(loop.iter) for loop in rows[:until])))
     if not judged and function is not None:
         judged = bool(_RE.judges.search(function.name)) and not _learns(facts, [function])
     if not judged and (supervised := only_predicts(facts, call, rows)) is not None:
@@ -447,17 +443,18 @@ def _by_wrong_numbers(facts: Facts) -> Iterator[Finding]:
     script, summed = facts.script, set[str]()
     singly = names_in(*(loop.iter for loop in facts.training.batches if isinstance(loop, ast.For)))
     for node in script.all(ast.BinOp) if _RE.decibels.search(script.text) else ():
-        if not (isinstance(node.op, ast.Mult) and is_call(node.right, "log")):
-            continue
-        if script.qualified(node.right.func).startswith(_LOGS) and facts.values.number(node.left) in (10, 20):
+        log = is_call(node.right, "log") and script.qualified(node.right.func).startswith(_LOGS)
+        if log and isinstance(node.op, ast.Mult) and facts.values.number(node.left) in (10, 20):
             yield wrong(node, "decibels")
     for change in script.all(ast.AugAssign) if "reduction" not in script.text else ():
         share = change.value if isinstance(change.value, ast.BinOp) else None
         value = share.left if share is not None else change.value
         if not is_call(value, "item") or "loss" not in receiver_name(value).lower() or _is_sum(facts, value):
             continue
-        if share is not None and isinstance(share.op, ast.Div) and _counts_rows(share.right):
-            yield wrong(change, "mean-divided", by=ast.unparse(share.right))
+        by = share.right if share is not None and isinstance(share.op, ast.Div) else None  # `x.size(0)`
+        shape = isinstance(by, ast.Subscript) and last_name(by.value) == "shape"  # `x.shape[0]`
+        if by is not None and (shape or is_call(by, "size")):
+            yield wrong(change, "mean-divided", by=ast.unparse(by))
         summed |= {last_name(change.target)} if share is None else set()
     for node in script.all(ast.BinOp) if "dataset" not in singly else ():
         shared = isinstance(node.op, ast.Div) and last_name(node.left) in summed
@@ -473,22 +470,16 @@ def _is_sum(facts: Facts, item: ast.Call) -> bool:
     return any(is_call(call, "sum") for call in inside)
 
 
-def _counts_rows(node: ast.AST) -> bool:
-    """`x.size(0)`, `x.shape[0]`."""
-    return is_call(node, "size") or (isinstance(node, ast.Subscript) and last_name(node.value) == "shape")
-
-
 def _overwritten(facts: Facts) -> Iterator[Finding]:
     """`loss = f(x).item()` in a loop, after `loss = 0`, and `loss / n` behind it: the last batch counts."""
-    script = facts.script
-    for loop in script.all(ast.For):
-        inside = [node for statement in loop.body for node in ast.walk(statement)]
+    script, order = facts.script, facts.script.order
+    for loop in (loop for loop in script.all(ast.For) if not is_call(loop.iter, "range")):
+        inside, home = [node for one in loop.body for node in ast.walk(one)], script.function(loop)
         searches = any(isinstance(node, ast.Break | ast.Continue) for node in inside)
         read = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-        for node in () if searches or is_call(loop.iter, "range") else loop.body:
-            set_to = isinstance(node, ast.Assign) and is_call(node.value, "item") and node.targets[0]
-            name = set_to.id if isinstance(set_to, ast.Name) else ""
-            home, order = script.function(loop), script.order
+        for node in () if searches else loop.body:
+            name = getattr(node.targets[0], "id", "") if isinstance(node, ast.Assign) else ""
+            name = name if is_call(getattr(node, "value", None), "item") else ""
             before = (n.value for n in script.set_in.get((home, name), ()) if order[n] < order[loop])
             behind = (n for n in script.all(ast.BinOp) if _is(n.left, name) and order[n] > order[loop])
             behind = (n for n in behind if script.function(n) is home and n not in inside)
@@ -510,14 +501,13 @@ def _off_card(facts: Facts, loops: Sequence[Loop]) -> Iterator[Finding]:
 
 def _on_cpu(facts: Facts) -> Iterator[Finding]:
     """`device = "cpu"`, whatever the machine has."""
-    script, named = facts.script, {"device", "device_map"}
+    script, named = facts.script, ("device", "device_map")
     meant = facts.context.card == "cpu" or facts.modality == "tabular" or script.called("TensorDataset")
     own = facts.training.backwards or script.uses("ultralytics")  # Trainers move the network themselves
-    if not own or meant or _RE.other_device.search(script.text):
-        return
     stated = [node.value for node in script.all(ast.Assign) if last_name(node.targets[0]).lower() in named]
-    for node in (*stated, *script.given_as(*named)):
-        if "cpu" in (facts.values.one(node), facts.text(node, "type", 0) if is_call(node, "device") else ""):
+    for node in (*stated, *script.given_as(*named)) if own and not meant else ():
+        made = facts.text(node, "type", 0) if is_call(node, "device") else ""
+        if "cpu" in (facts.values.one(node), made) and not _RE.other_device.search(script.text):
             yield finding("not-on-gpu", node)
             return
 
@@ -546,8 +536,9 @@ def _accumulated(facts: Facts, loop: Loop, batch: ast.For) -> Iterator[Finding]:
     script = facts.script
     inside = [call for statement in batch.body for call in calls_in(statement)]
     for step in (call for call in inside if is_call(call, "step") and _is_optimizer(facts, call)):
-        tests = (_remainders(test) for test in guards_of(script, step, batch))  # `(step + 1) % n == 0`
-        found = [each[0] for each in tests if each and facts.values.number(each[0]) != 1]
+        tests = ([n for n in ast.walk(t) if isinstance(n, ast.BinOp)] for t in guards_of(script, step, batch))
+        rests = ([n.right for n in each if isinstance(n.op, ast.Mod)] for each in tests)
+        found = [each[0] for each in rests if each and facts.values.number(each[0]) != 1]  # `% n == 0`
         if len(found) != 1:
             continue
         optimizer = last_name(step.args[0] if step.args else receiver(step) or step)
@@ -560,11 +551,6 @@ def _accumulated(facts: Facts, loop: Loop, batch: ast.For) -> Iterator[Finding]:
         elif not _divides(facts, loop, batch, found[0]):
             yield finding("accumulation-unscaled", loop.backward, count=count)
         return
-
-
-def _remainders(test: ast.AST) -> list[ast.expr]:
-    divided = (n for n in ast.walk(test) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod))
-    return [node.right for node in divided]
 
 
 def _divides(facts: Facts, loop: Loop, batch: ast.For, every: ast.expr) -> bool:
@@ -603,11 +589,10 @@ def _across_folds(facts: Facts) -> Iterator[Finding]:
             holder = call.args[0] if is_call(call, "step") and call.args else receiver(call)
             if not learns or not isinstance(holder, ast.Name) or holder.id in made:
                 continue
-            makers = [m for m in facts.values.makers(holder) if script.order.get(m, 0) < script.order[loop]]
-            of_torch = [m for m in makers if "torch.optim." in script.qualified(m.func)]
-            if (makers if keras else of_torch) and len(makers) == len(facts.values.makers(holder)):
-                line = getattr(makers[0], "lineno", 0)
-                yield finding("model-across-folds", loop, name=holder.id, at=line)
+            makers = facts.values.makers(holder)
+            known = makers if keras else [m for m in makers if "torch.optim." in script.qualified(m.func)]
+            if known and all(script.order.get(m, 0) < script.order[loop] for m in makers):
+                yield finding("model-across-folds", loop, name=holder.id, at=makers[0].lineno)
                 return
 
 
@@ -697,25 +682,22 @@ def _is(node: ast.AST, name: str) -> bool:
 
 def _not_shuffled(facts: Facts, loader: Loader, loops: list[Loop]) -> Iterator[Finding]:
     call, values = loader.call, facts.values
-    if loader.role not in ("train", "") or loader.open_ended:
-        return
     given = {"sampler": 3, "batch_sampler": 4, "worker_init_fn": None, "generator": None}
-    if any(values.argument(call, name, at) is not None for name, at in given.items()):
-        return
+    others = any(values.argument(call, name, at) is not None for name, at in given.items())
     shuffle = values.argument(call, "shuffle", 2)
-    if shuffle is not None and values.all(shuffle) != [False]:
+    mixed = shuffle is not None and values.all(shuffle) != [False]
+    if loader.role not in ("train", "") or loader.open_ended or others or mixed:
         return
-    if not _is_map_style(facts, call) or not _feeds(facts, loader, loops) or has_reason(facts, call, shuffle):
-        return
-    why = "False." if shuffle is not None else "not set, which means False."
-    yield finding("train-not-shuffled", call, why=why)
+    if _is_map_style(facts, call) and _feeds(facts, loader, loops) and not has_reason(facts, call, shuffle):
+        why = "False." if shuffle is not None else "not set, which means False."
+        yield finding("train-not-shuffled", call, why=why)
 
 
 def _is_map_style(facts: Facts, call: ast.Call) -> bool:
     dataset = facts.values.argument(call, "dataset", 0)
     names = {last_name(maker.func) for maker in facts.values.makers(dataset)}
     own = [facts.script.classes.get(name) for name in names - _SET.map_style]
-    parts = ([getattr(part, "name", "") for part in owner.body] if owner is not None else [] for owner in own)
+    parts = ([getattr(part, "name", "") for part in getattr(owner, "body", [])] for owner in own)
     by_key = all("__getitem__" in inside for inside in parts)
     return bool(names) and by_key and not any("IterableDataset" in bases_of(owner) for owner in own)
 
@@ -728,11 +710,7 @@ def _feeds(facts: Facts, loader: Loader, loops: list[Loop]) -> bool:
     names = {last_name(t) for t in own_targets(statement, loader.place)} - {""}
     function = facts.script.function
     beside = [x for x in loops if loader.role or function(x.backward) is function(statement)]
-    over = (node for loop in beside if isinstance(loop.batch, ast.For) for node in ast.walk(loop.batch.iter))
-    if any(isinstance(node, ast.Name) and node.id in names for node in over):
-        return True
-    if not loader.role:
-        return False
-    learning = {getattr(facts.script.function(loop.backward), "name", "") for loop in loops} - {""}
+    over = names_in(*(loop.batch.iter for loop in beside if isinstance(loop.batch, ast.For)))
+    learning = {getattr(function(loop.backward), "name", "") for loop in loops if loader.role} - {""}
     given = (argument for call in facts.script.called(*sorted(learning)) for argument in arguments_of(call))
-    return any(isinstance(argument, ast.Name) and argument.id in names for argument in given)
+    return bool(names & (over | {last_name(one) for one in given if isinstance(one, ast.Name)}))

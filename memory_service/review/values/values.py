@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
+from itertools import takewhile
 from typing import Any
 
 from memory_service.review.source.script import (
@@ -126,8 +127,8 @@ def computed(of: Of, node: ast.AST) -> Known:
             return _pairs(_COMPARED[type(op)], of(left), of(right))
         case ast.JoinedStr():
             return _joined(of, node)
-        case ast.Call():
-            return _call(of, node)
+        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in BUILTINS:
+            return [bounded(BUILTINS[name](*(_single(of(argument)) for argument in given)))]
     return None
 
 
@@ -149,14 +150,6 @@ def _joined(of: Of, node: ast.JoinedStr) -> Known:
     text = "".join(map(str, parts))
     known = all(isinstance(part, str | int | float) for part in parts) and len(text) <= _LONGEST_TEXT
     return [text] if known else None
-
-
-def _call(of: Of, node: ast.Call) -> Known:
-    name = last_name(node.func)
-    function = BUILTINS.get(name) if isinstance(node.func, ast.Name) else None
-    if function is None or node.keywords:
-        return None
-    return [bounded(function(*(_single(of(argument)) for argument in node.args)))]
 
 
 Assigned = dict[tuple[ast.AST, str], list[ast.AST | None]]
@@ -563,13 +556,10 @@ class Values:
 
     def union(self, nodes: list[ast.AST | None], deep: int, seen: frozenset[ast.AST]) -> Known:
         """The values of all of them; None where one is unknown."""
-        out: list[Any] = []
-        for node in nodes[: MOST_VALUES + 1]:
-            found = None if node is None else self.of(node, deep, seen)
-            if found is None:
-                return None
-            out += found
-        return out or None
+        found = (node and self.of(node, deep, seen) for node in nodes[: MOST_VALUES + 1])
+        known = [*takewhile(lambda one: one is not None, found)]
+        whole = len(known) == len(nodes[: MOST_VALUES + 1])
+        return [value for one in known for value in one or ()] or None if whole else None
 
     @cached_property
     def _changed(self) -> set[tuple[ast.AST, str]]:

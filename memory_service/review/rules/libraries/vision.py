@@ -74,6 +74,8 @@ def _losses(facts: Facts) -> Iterator[Finding]:
 
 def _models(facts: Facts) -> Iterator[Finding]:
     script = facts.script
+    replaced = script.called("reset_classifier", "forward_features", "get_classifier")
+    replaced = replaced or re.search(r"1000|lazylinear|adaptiveavgpool|adaptive_avg_pool", script.text)
     made = script.called("create_model")
     calls = [c for c in made if not script.qualified(c.func).startswith("segmentation_models_pytorch.")]
     names = {name for call in calls if (name := facts.text(call, "model_name", 0))}
@@ -86,7 +88,7 @@ def _models(facts: Facts) -> Iterator[Finding]:
         random = facts.argument(call, "pretrained", 1) is None and "checkpoint_path" not in given
         if random and not _weights_loaded(facts, call, calls):
             yield timm_trap(call, "random-weights")
-        if not {"num_classes", "features_only"} & given and not _head_replaced(facts):
+        if not {"num_classes", "features_only"} & given and not (replaced or any(new_heads(script))):
             yield timm_trap(call, "no-classes")
 
 
@@ -119,12 +121,6 @@ def _only_configures(facts: Facts, call: ast.Call) -> bool:
 def _configures(facts: Facts, node: ast.AST) -> bool:
     above = next((up for up in facts.script.above(node) if not isinstance(up, ast.keyword)), node)
     return name_of(above) in _SET.configures
-
-
-def _head_replaced(facts: Facts) -> bool:
-    replaced = facts.script.called("reset_classifier", "forward_features", "get_classifier")
-    named = re.search(r"1000|lazylinear|adaptiveavgpool|adaptive_avg_pool", facts.script.text)
-    return bool(replaced or named) or any(new_heads(facts.script))
 
 
 def _wrong_head(facts: Facts, name: str) -> Iterator[Finding]:
@@ -248,14 +244,10 @@ def _steps(facts: Facts, compose: ast.Call) -> Iterator[Finding]:
         at = names.index("ToTensorV2") + 1
         yield albumentations_trap(calls[at], "behind-tensor", name=names[at])
     certain = (0,) if of_torchvision else (1, 0)
-    random = [c for c in calls if facts.value(c, "p") not in certain]
-    random = [c for c in random if _is_random(last_name(c.func), of_torchvision=of_torchvision)]
+    named = [n for n in names if (_RE.torchvision.search(n) if of_torchvision else n in _SET.random)]
+    random = [c for c in calls if facts.value(c, "p") not in certain and is_call(c, *named)]
     for call in random[:1] if validates and "tta" not in facts.script.text else ():
         yield (wrong if of_torchvision else albumentations_trap)(call, "random-validation")
-
-
-def _is_random(name: str, *, of_torchvision: bool) -> bool:
-    return bool(_RE.torchvision.search(name)) if of_torchvision else name in _SET.random
 
 
 def _names_of(facts: Facts, call: ast.Call) -> list[str]:
