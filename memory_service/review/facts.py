@@ -18,13 +18,6 @@ from memory_service.review.values.values import Values
 
 _LIST = name_lists("facts")
 _RE = patterns("facts")
-_KINDS = ("image", "text", "audio", "tabular", "time-series")
-_TEXT_MODULES = ("transformers", "sentence_transformers", "tokenizers", "nltk", "trl", "unsloth")
-_DENSE_TASKS = ("image-segmentation", "object-detection", "image-to-image", "video-classification")
-_DENSE_MODULES = ("segmentation_models_pytorch", "torchvision.models.detection", "ultralytics", "effdet")
-_CUTS = ("Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop", "create_transform", "interpolate")
-_SIZES = ("size", "height", "width", "input_size")
-_LENGTHS = ("max_length", "max_len", "model_max_length", "max_seq_length", "max_seq_len")
 Found = TypeVar("Found")
 
 
@@ -86,20 +79,20 @@ class Facts:
         uses, text, task = self.script.uses, self.script.text, self.context.task
         if task:
             known = "image" if task in ("object-detection", "video-classification") else ""
-            return next((kind for kind in _KINDS if task.startswith(kind)), known)
+            return next((kind for kind in _LIST.kinds if task.startswith(kind)), known)
         if uses("torchaudio", "librosa"):
             return "audio"
         if uses(*_LIST.image_modules) or _RE.image_words.search(text):
             return "image"
-        if uses(*_TEXT_MODULES) or "textvectorization" in text:
+        if uses(*_LIST.text_modules) or "textvectorization" in text:
             return "text"
         return "tabular" if self.script.called("read_csv", "read_parquet", "read_feather") else ""
 
     @cached_property
     def dense(self) -> bool:
         """Whether the model answers per pixel or per box: batches are small there."""
-        stated = self.script.uses(*_DENSE_MODULES) or bool(_RE.dense_words.search(self.script.text))
-        return stated or self.context.task in _DENSE_TASKS
+        stated = self.script.uses(*_LIST.dense_modules) or bool(_RE.dense_words.search(self.script.text))
+        return stated or self.context.task in _LIST.dense_tasks
 
     @cached_property
     def image_size(self) -> int | None:
@@ -127,9 +120,12 @@ class Facts:
 
     def _sizes_of_cuts(self) -> Iterator[int]:
         cropped = self._cropped(self.script.called("Resize"))
-        for call in (one for one in self.script.called(*_CUTS) if one not in cropped):
+        for call in (one for one in self.script.called(*_LIST.cuts) if one not in cropped):
             whole = last_name(call.func) == "create_transform"  # timm's: (channels, height, width)
-            places = [*call.args[: 1 if whole else 2], *(k.value for k in call.keywords if k.arg in _SIZES)]
+            places = [
+                *call.args[: 1 if whole else 2],
+                *(k.value for k in call.keywords if k.arg in _LIST.sizes),
+            ]
             sizes = (self._pixels(place, -1 if whole else 0) for place in places)
             yield from (size for size in sizes if size is not None)
 
@@ -167,7 +163,7 @@ class Facts:
         """Tokens that a text is cut to, by the script's own parameters."""
         if self.modality != "text":
             return None
-        numbers = map(self.values.number, self.script.given_as(*_LENGTHS))
+        numbers = map(self.values.number, self.script.given_as(*_LIST.lengths))
         return max((int(number) for number in numbers if number and number >= 1), default=None)
 
     @cached_property

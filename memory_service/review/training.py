@@ -65,17 +65,12 @@ Kind = Literal[
     "torch", "lightning", "transformers", "keras", "fastai", "boosting", "sklearn", "ultralytics",
     "autogluon", "nnunet", "openmmlab",
 ]  # fmt: skip
-_COUNTED = words("range trange count")
-_ULTRALYTICS = words("YOLO RTDETR YOLOWorld YOLOE NAS")
 _USUAL = {"epochs": 100.0, "batch": 16.0, "imgsz": 640.0, "workers": 8.0, "patience": 100.0}
 
 BOOSTERS = ("lightgbm", "xgboost", "catboost")
 BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost)\w*$")  # classes of boosted trees
 TRAINS_TREES = _RE.trains_trees
-_OF_OPENMMLAB = ("mmengine", "mmcv", "mmdet", "mmseg", "mmpretrain", "mmpose", "mmaction", "detectron2")
-_OF_ULTRALYTICS = frozenset(("data", "epochs", "imgsz", "batch"))
 _OF_OURS = re.compile(r"^n_gpus = \d", re.MULTILINE)
-_OF_BOOSTING = frozenset(("eval_set", "callbacks", "early_stopping_rounds"))
 KERAS = ("keras", "tensorflow", "tf_keras")
 LIGHTNING = ("lightning", "pytorch_lightning")
 
@@ -204,7 +199,7 @@ class Training:
         if isinstance(loop, ast.While):
             return any(map(_RE.epoch.search, words_in(loop.test)))
         over = words_in(loop.iter)
-        counted = isinstance(loop.target, ast.Name) or bool(over & _COUNTED)
+        counted = isinstance(loop.target, ast.Name) or bool(over & _SET.counted)
         named = any(_RE.epoch.search(name) for name in names_in(loop.target) if counted or len(name) > 2)
         text = " ".join(over).lower()
         return named or ("epochs" in text and "loader" not in text)
@@ -234,7 +229,7 @@ class Training:
         made_by, named = self.values.made_by(base), last_name(base or call).lower()
         bases = (made_by, *bases_of(self.script.classes.get(made_by)))
         trainer = any(b.endswith("Trainer") for b in bases) or (not made_by and named.endswith("trainer"))
-        of_file, mm = made_by in self.script.functions, uses(*_OF_OPENMMLAB)
+        of_file, mm = made_by in self.script.functions, uses(*_LIST.of_openmmlab)
         functions: dict[str, tuple[tuple[Kind, bool], ...]] = {
             "LightningCLI": (("lightning", True),),
             "run_training": (("nnunet", uses("nnunetv2", "nnunet")),),
@@ -244,8 +239,8 @@ class Training:
             "train": (
                 ("openmmlab", mm and (trainer or named == "runner")),
                 ("transformers", uses(*_LIST.of_hub) and trainer),
-                ("ultralytics", uses("ultralytics") and not of_file and bool(_OF_ULTRALYTICS & given)),
-                ("ultralytics", uses("ultralytics") and made_by in _ULTRALYTICS),
+                ("ultralytics", uses("ultralytics") and not of_file and bool(_SET.of_ultralytics & given)),
+                ("ultralytics", uses("ultralytics") and made_by in _SET.ultralytics),
             ),
             "train_model": (("transformers", uses("simpletransformers")),),
             "fit": (
@@ -254,7 +249,7 @@ class Training:
                 ("boosting", bool(BOOSTED.match(made_by))),
                 ("keras", uses(*KERAS) and (bool(_SET.of_keras & given) or self._is_compiled(base))),
                 ("fastai", made_by.endswith("earner") and uses("fastai")),
-                ("boosting", uses(*BOOSTERS) and bool(_OF_BOOSTING & given)),
+                ("boosting", uses(*BOOSTERS) and bool(_SET.of_boosting & given)),
                 ("transformers", uses("sentence_transformers") and "train_objectives" in given),
                 ("sklearn", uses("sklearn")),
             ),

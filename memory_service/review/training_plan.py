@@ -134,7 +134,7 @@ def _own_settings(script: Script) -> dict[str, Any]:
     if not network and known["MODEL"] in BOOSTERS:
         named["framework"] = known["MODEL"]
     options: dict[str, Any] = {"n_classes": 2} if network else {}  # a head, not the words of a language model
-    options |= {name: known[name.upper()] for name in _OPTIONS if name.upper() in known}
+    options |= {name: known[name.upper()] for name in _LIST.options if name.upper() in known}
     if "LORA_RANK" in stated:
         older = "qlora" if "bitsandbytesconfig" in script.text else "lora"  # without METHOD
         options["method"] = known.get("METHOD", older)
@@ -156,7 +156,6 @@ def _can_be(value: Any, name: str) -> bool:
     return isinstance(value, int if name in COUNTS else int | float) and bool(value > 0)
 
 
-_OPTIONS = ("gradient_checkpointing", "lora_rank")
 _ONE = ast.Constant(1)
 
 
@@ -265,13 +264,12 @@ def _boosting(facts: Facts) -> Boosting | None:
         return None
     numbers = [map(facts.values.number, _stated(facts, *names)) for names in (_RATES, _PATIENCES)]
     rate, patience = (next((n for n in found if n is not None and n > 0), None) for found in numbers)
-    devices = {str(facts.values.one(n)).lower()[:4] for n in _stated(facts, *_DEVICES)}
+    devices = {str(facts.values.one(n)).lower()[:4] for n in _stated(facts, *_LIST.devices)}
     waits, on_card = None if patience is None else int(patience), bool(devices & {"cuda", "gpu", "gpu_"})
     return Boosting(int(rounds), rate, stops_rounds(facts, fit), waits, on_card)
 
 
 _RATES, _PATIENCES = ("learning_rate", "eta"), ("early_stopping_rounds", "early_stopping_round", "od_wait")
-_DEVICES = ("device", "device_type", "task_type", "tree_method")
 
 
 def _stated(facts: Facts, *names: str) -> Iterator[ast.AST]:

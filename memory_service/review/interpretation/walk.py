@@ -23,7 +23,7 @@ from memory_service.review.interpretation.state import (
     flat,
     one_of,
 )
-from memory_service.review.source.script import Function, bases_of, is_call, last_name, receiver, roots, words
+from memory_service.review.source.script import Function, bases_of, is_call, last_name, receiver, roots
 from memory_service.review.tables import name_sets, patterns
 from memory_service.review.values.values import Values
 
@@ -32,8 +32,6 @@ _SET = name_sets("interpretation")
 _ROLES = (("train", _RE.of_training), ("valid", _RE.of_validation))
 Kind = Literal["number", "text", ""]
 MOST_OPERATIONS = 12
-_CASTS = words("astype cast")
-_TEXT_TYPES = words("object string str category String Utf8 categorical O")
 MOST_COLUMNS = 120  # of one table, followed by name; others are kept together
 MOST_STEPS = 30_000  # statements and expressions of one walk; a training script takes some thousand
 MOST_FITS = 100
@@ -641,7 +639,7 @@ def kind_of(node: ast.AST, values: Values, deep: int = 0) -> Kind:
     if not isinstance(node, ast.Call) or name in _SET.numbers:
         return "number" if name else ""
     given = node.args[0] if node.args else None
-    if name in _CASTS:
+    if name in _SET.casts:
         return _type_named(given, values) if given is not None else ""
     if name == "map" and isinstance(given, ast.Dict):
         known = {type(values.one(value)) for value in given.values}
@@ -653,7 +651,7 @@ def kind_of(node: ast.AST, values: Values, deep: int = 0) -> Kind:
 def _type_named(node: ast.AST, values: Values) -> Kind:
     stated = values.one(node)
     name = stated if isinstance(stated, str) else last_name(node.func if isinstance(node, ast.Call) else node)
-    return "number" if name in _SET.number_types else "text" if name in _TEXT_TYPES else ""
+    return "number" if name in _SET.number_types else "text" if name in _SET.text_types else ""
 
 
 def kind_selected(node: ast.Call, values: Values) -> Kind:

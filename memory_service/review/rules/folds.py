@@ -18,7 +18,6 @@ from memory_service.review.source.script import (
     parameters_of,
     roots,
     texts_in,
-    words,
     words_in,
 )
 from memory_service.review.tables import name_sets, patterns
@@ -27,9 +26,6 @@ from memory_service.review.training import LIGHTNING
 _RE = patterns("folds")
 _SET = name_sets("folds")
 _NO_SAVE = ("numpy.", "PIL.", "matplotlib.", "json.", "yaml.")
-_ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments")
-_SETTINGS = words("cfg config conf hparams opt args settings")
-_OF_MINUTES = {"boosting", "sklearn"}  # what is trained again soon
 MOST_NAMES = 4  # names within names that are followed to settings
 
 
@@ -43,7 +39,7 @@ def fold_rules(facts: Facts) -> Iterator[Finding]:
         if not saves and not imported and not _trainer_saves(facts, loop):
             place = _switched_off(facts, loop) or loop
             found = finding("no-fold-checkpoint", place, "none")
-            yield replace(found, severity="note") if facts.training.kinds <= _OF_MINUTES else found
+            yield replace(found, severity="note") if facts.training.kinds <= _SET.of_minutes else found
         elif saves and all(_same_path(facts, c) for c in saves):
             yield finding("no-fold-checkpoint", saves[0], "same-file")
 
@@ -102,7 +98,7 @@ def _is_fixed(facts: Facts, node: ast.AST, deep: int = 0) -> bool:
     set_here = facts.values.assigned(node.id, node) if isinstance(node, ast.Name) else sources
     if None in sources or any(facts.script.loops(source) for source in set_here if source is not None):
         return False
-    if {last_name(node), last_name(getattr(node, "value", node))} & _SETTINGS:
+    if {last_name(node), last_name(getattr(node, "value", node))} & _SET.settings:
         return True
     return bool(sources) and all(s is not None and _is_fixed(facts, s, deep + 1) for s in sources)
 
@@ -111,7 +107,7 @@ def _trainer_saves(facts: Facts, loop: ast.For) -> bool:
     """transformers' and Lightning's trainers write checkpoints unless told not to."""
     for call in facts.script.within_calls(loop.body):
         saves = _no_checkpoints(facts, call) is None
-        if is_call(call, *_ARGUMENTS) and saves and facts.text(call, "output_dir", 0) is None:
+        if is_call(call, *_SET.arguments) and saves and facts.text(call, "output_dir", 0) is None:
             return True
         if _is_lightning(facts, call):
             return saves
@@ -121,7 +117,7 @@ def _trainer_saves(facts: Facts, loop: ast.For) -> bool:
 def _switched_off(facts: Facts, loop: ast.For) -> ast.AST | None:
     """Where the script tells the trainer of its folds not to save, if it does: what to change."""
     calls = list(facts.script.within_calls(loop.body))
-    known = [c for c in calls if is_call(c, *_ARGUMENTS) or _is_lightning(facts, c)]
+    known = [c for c in calls if is_call(c, *_SET.arguments) or _is_lightning(facts, c)]
     if not known and any(last_name(c.func).endswith("Trainer") for c in calls):
         known = facts.training.arguments
     return next((place for call in known if (place := _no_checkpoints(facts, call)) is not None), None)
@@ -129,7 +125,7 @@ def _switched_off(facts: Facts, loop: ast.For) -> ast.AST | None:
 
 def _no_checkpoints(facts: Facts, call: ast.Call) -> ast.AST | None:
     """`save_strategy="no"`, `enable_checkpointing=False`."""
-    if is_call(call, *_ARGUMENTS):
+    if is_call(call, *_SET.arguments):
         given = facts.argument(call, "save_strategy")
         off = given is not None and (last_name(given) == "NO" or facts.values.text(given) == "no")
     else:

@@ -161,7 +161,6 @@ LEAST_ROWS = 4096
 LARGE_INPUT = 384
 SHORT_TEXT = 128  # tokens
 DEFAULT_BATCH = 8  # of transformers' TrainingArguments
-_READERS = ("image_dataset_from_directory", "flow_from_directory", "flow_from_dataframe")
 
 
 def loader_rules(facts: Facts) -> Iterator[Finding]:
@@ -259,7 +258,9 @@ def _batch_places(facts: Facts) -> Iterator[ast.AST | None]:
     for fit in facts.training.fits_of("ultralytics"):
         given, usual = facts.argument(fit, "batch"), facts.training.set_for(fit, "batch")
         yield given or (ast.copy_location(ast.Constant(int(usual)), fit) if usual else None)
-    yield from (facts.argument(c, "batch_size") for c in script.called(*_READERS) if _for_training(facts, c))
+    yield from (
+        facts.argument(c, "batch_size") for c in script.called(*_LIST.readers) if _for_training(facts, c)
+    )
     for call in script.called("batch") if script.uses("tensorflow") else ():
         if isinstance(call.func, ast.Attribute) and call.args and _for_training(facts, call):
             yield call.args[0]
@@ -361,7 +362,6 @@ _SCALED = (
     '\n# scaler = torch.amp.GradScaler("cuda") before the loop; the card has no bf16\n'
     "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"
 )
-_TYPES = ("dtype", "torch_dtype", "param_dtype", "amp_dtype")
 
 
 def precision_rules(facts: Facts) -> Iterator[Finding]:
@@ -425,7 +425,7 @@ def switched_on(facts: Facts) -> bool:
     script = facts.script
     on = (call for call in script.called("autocast") if facts.value(call, "enabled") is not False)
     kinds = (last_name(facts.argument(call, "dtype", 1) or call) for call in on)
-    typed = [*script.given_as(*_TYPES), *(given for call in script.called("to") for given in call.args)]
+    typed = [*script.given_as(*_LIST.types), *(given for call in script.called("to") for given in call.args)]
     contexts = (name_of(item.context_expr) for item in script.all(ast.withitem))
     return (
         any(kind not in ("float32", "float", "float64") for kind in kinds)

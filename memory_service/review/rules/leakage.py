@@ -61,9 +61,6 @@ def columns_listed(texts: Iterable[str]) -> Iterator[str]:
             yield from re.findall(r"\w+", stated[1])
 
 
-_GROUPS = ("groups", "group", "group_ids", "patients", "subjects", "speakers")
-
-
 def group_column(facts: Facts) -> str:
     """A column that names groups, with evidence that a group has several rows."""
     evidence = (_counted_columns, _named_columns, _parsed_columns, _documented_columns, _noted_columns)
@@ -102,7 +99,7 @@ def _is_reported(facts: Facts, call: ast.Call) -> bool:
 def _named_columns(facts: Facts) -> Iterator[str]:
     """It is assigned to a name that says so."""
     for node in facts.script.all(ast.Assign):
-        if any(last_name(target).lower() in _GROUPS for target in node.targets):
+        if any(last_name(target).lower() in _SET.groups for target in node.targets):
             yield from (c for n in ast.walk(node.value) if (c := column_of(facts.values, n)))
 
 
@@ -406,7 +403,6 @@ def _alike(one: ast.AST | None, other: ast.AST | None) -> bool:
 
 
 recoded = partial(finding, "labels-reencoded")
-_SHARED_CODES = ("CategoricalDtype", "set_categories", "union_categoricals")
 
 
 def code_rules(facts: Facts) -> Iterator[Finding]:
@@ -418,18 +414,15 @@ def code_rules(facts: Facts) -> Iterator[Finding]:
 def _refitted(facts: Facts) -> Iterator[Finding]:
     """refitted-on-test: a scaler, imputer or vectorizer fitted on training rows, then on those to predict."""
     certain = (fit for fit in facts.walk.fitted if fit.unconditional and fit.rows)
-    fits = [fit for fit in certain if fit.what not in _ONLY_SHOWN]
+    fits = [fit for fit in certain if fit.what not in _SET.only_shown]
     for at, later in enumerate(fits):
         if any(one.what == later.what and _is_later(one.rows, later.rows, alike=False) for one in fits[:at]):
             yield finding("refitted-on-test", later.place, what=later.what)
 
 
-_ONLY_SHOWN = ("TSNE", "UMAP", "MDS")
-
-
 def _recoded(facts: Facts) -> Iterator[Finding]:
     """The first place that numbers rows of prediction after those of training."""
-    if facts.script.called(*_SHARED_CODES):
+    if facts.script.called(*_SET.shared_codes):
         return
     script = facts.script
     aligned = script.called("reindex", "align", "Categorical") or _RE.aligned.search(script.text)

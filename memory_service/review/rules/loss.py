@@ -25,7 +25,6 @@ from memory_service.review.source.script import (
     receiver_name,
     unpacked,
     without_methods,
-    words,
 )
 from memory_service.review.tables import name_maps, name_sets, patterns
 from memory_service.review.training import BOOSTED, BOOSTERS, KERAS, TRAINS_TREES
@@ -35,7 +34,6 @@ _RE = patterns("loss")
 _SET = name_sets("loss")
 Why = tuple[str, dict[str, Any]]  # case of wrong-loss, and values in its message
 _LOSSES = {name: kind for kind, names in _MAP.names_of.items() for name in names.split()}
-_REGRESSIONS = ("image-regression", "audio-regression", "tabular-regression", "text-regression")
 _CLASSIFICATIONS = tuple(f"{data}-classification" for data in ("image", "text", "tabular", "audio"))
 CLASS_FAMILIES = frozenset(("auc", "log-loss", "accuracy", "f-score", "mcc"))
 VALUE_FAMILIES = frozenset(("error-regression",))
@@ -147,18 +145,15 @@ def against_metric(facts: Facts, kind: str) -> Why | None:
         return "metric-of-classes", {"metric": metric.name}
     if metric is not None and of_classes and family in VALUE_FAMILIES:
         return "metric-of-values", {"metric": metric.name}
-    if of_classes and task in _REGRESSIONS and family != "kappa":
+    if of_classes and task in _SET.regressions and family != "kappa":
         return "regression", {}
     if of_values and task in _CLASSIFICATIONS and family not in ("kappa", "correlation"):
         return "classification", {}
     return None
 
 
-_CONVERTING = words("array asarray concatenate hstack cat list int clip")
-_EMPTY = ("zeros", "empty", "full", "zeros_like", "list")
 DEEPEST = 6
 DEEPEST_ACTIVATION = 8
-_HEADS = ("fc", "classifier", "head", "heads", "last_linear")
 _SMP = "segmentation_models_pytorch."
 
 
@@ -186,7 +181,7 @@ def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
     if isinstance(node, ast.Name):
         source = next(iter(facts.values.last(node)), None)
         found = _hard(facts, source, deep + 1) if source is not None else ""
-        empty = source is None or is_call(source, *_EMPTY) or getattr(source, "elts", None) == []
+        empty = source is None or is_call(source, *_SET.empty) or getattr(source, "elts", None) == []
         return found or (_filled(facts, node, deep) if empty else "")
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
         return _hard(facts, node.value, deep + 1)
@@ -203,8 +198,10 @@ def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
     if name == "predict" and base is not None:
         made = _estimator(facts, base)
         return f"the classes of {made}.predict" if _RE.classifier.search(made) else ""
-    inner = node.args[0] if name in _CONVERTING and node.args else base
-    return _hard(facts, inner, deep + 1) if inner is not None and name in _CONVERTING | _SET.keeping else ""
+    inner = node.args[0] if name in _SET.converting and node.args else base
+    return (
+        _hard(facts, inner, deep + 1) if inner is not None and name in _SET.converting | _SET.keeping else ""
+    )
 
 
 def _estimator(facts: Facts, node: ast.AST) -> str:
@@ -261,9 +258,6 @@ _OBJECTIVES = {
         r"Logloss|MultiClass|MultiClassOneVsAll|CrossEntropy|\w*Classifier)$"
     ),
 }
-_FOR_CLASSES = ("auc", "log-loss", "accuracy", "mcc")
-_CATEGORICAL = ("categorical_crossentropy", "sparse_categorical_crossentropy")
-_SQUARED = ("mse", "mean_squared_error", "mae", "mean_absolute_error")
 _WRONG_LABELS = {"categorical_crossentropy": "numbers", "sparse_categorical_crossentropy": "one-hot vectors"}
 
 
@@ -286,17 +280,17 @@ def _wrong_keras(
     facts: Facts, name: str, logits: bool, units: float | None, activation: str | None, metrics: str
 ) -> Why | None:
     metric, labels = metric_of(facts), _keras_labels(facts)
-    two = activation == "sigmoid" and units == 1 and metric is not None and metric.family in _FOR_CLASSES
+    two = activation == "sigmoid" and units == 1 and metric is not None and metric.family in _SET.for_classes
     classes = two or activation == "softmax" or "accuracy" in metrics or "auc" in metrics
     if logits and activation in ("softmax", "sigmoid"):
         return "keras-logits", {"activation": activation}
-    if not logits and activation is None and name in (*_CATEGORICAL, "binary_crossentropy"):
+    if not logits and activation is None and name in (*_SET.categorical, "binary_crossentropy"):
         return "keras-no-activation", {"name": name}
     if activation == "softmax" and (units == 1 or (units and name == "binary_crossentropy")):
         return "keras-softmax-of-one" if units == 1 else "keras-binary-of-many", {"units": units}
-    if name in _CATEGORICAL and activation == "sigmoid":
+    if name in _SET.categorical and activation == "sigmoid":
         return "keras-sigmoid", {"name": name}
-    if name in _SQUARED and classes:
+    if name in _SET.squared and classes:
         return "keras-squared", {"name": name}
     if labels and _WRONG_LABELS.get(name) == labels:
         sparse = "" if name.startswith("sparse") else "sparse_"
@@ -326,7 +320,7 @@ def _keras_loss(facts: Facts, node: ast.AST) -> tuple[str | None, bool, ast.AST]
     source = next(iter(facts.values.sources(node)), node) if isinstance(node, ast.Name) else node
     if isinstance(source, ast.Call):
         snake = re.sub(r"(?<!^)(?=[A-Z])", "_", last_name(source.func)).lower()
-        if snake in (*_CATEGORICAL, "binary_crossentropy", "mean_squared_error", "mean_absolute_error"):
+        if snake in (*_SET.categorical, "binary_crossentropy", "mean_squared_error", "mean_absolute_error"):
             return snake, facts.value(source, "from_logits") is True, source
     return None, False, node
 
@@ -446,7 +440,7 @@ def new_heads(script: Script) -> Iterator[tuple[ast.Assign, ast.Attribute]]:
     for node in script.all(ast.Assign):
         for target in node.targets:
             head = target.value if isinstance(target, ast.Subscript) else target
-            if isinstance(head, ast.Attribute) and head.attr in _HEADS and not is_of_self(head):
+            if isinstance(head, ast.Attribute) and head.attr in _SET.heads and not is_of_self(head):
                 yield node, head
 
 

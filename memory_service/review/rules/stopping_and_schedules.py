@@ -18,7 +18,6 @@ from memory_service.review.source.script import (
     receiver,
     receiver_name,
     targets_of,
-    words,
 )
 from memory_service.review.tables import name_lists, name_maps, name_sets, patterns
 from memory_service.review.training import KERAS, LIGHTNING, TRAINS_TREES
@@ -27,11 +26,6 @@ _LIST = name_lists("stopping_and_schedules")
 _RE = patterns("stopping_and_schedules")
 MOST_WITHOUT_STOPPING = 5  # so few epochs end within R16's patience of 3-5 anyway
 MANY_ROUNDS = 500
-_SEEDED = ("random", "torch", "cuda", "np", "numpy", "tf")
-_SEED_PARAMETERS = {"random_state", "seed", "random_seed", "generator", "rng", "bagging_seed"}
-_STOPS = ("early_stopping_rounds", "early_stopping_round", "od_wait", "od_type", "early_stopping")
-_FLAGS = ("stop_training", "should_training_stop", "should_stop", "should_epoch_stop")
-_OWN_LOOPS = ("lightning", "transformers", "keras", "fastai")
 
 
 def time_rules(facts: Facts) -> Iterator[Finding]:
@@ -42,7 +36,7 @@ def time_rules(facts: Facts) -> Iterator[Finding]:
         if rounds is not None and rounds >= MANY_ROUNDS and not stops_rounds(facts, fit):
             yield finding("no-early-stopping", fit, "boosting", rounds=rounds)
     first = {kind: call for call, kind in reversed(facts.training.fits.items())}
-    for kind in _OWN_LOOPS:
+    for kind in _LIST.own_loops:
         if kind in first:
             yield from _framework(facts, kind, first[kind])
     for kind, call in first.items():
@@ -127,7 +121,7 @@ def stops_rounds(facts: Facts, fit: ast.Call) -> bool:
     made = makers(receiver(fit))
     for call in (fit, *made):
         unknown = (k for k in call.keywords if k.arg is None and facts.values.entries(k.value).open)
-        if any(facts.argument(call, name) is not None for name in _STOPS) or any(unknown):
+        if any(facts.argument(call, name) is not None for name in _SET.stops) or any(unknown):
             return True
     others = {*facts.training.fits} - {fit}
     others |= {maker for other in others for maker in makers(receiver(other))} - set(made)
@@ -135,7 +129,7 @@ def stops_rounds(facts: Facts, fit: ast.Call) -> bool:
         if not others.intersection((stop, *facts.script.above(stop))):
             return True
     keywords = {k.arg for k in facts.script.all(ast.keyword) if facts.script.parents.get(k) not in others}
-    return bool({*keywords, *facts.script.strings} & set(_STOPS))
+    return bool({*keywords, *facts.script.strings} & set(_SET.stops))
 
 
 def _framework(facts: Facts, kind: str, fit: ast.Call) -> Iterator[Finding]:
@@ -158,7 +152,7 @@ def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
     """A callback or hook of this file ends training, by the clock or for another reason."""
     script, is_clock = facts.script, facts.training.is_clock
     stated = script.all(ast.Assign, ast.AugAssign)
-    flags = [node for node in stated if any(last_name(target) in _FLAGS for target in targets_of(node))]
+    flags = [node for node in stated if any(last_name(target) in _SET.flags for target in targets_of(node))]
     raised = (n for n in script.all(ast.Raise) if n.exc is not None and "Cancel" in ast.dump(n.exc)[:200])
     for place in (place for place in (*flags, *raised) if script.runs(place)):
         function = script.function(place)
@@ -175,7 +169,7 @@ def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
 def _seeds(facts: Facts) -> Iterator[Finding]:
     training, script, kinds = facts.training, facts.script, facts.training.kinds
     handed = (
-        n for n in script.all(ast.Attribute) if _RE.seed.search(n.attr) and last_name(n.value) in _SEEDED
+        n for n in script.all(ast.Attribute) if _RE.seed.search(n.attr) and last_name(n.value) in _SET.seeded
     )
     seeds = [call for call in script.calls if _RE.seed.search(last_name(call.func))]
     seeded = any(map(script.runs, [*seeds, *handed]))  # `for seed in (random.seed, np.random.seed): seed(7)`
@@ -186,7 +180,7 @@ def _seeds(facts: Facts) -> Iterator[Finding]:
         return
     given = {k.arg for k in script.all(ast.keyword)} | set(script.strings)
     random = script.called(*_LIST.random)
-    if random and not given & _SEED_PARAMETERS:
+    if random and not given & _SET.seed_parameters:
         folds = last_name(random[0].func) in ("KFold", "StratifiedKFold")
         if not folds or facts.value(random[0], "shuffle", 1) is True:
             yield finding("no-seed", random[0], "estimator")
@@ -253,8 +247,6 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         yield wrong(place, "pretrained-rate", rate=rate)
 
 
-_ALWAYS_IN_KERAS = words("loss lr learning_rate")
-_TRAINERS = ("Trainer", "Seq2SeqTrainer")
 _MOST_RETURNS = 20
 _MOST_TRAINERS = 20
 _MOST_WATCHED = 100
@@ -324,7 +316,7 @@ def _keras(facts: Facts, call: ast.Call, known: set[str]) -> Iterator[Finding]:
     at = 1 if last_name(call.func) == "ModelCheckpoint" else 0
     monitor = facts.values.text(facts.values.argument(call, "monitor", at))
     figure = (monitor or "").removeprefix("val_")
-    if not figure or figure in _ALWAYS_IN_KERAS or _plain(figure) in {_plain(name) for name in known}:
+    if not figure or figure in _SET.always_in_keras or _plain(figure) in {_plain(name) for name in known}:
         return
     best = next((name for name in sorted(known) if name in figure or figure in name), "loss")
     yield _nobody(call, str(monitor), known | {"loss"}, f'monitor="val_{best}"')
@@ -374,9 +366,9 @@ def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     if given is None or metric is None:
         return
     known: set[str] = set(_SET.always_in_trainer)
-    heirs = [heir for name in _TRAINERS for heir in script.heirs.get(name, ())]
+    heirs = [heir for name in _LIST.trainers for heir in script.heirs.get(name, ())]
     made = [one.name for one in heirs if not _SET.evaluates & {getattr(s, "name", "") for s in one.body}]
-    users = script.called(*_TRAINERS, *made)[:_MOST_TRAINERS]
+    users = script.called(*_LIST.trainers, *made)[:_MOST_TRAINERS]
     for trainer in users:
         computed = values.argument(trainer, "compute_metrics")
         rows = values.argument(trainer, "eval_dataset")

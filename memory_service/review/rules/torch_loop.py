@@ -81,7 +81,6 @@ def held_out(facts: Facts) -> set[str]:
     return {part.id for split in parts for part in split[1::2] if isinstance(part, ast.Name)}
 
 
-_SWITCHED = frozenset(("eval", "compile", "from_pretrained"))
 _READY_MADE = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
 MOST_CALLERS = 4  # functions above one another that are followed
 
@@ -138,7 +137,7 @@ def _is_new_network(facts: Facts, value: ast.AST) -> bool:
     """`timm.create_model(...).cuda()`, `Net()`, `build()`: networks come out in training mode."""
     called = {name_of(call) for call in calls_in(value)}
     helpers = (f for name in called for f in facts.script.functions.get(name, ()))
-    if _SWITCHED & (called | {name_of(call) for helper in helpers for call in calls_in(helper)}):
+    if _SET.switched & (called | {name_of(call) for helper in helpers for call in calls_in(helper)}):
         return False
     made = facts.values.made_by(value)
     own = bases_of(facts.script.classes.get(made)) & {"Module", "LightningModule"}
@@ -176,9 +175,6 @@ def _comes_in_eval(facts: Facts) -> bool:
     return bool(loaded) and not called("backward")
 
 
-_OFF = frozenset(("no_grad", "inference_mode"))
-_MODULES = {"Module", "LightningModule", "PreTrainedModel"}
-_BACKWARD = ("backward", "manual_backward", "grad")
 LONGEST_HEAD = 12  # lines from the head of a function to its loop that are shown as one place
 
 
@@ -237,7 +233,7 @@ def _single_pass(facts: Facts, place: ast.AST) -> Function | None:
 
 
 def _learns(facts: Facts, places: Iterable[ast.AST]) -> bool:
-    return any(is_call(c, *_BACKWARD) for c in facts.script.within_calls(places))
+    return any(is_call(c, *_SET.backward) for c in facts.script.within_calls(places))
 
 
 def _both_phases(facts: Facts) -> set[ast.AST]:
@@ -277,7 +273,7 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
         return False
     if not _RE.model.search(name) and not _is_one_of_models(facts, call):
         made = facts.values.made_by(call.func)
-        if not bases_of(script.classes.get(made)) & _MODULES:
+        if not bases_of(script.classes.get(made)) & _SET.modules:
             ready = made in ("create_model", "Sequential") or is_ready_made(facts, call.func)
             return ready and script.uses("torch")
     return not (call.args and isinstance(getattr(call.args[0], "value", None), str))
@@ -289,7 +285,7 @@ def _is_own_method(facts: Facts, call: ast.Call) -> bool:
         return False
     methods = facts.script.functions.get(last_name(call.func), ())
     own = (method for method in methods if "Module" in bases_of(facts.script.class_of(method)))
-    plain = (method for method in own if not words_in(method) & (_OFF | {"eval"}))
+    plain = (method for method in own if not words_in(method) & (_SET.off | {"eval"}))
     return any(last_name(c.func) in ("self", "forward") for method in plain for c in calls_in(method))
 
 
@@ -318,7 +314,7 @@ def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
     around: list[ast.AST] = [*near.body] if near is not None else [function] if function is not None else []
     if _learns(facts, around):
         return None
-    learns = [any(is_call(node, *_BACKWARD) for node in ast.walk(loop)) for loop in rows]
+    learns = [any(is_call(node, *_SET.backward) for node in ast.walk(loop)) for loop in rows]
     until = learns.index(True) + 1 if True in learns else len(rows)
     judged = _names_rows(words_passed(call).union(*(words_in(loop.iter) for loop in rows[:until])))
     if not judged and function is not None:
@@ -397,14 +393,13 @@ def _turns_off(facts: Facts, node: ast.AST) -> bool:
     if name == "set_grad_enabled" and isinstance(node, ast.Call):
         return facts.value(node, "mode", 0) is not True
     helper = next(iter(facts.script.functions.get(name, ())), None)
-    if name not in _OFF and helper is not None:
-        return any(last_name(n) in _OFF for n in ast.walk(helper))
+    if name not in _SET.off and helper is not None:
+        return any(last_name(n) in _SET.off for n in ast.walk(helper))
     return bool(_RE.turns_off.search(name))
 
 
 _SET = name_sets("torch_loop")
 _LOGS = ("math.", "numpy.", "torch.", "tensorflow.")
-_LETS_GO = frozenset(("item", "detach", "float", "tolist", "numpy", "cpu_item"))
 
 
 def loop_rules(facts: Facts) -> Iterator[Finding]:
@@ -633,7 +628,7 @@ def _of_rows(batch: ast.For) -> set[str]:
 
 def _tensors(value: ast.AST) -> set[str]:
     """Names that a value is made of, but for numbers of them: `len(x) / n`, `y.mean().item()`."""
-    if is_call(value, "len", "size", *_LETS_GO) or getattr(value, "attr", "") == "shape":
+    if is_call(value, "len", "size", *_SET.lets_go) or getattr(value, "attr", "") == "shape":
         return set()
     parts = (_tensors(part) for part in ast.iter_child_nodes(value))
     return {value.id} if isinstance(value, ast.Name) else set().union(*parts)
@@ -658,13 +653,13 @@ def _kept(facts: Facts, loop: Loop, batch: ast.For, name: str) -> Iterator[Findi
             to, again = node.targets[0], _carries(node.value, name)
             holder = to if again and isinstance(to, ast.Name) and to.id in names_in(node.value) else None
         contexts = facts.script.contexts(node) if isinstance(node, ast.AugAssign | ast.Assign) else ()
-        without_grad = any(is_call(context, *_OFF) for context in contexts)
+        without_grad = any(is_call(context, *_SET.off) for context in contexts)
         if holder is not None and last_name(holder) not in fresh and not without_grad:
             yield finding("loss-keeps-graph", node, name=name)
 
 
 def _lets_go(value: ast.AST) -> bool:
-    return any(is_call(call, *_LETS_GO) for call in calls_in(value))
+    return any(is_call(call, *_SET.lets_go) for call in calls_in(value))
 
 
 def _carries(value: ast.AST, name: str) -> bool:

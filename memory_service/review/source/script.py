@@ -164,7 +164,6 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)  # one each for the whole tree
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_USUAL_NAMES = words("nn F optim torch tf keras self")
 MOST_FOLLOWED = 400  # functions followed from one place: a script's own are fewer
 MOST_VISITED = 2_000_000  # by all rules together; a training script takes a tenth
 
@@ -269,7 +268,7 @@ class Script:
         root = full.split(".")[0]
         own = root in self.classes or root in self.functions or last_name(node) in self.classes
         known = "." in full or (isinstance(node, ast.Name) and node.id in self.imports)
-        return not own and (root in packages or not known or root in _USUAL_NAMES)
+        return not own and (root in packages or not known or root in _SET.usual_names)
 
     def uses(self, *modules: str) -> bool:
         return not self._packages.isdisjoint(modules)

@@ -22,7 +22,6 @@ from memory_service.review.source.script import (
     last_name,
     receiver,
     texts_in,
-    words,
 )
 from memory_service.review.tables import name_sets, patterns
 
@@ -45,9 +44,6 @@ MOST_CALLERS = 24
 MOST_GROWTH = 24
 MOST_LOOKS = 20_000  # looks at mappings over the whole script; a training script needs some hundreds
 MOST_SPREAD = 2_000  # keywords written out for `**more` over the whole script
-_NAMESPACES = words("dict SimpleNamespace Namespace EasyDict")
-_OWN_COPIES = words("copy _asdict dict model_dump to_dict as_dict")
-_TEXT_LOADERS = words("safe_load full_load loads")
 _UNKNOWN = Entries(open=True)
 MOST_OBJECTS = 8
 Instance = tuple[str, ast.Call | None]  # a class of the file and the call that makes it
@@ -160,17 +156,17 @@ class Mappings:
 
     def _made(self, node: ast.Call, deep: int) -> Entries:
         name = last_name(node.func)
-        if name in _NAMESPACES and (isinstance(node.func, ast.Name) or name != "dict"):
+        if name in _SET.namespaces and (isinstance(node.func, ast.Name) or name != "dict"):
             return self._given(node, deep)
         if name in ("asdict", "vars") and node.args:
             return self._fields(node.args[0], deep)
-        if name in _OWN_COPIES and isinstance(node.func, ast.Attribute) and not node.args:
+        if name in _SET.own_copies and isinstance(node.func, ast.Attribute) and not node.args:
             base = node.func.value
             copied = self.entries(base, deep)
             return copied if not copied.open or name == "copy" else self._fields(base, deep)
         if name in _SET.holders and node.args:
             return self.entries(node.args[0], deep)
-        if name in _TEXT_LOADERS and node.args:
+        if name in _SET.text_loaders and node.args:
             text = self._values.text(node.args[0])
             stated = settings_of(text, node) if text is not None else None
             return self._literal(stated, deep) if stated is not None else _UNKNOWN

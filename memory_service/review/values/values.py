@@ -26,12 +26,12 @@ from memory_service.review.source.script import (
     receiver,
     targets_of,
     unpacked,
-    words,
 )
-from memory_service.review.tables import patterns
+from memory_service.review.tables import name_sets, patterns
 from memory_service.review.values.mappings import Entries, Mappings, fields, instances
 
 _RE = patterns("values")
+_SET = name_sets("values")
 MOST_VALUES = 8
 _LONGEST_TEXT = 2_000
 LARGEST = 10**18
@@ -255,13 +255,9 @@ DEEPEST_DEFINITION = 8  # names, attributes and calls followed to where somethin
 MOST_SOURCES = 24  # assignments of one name that are looked at: a name set more often says nothing
 DEEPEST_MAKER = 5
 MOST_BRANCHES = 6  # in which a name is set, before a place
-_MOVED = ("to", "cuda", "cpu", "eval", "train")
-_WRAPPERS = ("clone", "deepcopy", "compile", "prepare", "DataParallel")
 MOST_QUESTIONS = 6  # questions that one question leads to within one another: the key of a key of a dict
 MOST_STEPS = 4_000
 MOST_STEPS_IN_ALL = 400_000
-_DEFAULTS = words("field Field Option Argument")
-_CHANGES = words("append extend insert remove discard add update pop")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -366,9 +362,9 @@ class Values:
         if not isinstance(node, ast.Call):
             return [m for s in self.sources(node) for m in self.makers(s, deep + 1)]
         name = last_name(node.func)
-        if name in _MOVED and isinstance(node.func, ast.Attribute):
+        if name in _SET.moved and isinstance(node.func, ast.Attribute):
             return self.makers(node.func.value, deep + 1)
-        if name in _WRAPPERS and node.args:
+        if name in _SET.wrappers and node.args:
             return self.makers(node.args[0], deep + 1)
         given = self.returned_by(node.func)[::-1] if name not in self.script.classes and name != "fit" else []
         return [m for g in given[-4:] for m in self.makers(g, deep + 1)] or [node]
@@ -509,7 +505,7 @@ class Values:
             return node.args[1:2] if environment or not found.open else []
         if name == "getenv":
             return node.args[1:2]
-        if name in _DEFAULTS:
+        if name in _SET.defaults:
             given = self.argument(node, "default_factory")
             given = given or self.argument(node, "default", None if name == "field" else 0)
             given = given.body if isinstance(given, ast.Lambda) else given
@@ -564,7 +560,7 @@ class Values:
     @cached_property
     def _changed(self) -> set[tuple[ast.AST, str]]:
         """(scope, name) of lists that grow or shrink."""
-        changes = self.script.called(*_CHANGES)
+        changes = self.script.called(*_SET.changes)
         changed = [(holder.id, call) for call in changes if isinstance(holder := receiver(call), ast.Name)]
         return {(bound[0], name) for name, call in changed if (bound := self.binding(name, call))}
 

@@ -396,19 +396,15 @@ def _names(facts: Facts) -> Iterator[Finding]:
             yield told("wrong-parameter", call, gone, "pd.concat([one, other])")
 
 
-_USES = ("evaluate", "predict", "generate", "compute", "pipeline", "no_grad", "inference_mode")
-_ASKS = {"eval_strategy", "evaluation_strategy", "do_eval", "eval_steps", "eval_on_start"}
-
-
 def _never_judged(facts: Facts) -> Iterator[Finding]:
     """transformers' Trainer without rows to judge by, that nothing asks to judge, or by its loss alone."""
     script, argument = facts.script, facts.argument
     trainers = [t for t in script.calls if last_name(t.func).endswith("Trainer")]
     if len(facts.training.arguments) != 1 or any(map(facts.values.open_ended, trainers)):
         return
-    call, used = facts.training.arguments[0], script.called(*_USES)
+    call, used = facts.training.arguments[0], script.called(*_SET.uses)
     given = [rows for t in trainers if (rows := argument(t, "eval_dataset"))]
-    asked = keyword_names(call) & _ASKS or facts.values.open_ended(call)
+    asked = keyword_names(call) & _SET.asks or facts.values.open_ended(call)
     if given and not asked and not script.called("evaluate", "predict"):
         yield wrong(call, "never-judged")
     read = trainers and script.called("load_dataset", "read_csv", "read_parquet")
@@ -473,7 +469,6 @@ def _is_of(facts: Facts, name: str, qualified: str, library: str) -> bool:
     return uses(library) and not (name == "Trainer" and uses(*LIGHTNING))
 
 
-_STOPPING = ("early_stopping_rounds", "early_stopping_round")
 _LIBRARIES = {
     "lightgbm": re.compile(r"lightgbm\.(train|cv)$|LGBM"),
     "xgboost": re.compile(r"xgboost\.(train|cv)$|XGB(RF)?(Class|Regr|Rank)"),
@@ -563,7 +558,7 @@ def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 
 def _stops_early(facts: Facts, call: ast.Call) -> bool:
     given = facts.given(call, 0)
-    if any(facts.values.number(given.get(name)) is not None for name in _STOPPING):
+    if any(facts.values.number(given.get(name)) is not None for name in _SET.stopping):
         return True
     callbacks = [*calls_in(given["callbacks"])] if "callbacks" in given else []
     return any(is_call(one, "early_stopping", "EarlyStopping") for one in callbacks)
