@@ -68,9 +68,7 @@ Kind = Literal[
 _USUAL = {"epochs": 100.0, "batch": 16.0, "imgsz": 640.0, "workers": 8.0, "patience": 100.0}
 
 BOOSTERS = ("lightgbm", "xgboost", "catboost")
-BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost)\w*$")  # classes of boosted trees
-TRAINS_TREES = _RE.trains_trees
-_OF_OURS = re.compile(r"^n_gpus = \d", re.MULTILINE)
+BOOSTED, TRAINS_TREES = _RE.boosted, _RE.trains_trees
 KERAS = ("keras", "tensorflow", "tf_keras")
 LIGHTNING = ("lightning", "pytorch_lightning")
 
@@ -221,7 +219,7 @@ class Training:
         kinds = ((call, self._kind_of(call)) for call in self.script.called(*_LIST.fits))
         return {call: kind for call, kind in kinds if kind is not None and self.script.runs(call)}
 
-    def fits_of(self, *kinds: Kind) -> list[ast.Call]:
+    def fits_of(self, *kinds: str) -> list[ast.Call]:
         return [call for call, kind in self.fits.items() if kind in kinds]
 
     def _kind_of(self, call: ast.Call) -> Kind | None:
@@ -311,7 +309,7 @@ class Training:
     @cached_property
     def on_card(self) -> bool:
         uses = self.script.uses
-        if _OF_OURS.search(self.script.text):
+        if _RE.of_ours.search(self.script.text):
             return True
         if uses("torch", "torchvision", "timm", "accelerate", *LIGHTNING):
             by_itself = uses("accelerate", "fastai", *LIGHTNING) or "transformers" in self.kinds
@@ -358,7 +356,7 @@ class Training:
         found = self.values.one(given)
         return float(found[0] if isinstance(found, list) and found else found) if found else None
 
-    def framework_epochs(self, kind: Kind) -> float | None:
+    def framework_epochs(self, kind: str) -> float | None:
         """The epochs that a framework is set to train; None where that is unknown."""
         given, number = self.values.argument, self.values.number
         if kind == "lightning":

@@ -659,9 +659,9 @@ def run_plain(walk: Walk, node: ast.stmt, scope: Scope) -> bool:
             assign(walk, target, walk.evaluate(value, scope), scope)
         case ast.Assign(value=value):
             given = walk.evaluate(value, scope)
-            for target in node.targets:
-                assign(walk, target, given, scope)
-                walk.note_names(target, value, given)
+            for to in node.targets:
+                assign(walk, to, given, scope)
+                walk.note_names(to, value, given)
         case ast.AugAssign():
             change(walk, node, scope)
         case ast.Return(value=value) if walk.returned:
@@ -669,8 +669,8 @@ def run_plain(walk: Walk, node: ast.stmt, scope: Scope) -> bool:
         case ast.Global(names=names):
             walk.shared.setdefault(id(scope), set()).update(names)
         case ast.Delete():
-            for target in node.targets:
-                delete(walk, target, scope)
+            for to in node.targets:
+                delete(walk, to, scope)
     return isinstance(node, ast.Raise | ast.Continue | ast.Break | ast.Return)
 
 

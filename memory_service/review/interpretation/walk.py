@@ -321,8 +321,8 @@ class Walk:
         if chooser.made == "columns" or not chooser.rows:
             out.whole, out.columns = False, None
         several = chooser.rows or chooser.order or chooser.made or chooser.items or chooser.element
-        several = several or isinstance(self.constant(inner, scope), list)
-        out.single = out.single or chooser.const is not UNKNOWN or not several
+        row = chooser.const is not UNKNOWN or not (several or isinstance(self.constant(inner, scope), list))
+        out.single = out.single or row
         return out
 
     def choose_by(self, base: Value, how: tuple[str, ...], node: ast.AST) -> Value:

@@ -73,13 +73,9 @@ def _same_path(facts: Facts, call: ast.Call) -> bool:
     made = any(
         isinstance(a, ast.JoinedStr | ast.BinOp) or any(map(_RE.path.search, words_in(a))) for a in others
     )
-    return not made and any(_RE.file.search(text) for a in same for text in _texts(facts, a)[-1:])
-
-
-def _texts(facts: Facts, node: ast.AST) -> list[str]:
-    """The literal texts of a path, the file's name last."""
-    text = facts.values.text(node)
-    return [text] if text is not None else texts_in(facts.values.origin(node))
+    texts = ((facts.values.text(a), facts.values.origin(a)) for a in same)
+    files = (texts_in(origin)[-1:] if text is None else [text] for text, origin in texts)
+    return not made and any(_RE.file.search(name) for names in files for name in names)
 
 
 def _is_fixed(facts: Facts, node: ast.AST, deep: int = 0) -> bool:

@@ -324,17 +324,13 @@ def _fix(kind: str) -> str:
     return f"{'Stratified' if 'Stratified' in kind else ''}GroupKFold(n_splits=5).split(X, y, groups)"
 
 
-_SCORES = re.compile(r"_(score|error|loss|report|matrix|curve)$|^(rmse|mae|mse|accuracy)|metric")
-_HELD_OUT = re.compile(r"(?i)test|val|hold")
-
-
 def held_out_rules(facts: Facts) -> Iterator[Finding]:
     """judged-on-training-rows."""
     folders = [c for c in facts.script.called("ImageFolder") if not facts.argument(c, "is_valid_file", 4)]
     roots = [(c, root) for c in folders if (root := facts.argument(c, "root", 0))]
     for at, (later, root) in enumerate(roots if not facts.script.called(*_SET.divides) else ()):
         named = ast.unparse(getattr(facts.script.statement(later), "targets", [root])[0])
-        if any(_alike(one, root) for _, one in roots[:at]) and _HELD_OUT.search(named):
+        if any(_alike(one, root) for _, one in roots[:at]) and _RE.held_out.search(named):
             yield finding("judged-on-training-rows", later, "folder", root=ast.unparse(root))
     for fit in facts.training.fits:
         if fit.args:
@@ -353,7 +349,7 @@ def _part_of_fitted(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
     for call in facts.script.called("score", "evaluate", "predict", "predict_proba"):
         near = facts.script.function(call) is facts.script.function(fit) and order[fit] < order[call] < until
         rows = ast.unparse(call.args[0]) if call.args else ""
-        named = is_call(call, "score", "evaluate") or _HELD_OUT.search(rows)
+        named = is_call(call, "score", "evaluate") or _RE.held_out.search(rows)
         if near and named and _alike(receiver(call), receiver(fit)):
             judged += [(call, one) for one in call.args[:1]]
     pairs = ((place, part, whole) for place, part in judged for whole in fit.args[:2])
@@ -391,7 +387,7 @@ def _fitted_alone(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
     predicted = [call for call in script.called("predict", "predict_proba") if _alike(receiver(call), model)]
     others = any(call.args and not _alike(call.args[0], fit.args[0]) for call in predicted)
     by_hand = any(isinstance(receiver(call), ast.Compare) for call in script.called("mean"))
-    scores = by_hand or any(map(_SCORES.search, script.calls_by_name))
+    scores = by_hand or any(map(_RE.scores.search, script.calls_by_name))
     submits = script.called("to_csv") and not scores
     alone = len(fit.args) > 1 and "oob_score" not in script.text and (submits or not others)
     if alone and judged and all(_alike(call.args[0], fit.args[0]) for call in judged):

@@ -34,7 +34,6 @@ _RE = patterns("loss")
 _SET = name_sets("loss")
 Why = tuple[str, dict[str, Any]]  # case of wrong-loss, and values in its message
 _LOSSES = {name: kind for kind, names in _MAP.names_of.items() for name in names.split()}
-_CLASSIFICATIONS = tuple(f"{data}-classification" for data in ("image", "text", "tabular", "audio"))
 CLASS_FAMILIES = frozenset(("auc", "log-loss", "accuracy", "f-score", "mcc"))
 VALUE_FAMILIES = frozenset(("error-regression",))
 
@@ -147,7 +146,7 @@ def against_metric(facts: Facts, kind: str) -> Why | None:
         return "metric-of-values", {"metric": metric.name}
     if of_classes and task in _SET.regressions and family != "kappa":
         return "regression", {}
-    if of_values and task in _CLASSIFICATIONS and family not in ("kappa", "correlation"):
+    if of_values and task in _SET.classifications and family not in ("kappa", "correlation"):
         return "classification", {}
     return None
 
@@ -248,19 +247,6 @@ def _filled(facts: Facts, node: ast.Name, deep: int) -> str:
     return found[0] if found and all(found) else ""
 
 
-_OBJECTIVES = {
-    "values": re.compile(
-        r"^(regression(_l[12])?|l[12]|mse|mae|rmse|huber|fair|poisson|quantile|reg:(squarederror|linear|"
-        r"absoluteerror|squaredlogerror|pseudohubererror)|RMSE|MAE|MAPE|Poisson|\w*Regressor)$"
-    ),
-    "classes": re.compile(
-        r"^(binary|multiclass|multiclassova|softmax|cross_entropy|binary:logistic|multi:soft(max|prob)|"
-        r"Logloss|MultiClass|MultiClassOneVsAll|CrossEntropy|\w*Classifier)$"
-    ),
-}
-_WRONG_LABELS = {"categorical_crossentropy": "numbers", "sparse_categorical_crossentropy": "one-hot vectors"}
-
-
 def objective_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-loss of frameworks that name their loss."""
     if facts.script.uses(*BOOSTERS):
@@ -292,7 +278,7 @@ def _wrong_keras(
         return "keras-sigmoid", {"name": name}
     if name in _SET.squared and classes:
         return "keras-squared", {"name": name}
-    if labels and _WRONG_LABELS.get(name) == labels:
+    if labels and _MAP.wrong_labels.get(name) == labels:
         sparse = "" if name.startswith("sparse") else "sparse_"
         return "keras-labels", {"name": name, "labels": labels, "sparse": sparse}
     return None
@@ -373,10 +359,10 @@ def _boosting(facts: Facts) -> Iterator[Finding]:
 
 def _wrong_objective(facts: Facts, objective: str, metrics: list[str]) -> Why | None:
     """Why an objective (or a class that implies one) does not go with the metric or the task."""
-    of_values = bool(_OBJECTIVES["values"].match(objective))
+    of_values = bool(_RE.of_values.match(objective))
     if of_values and any(_RE.class_metrics.match(m) for m in metrics):
         return "trees-metric-of-classes", {"objective": objective, "metric": metrics[0]}
-    if not of_values and not _OBJECTIVES["classes"].match(objective):
+    if not of_values and not _RE.of_classes.match(objective):
         return None
     many = next((m for m in metrics if _RE.of_many_classes.match(m)), None)
     if many is not None and _RE.of_two_classes.match(objective):

@@ -11,7 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice, takewhile
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar, overload
 
 from memory_service.review.tables import name_sets, patterns
 
@@ -158,6 +158,7 @@ def unpacked(target: ast.AST, value: ast.AST | None) -> Iterator[tuple[ast.AST, 
 _RE = patterns("script")
 _SET = name_sets("script")
 Node = TypeVar("Node", bound=ast.AST)
+Other = TypeVar("Other", bound=ast.AST)
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module | ast.ClassDef | ast.Lambda
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module, ast.ClassDef, ast.Lambda)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -191,10 +192,14 @@ class Script:
             pending.extend(reversed(children))
         self.imports, self.modules = _imports(self)
 
-    def all(self, *kinds: type[Node]) -> Sequence[Node]:
+    @overload
+    def all(self, kind: type[Node], /) -> Sequence[Node]: ...
+    @overload
+    def all(self, kind: type[Node], other: type[Other], /) -> Sequence[Node | Other]: ...
+    def all(self, *kinds: type[ast.AST]) -> Sequence[Any]:
         """Every node of these very types, those of each in the order of the text."""
         found = [self._of.get(kind, []) for kind in kinds]
-        return found[0] if len(found) == 1 else [*chain(*found)]  # type: ignore[return-value, list-item]
+        return found[0] if len(found) == 1 else [*chain(*found)]
 
     @cached_property
     def calls(self) -> Sequence[ast.Call]:

@@ -76,7 +76,7 @@ def instances(values: Values, node: ast.AST, deep: int = 0) -> list[Instance]:
 
 def _parsed(values: Values, node: ast.Name) -> list[Instance]:
     """`a, b = HfArgumentParser((A, B)).parse_args_into_dataclasses()` gives an A and a B."""
-    script, found = values.script, list[str]()
+    script, found = values.script, list[Instance]()
     for call in script.called("parse_args_into_dataclasses", "parse_dict", "parse_json_file"):
         target = getattr(script.statement(call), "targets", [None])[0]
         parser = receiver(call) or call
@@ -84,8 +84,8 @@ def _parsed(values: Values, node: ast.Name) -> list[Instance]:
         given = next((m.args[0] for m in makers if isinstance(m, ast.Call) and m.args), None)
         if isinstance(target, ast.Tuple) and isinstance(given, ast.Tuple | ast.List):
             pairs = zip(target.elts, given.elts, strict=False)
-            found += [last_name(kind) for item, kind in pairs if last_name(item) == node.id]
-    return [(name, None) for name in found if name in script.classes][:1]
+            found += [(last_name(kind), None) for item, kind in pairs if last_name(item) == node.id]
+    return [one for one in found if one[0] in script.classes][:1]
 
 
 def fields(values: Values, name: str, call: ast.Call | None) -> dict[str, list[ast.AST]]:

@@ -121,9 +121,9 @@ def _is_copy(facts: Facts, part: ast.AST | None) -> bool:
     """`df[df.a > 0]["b"]`, or a column that is to be changed in place: from pandas 3 on both are copies."""
     if not isinstance(part, ast.Subscript) or not facts.script.uses("pandas"):
         return False
-    base, keys = part.value, [part.slice]
-    if isinstance(base, ast.Subscript):
-        base, keys = base.value, [base.slice, part.slice]
+    inner, base, keys = part.value, part.value, [part.slice]
+    if isinstance(inner, ast.Subscript):
+        base, keys = inner.value, [inner.slice, part.slice]
     elif not isinstance(facts.script.parents[part], ast.Attribute):
         return False
     masks = sum(isinstance(key, ast.Compare | ast.BinOp) for key in keys)
@@ -234,8 +234,8 @@ def _of_keras(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     if name in ("fit", "fit_generator"):
         yield from _steps(facts, call)
     if name == "EarlyStopping":
-        keeps = script.called("ModelCheckpoint", "load_weights", "fit_generator")
-        keeps = keeps or script.uses("keras_tuner") or facts.values.open_ended(call)
+        loads = script.called("ModelCheckpoint", "load_weights", "fit_generator")
+        keeps = loads or script.uses("keras_tuner") or facts.values.open_ended(call)
         if not keeps and facts.argument(call, "restore_best_weights", 6) is None and name in script.imports:
             yield wrong(call, "best-left")
         patience, epochs = facts.number(call, "patience", 2), facts.training.framework_epochs("keras")
@@ -474,10 +474,6 @@ _LIBRARIES = {
     "xgboost": re.compile(r"xgboost\.(train|cv)$|XGB(RF)?(Class|Regr|Rank)"),
     "catboost": re.compile(r"catboost\.(train|cv)$|CatBoost(Classifier|Regressor|Ranker)?$"),
 }
-_MULTICLASS = {
-    "lightgbm.train": ("multiclass", "multiclassova", "softmax"),
-    "xgboost.train": ("multi:softmax", "multi:softprob"),
-}
 
 
 def boosting_rules(facts: Facts) -> Iterator[Finding]:
@@ -486,24 +482,19 @@ def boosting_rules(facts: Facts) -> Iterator[Finding]:
         yield from _nothing_to_stop_by(facts, call)
         if facts.script.qualified(call.func) in ("xgboost.cv", "xgboost.train"):
             yield from _minimised(facts, call)
-        library = _library(facts, call)
-        if not library:
+        names = last_name(call.func), facts.script.qualified(call.func)
+        library = next((known for known, trains in _LIBRARIES.items() if any(map(trains.match, names))), "")
+        if not library or (library == "catboost" and not facts.script.uses("catboost")):
             continue
         params = facts.given(call, 0 if last_name(call.func) in ("train", "cv") else None)
         objective = facts.values.text(params.get("objective"))
         complete = not facts.values.entries(facts.argument(call, "params", 0)).open
-        many = complete and objective in _MULTICLASS.get(facts.script.qualified(call.func), ())
+        many = complete and _RE.many_classes.match(f"{names[1]} {objective}")
         if many and not {"num_class", "num_classes"} & set(params):
             yield wrong(call, "num-class-missing", objective=objective)
         yield from _values(facts, call, library, params)
         if library == "catboost" and (facts.values.text(params.get("task_type")) or "").upper() == "GPU":
             yield from _refused_on_card(facts, call, params)
-
-
-def _library(facts: Facts, call: ast.Call) -> str:
-    names = last_name(call.func), facts.script.qualified(call.func)
-    library = next((known for known, trains in _LIBRARIES.items() if any(map(trains.match, names))), "")
-    return library if library != "catboost" or facts.script.uses("catboost") else ""
 
 
 def _values(facts: Facts, call: ast.Call, library: str, params: dict[str, ast.AST]) -> Iterator[Finding]:
