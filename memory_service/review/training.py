@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice, takewhile
-from typing import Literal
 
 from memory_service.review.source.script import (
     Script,
@@ -61,10 +60,6 @@ def _splits(node: ast.AST) -> Iterator[tuple[ast.expr, ast.Call]]:
             yield call.func.value, call
 
 
-Kind = Literal[
-    "torch", "lightning", "transformers", "keras", "fastai", "boosting", "sklearn", "ultralytics",
-    "autogluon", "nnunet", "openmmlab",
-]  # fmt: skip
 _USUAL = {"epochs": 100.0, "batch": 16.0, "imgsz": 640.0, "workers": 8.0, "patience": 100.0}
 
 BOOSTERS = ("lightgbm", "xgboost", "catboost")
@@ -214,7 +209,7 @@ class Training:
         return list(dict.fromkeys(found))
 
     @cached_property
-    def fits(self) -> dict[ast.Call, Kind]:
+    def fits(self) -> dict[ast.Call, str]:
         """Fits of frameworks that the file itself runs: `trainer.fit(...)`, `lgb.train(...)`."""
         kinds = ((call, self._kind_of(call)) for call in self.script.called(*_LIST.fits))
         return {call: kind for call, kind in kinds if kind is not None and self.script.runs(call)}
@@ -222,18 +217,18 @@ class Training:
     def fits_of(self, *kinds: str) -> list[ast.Call]:
         return [call for call, kind in self.fits.items() if kind in kinds]
 
-    def _kind_of(self, call: ast.Call) -> Kind | None:
+    def _kind_of(self, call: ast.Call) -> str | None:
         name, base, uses, given = last_name(call.func), receiver(call), self.script.uses, keyword_names(call)
         made_by, named = self.values.made_by(base), last_name(base or call).lower()
         bases = (made_by, *bases_of(self.script.classes.get(made_by)))
         trainer = any(b.endswith("Trainer") for b in bases) or (not made_by and named.endswith("trainer"))
         of_file, mm = made_by in self.script.functions, uses(*_LIST.of_openmmlab)
-        functions: dict[str, tuple[tuple[Kind, bool], ...]] = {
+        functions: dict[str, tuple[tuple[str, bool], ...]] = {
             "LightningCLI": (("lightning", True),),
             "run_training": (("nnunet", uses("nnunetv2", "nnunet")),),
             "train_": (("openmmlab", mm),),
         }
-        methods: dict[str, tuple[tuple[Kind, bool], ...]] = {
+        methods: dict[str, tuple[tuple[str, bool], ...]] = {
             "train": (
                 ("openmmlab", mm and (trainer or named == "runner")),
                 ("transformers", uses(*_LIST.of_hub) and trainer),

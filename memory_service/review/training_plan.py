@@ -311,10 +311,10 @@ def _named(facts: Facts, pattern: str) -> tuple[int | None, ast.AST | None]:
     """The one value of constants of that name, in the module or in a config; None where there are several."""
     found: dict[int, ast.AST] = {}
     nodes = [n for n in facts.script.all(ast.Assign, ast.AnnAssign) if facts.script.function(n) is None]
-    for node in (node for node in nodes if node.value is not None):
+    for node, value in ((node, node.value) for node in nodes if node.value is not None):
         stated = any(re.fullmatch(pattern, last_name(t), re.IGNORECASE) for t in targets_of(node))
-        number = facts.values.number(node.value) if stated else 0
+        number = facts.values.number(value) if stated else 0
         if number is None or number != int(number) or number < 0:
             return None, None
-        found |= {int(number): node.value} if number else {}  # 0: of a field that is set later
+        found |= {int(number): value} if number else {}  # 0: of a field that is set later
     return next(iter(found.items())) if len(found) == 1 else (None, None)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from memory_service.review.interpretation.state import (
     DEFERRED,
     ColumnNames,
-    Rows,
     Scope,
     Value,
     derived,
@@ -359,9 +358,10 @@ def reduce(walk: Walk, use: Use) -> Value:
             base.reads if base.made == "rolling" else frozenset[str]()
         )  # a window ends with the row itself
         return replace(derived(base), single=base.single, reads=reads)
-    by_hand = _selected(found.rows) if walk.loops and base.columns and base.columns & walk.targets else None
-    if by_hand:
-        stat = walk.learned_from(use.node, "mean", "target", by_hand)
+    selected = [r.parent for r in found.rows if r.parent is not None and not r.part]  # by a mask
+    of_target = walk.loops and base.columns and base.columns & walk.targets
+    if of_target and selected and len(selected) == len(found.rows):
+        stat = walk.learned_from(use.node, "mean", "target", frozenset(selected))
         return Value(learned=found.learned, stats=frozenset((stat,)))
     what = use.name
     if "max" in what:
@@ -510,10 +510,3 @@ def _of_each_column(use: Use) -> bool:
     axis = any(named.arg in ("axis", "dim") for named in use.node.keywords)
     builtin = isinstance(use.node.func, ast.Name) and use.node.func.id == "max"
     return not builtin and (table or axis or len(use.args) > 1 - method)
-
-
-def _selected(rows: frozenset[Rows]) -> frozenset[Rows]:
-    """What these rows were selected from by a mask; nothing where they are no selection."""
-    if not rows or not all(r.parent is not None and not r.part for r in rows):
-        return frozenset()
-    return frozenset(r.parent for r in rows if r.parent is not None)

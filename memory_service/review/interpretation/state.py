@@ -271,18 +271,14 @@ def either(one: Value | None, other: Value | None) -> Value:
         return other
     if other.const is None and other.made == "":
         return one
-    pairs = None
-    if one.items is not None and other.items is not None and len(one.items) == len(other.items):
-        pairs = [either(a, b) for a, b in zip(one.items, other.items, strict=True)]
-    known = [value for value in (one, other) if value.items is not None]
-    if pairs is None and len(known) == 1:
-        pairs = known[0].items
-    keys = None
-    if one.keys is not None or other.keys is not None:
-        a, b = one.keys or {}, other.keys or {}
-        keys = {name: either(a.get(name), b.get(name)) for name in {**a, **b}}
+    known = [value.items for value in (one, other) if value.items is not None]
+    pairs = known[0] if len(known) == 1 else None
+    if len(known) == 2 and len(known[0]) == len(known[1]):
+        pairs = [either(a, b) for a, b in zip(*known, strict=True)]
+    named = [value.keys or {} for value in (one, other)]
+    keys = {name: either(*(each.get(name) for each in named)) for name in {**named[0], **named[1]}}
     out = replace(
-        one, items=pairs, keys=keys,
+        one, items=pairs, keys=keys if one.keys is not None or other.keys is not None else None,
         element=either(one.element, other.element) if one.element or other.element else None,
         attrs={**other.attrs, **one.attrs},
         const=one.const if type(one.const) is type(other.const) and one.const == other.const else UNKNOWN,

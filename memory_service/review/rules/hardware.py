@@ -358,12 +358,6 @@ def has_reason(facts: Facts, place: ast.AST, value: ast.AST | None = None) -> bo
     return any(len(comment.split()) >= 3 and not _RE.no_reason.search(comment) for comment in comments)
 
 
-_SCALED = (
-    '\n# scaler = torch.amp.GradScaler("cuda") before the loop; the card has no bf16\n'
-    "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"
-)
-
-
 def precision_rules(facts: Facts) -> Iterator[Finding]:
     """no-mixed-precision and deprecated-amp."""
     yield from _deprecated(facts)
@@ -412,7 +406,7 @@ def _torch(facts: Facts) -> Iterator[Finding]:
         reason = has_reason(facts, place) and re.search(r"fp32|precision|float32|amp", comment)
         if reason or not script.runs(loop.backward) or switched_on(facts):
             continue
-        scaled = _SCALED if facts.context.bf16 is False else ""
+        scaled = _MAP.paste["scaled"] if facts.context.bf16 is False else ""
         shown = loop.backward if place in script.loops(loop.backward) else place
         case = "accelerate" if script.called("Accelerator") else "loop"
         yield finding(

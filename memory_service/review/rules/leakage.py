@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, islice, takewhile
@@ -52,13 +52,6 @@ def several_each(texts: Sequence[str]) -> Iterator[str]:
         for pattern in _EACH_HAS:
             words = (stated[1].rstrip("s") for stated in pattern.finditer(text))
             yield from (word for word in words if word not in single)
-
-
-def columns_listed(texts: Iterable[str]) -> Iterator[str]:
-    """ "meta.csv: clip, actor, emotion" -> "clip", "actor", "emotion"."""
-    for text in texts:
-        for stated in _RE.listed.finditer(text):
-            yield from re.findall(r"\w+", stated[1])
 
 
 def group_column(facts: Facts) -> str:
@@ -132,7 +125,8 @@ def _columns_mentioned(facts: Facts) -> Iterator[str]:
     """Names that may be columns: texts, `df.patient`, and what is written beside the name of a table."""
     yield from facts.script.strings
     yield from (name for _, names in _noted(facts) for name in names)
-    yield from columns_listed(prose_of(facts.script))
+    listed = (stated[1] for text in prose_of(facts.script) for stated in _RE.listed.finditer(text))
+    yield from (name for text in listed for name in re.findall(r"\w+", text))  # "meta.csv: clip, actor"
     for node in facts.script.all(ast.Attribute):
         if isinstance(node.value, ast.Name) and node.value.id not in facts.script.imports:
             yield node.attr

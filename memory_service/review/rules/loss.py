@@ -332,11 +332,9 @@ def _keras_layers(facts: Facts, compiled: ast.Call) -> list[ast.expr] | None:
     """The layers of `model = Sequential([...])` that is compiled; None where it is not made so."""
     model = receiver(compiled)
     sources = facts.values.sources(model) if isinstance(model, ast.Name) else []
-    if not isinstance(model, ast.Name) or len(sources) != 1 or not is_call(sources[0], "Sequential"):
-        return None
-    if any(receiver_name(call) == model.id for call in facts.script.called("add")):
-        return None
-    given = sources[0].args[:1]
+    added = {receiver_name(call) for call in facts.script.called("add")}
+    whole = isinstance(model, ast.Name) and len(sources) == 1 and model.id not in added
+    given = sources[0].args[:1] if whole and is_call(sources[0], "Sequential") else []
     return list(given[0].elts) if given and isinstance(given[0], ast.List | ast.Tuple) else None
 
 

@@ -286,7 +286,8 @@ def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:
         yield call, values.argument(call, "monitor", 0 if last_name(call.func) == "EarlyStopping" else 2)
     if not script.called("ReduceLROnPlateau"):
         return  # no other schedule looks at its figure
-    for place in (*script.all(ast.Dict), *script.called("dict", "update")):
+    places: list[ast.Dict | ast.Call] = [*script.all(ast.Dict), *script.called("dict", "update")]
+    for place in places:
         stated, home = dict(entries_of(place)), getattr(script.function(place), "name", "")
         schedule = stated.get("scheduler", stated.get("lr_scheduler"))
         of_plateau = isinstance(schedule, ast.Dict) or values.made_by(schedule) in ("", "ReduceLROnPlateau")

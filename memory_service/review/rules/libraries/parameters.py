@@ -6,7 +6,6 @@ torch 2.15, lightgbm 4.7, xgboost 3.2, lightning 2.6, transformers 5.23, acceler
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -469,11 +468,7 @@ def _is_of(facts: Facts, name: str, qualified: str, library: str) -> bool:
     return uses(library) and not (name == "Trainer" and uses(*LIGHTNING))
 
 
-_LIBRARIES = {
-    "lightgbm": re.compile(r"lightgbm\.(train|cv)$|LGBM"),
-    "xgboost": re.compile(r"xgboost\.(train|cv)$|XGB(RF)?(Class|Regr|Rank)"),
-    "catboost": re.compile(r"catboost\.(train|cv)$|CatBoost(Classifier|Regressor|Ranker)?$"),
-}
+_LIBRARIES = {"lightgbm": _RE.of_lightgbm, "xgboost": _RE.of_xgboost, "catboost": _RE.of_catboost}
 
 
 def boosting_rules(facts: Facts) -> Iterator[Finding]:

@@ -74,8 +74,8 @@ def _losses(facts: Facts) -> Iterator[Finding]:
 
 def _models(facts: Facts) -> Iterator[Finding]:
     script = facts.script
-    replaced = script.called("reset_classifier", "forward_features", "get_classifier")
-    replaced = replaced or re.search(r"1000|lazylinear|adaptiveavgpool|adaptive_avg_pool", script.text)
+    heads = script.called("reset_classifier", "forward_features", "get_classifier")
+    replaced = heads or re.search(r"1000|lazylinear|adaptiveavgpool|adaptive_avg_pool", script.text)
     made = script.called("create_model")
     calls = [c for c in made if not script.qualified(c.func).startswith("segmentation_models_pytorch.")]
     names = {name for call in calls if (name := facts.text(call, "model_name", 0))}
