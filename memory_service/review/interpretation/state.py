@@ -9,9 +9,7 @@ from functools import reduce
 from typing import Any
 
 from memory_service.review.source.script import Function
-from memory_service.review.tables import patterns
 
-_RE = patterns("interpretation")
 UNKNOWN: Any = object()
 OTHER_ROWS = "of other rows"  # a table with values of other rows: `df.shift(1)`
 MOST_LEVELS = 5
