@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from memory_service.review.facts import Context, Facts
@@ -65,20 +65,15 @@ def review_source(
         return Reviewed((_unreadable(why),), ("every other rule",), None)
     except TooLong as why:
         return Reviewed((), (f"every rule: {why}",), None)
-    tree, text = source.tree, source.text
-    script_read = Script(tree, text)
-    values = Values(script_read)
+    read = Script(source.tree, source.text)
+    values = Values(read)
     expand(values)
-    asked = _with_own_task(context or Context(), script_read)
-    facts = Facts(script_read, values, Training(script_read, values), asked)
+    facts = Facts(read, values, Training(read, values), _with_own_task(context or Context(), read))
     found: list[Finding] = [_unreadable(why) for why in source.broken]
     left_out: list[str] = []
     for group in _GROUPS:
         try:
-            for item in group(facts):
-                found.append(item)
-                if len(found) > MOST_FINDINGS:
-                    break
+            found.extend(islice(group(facts), max(1, MOST_FINDINGS + 1 - len(found))))
         except RecursionError:
             left_out.append(f"{group.__name__.replace('_', ' ')}: the script is nested too deep for them")
         except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
@@ -134,13 +129,9 @@ def _sizing_facts(facts: Facts) -> SizingFacts:
     plan = training_plan_of(facts)
     place = plan.batch_place
     return SizingFacts(
-        plan=replace(plan, batch_place=_head(place), place=_head(plan.place)),
+        plan=replace(plan, batch_place=place and head_of(place), place=plan.place and head_of(plan.place)),
         small_batches=tuple(small_batches(facts)) if plan.trains else (),
-        batch_place=None if place is None else head_of(facts.values.origin(place)),
+        batch_place=place and head_of(facts.values.origin(place)),
         has_reason=place is not None and has_reason(facts, place, place),
         plain_images=facts.modality == "image" and not facts.dense,
     )
-
-
-def _head(place: ast.AST | None) -> ast.AST | None:
-    return None if place is None else head_of(place)

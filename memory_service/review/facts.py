@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from memory_service.review.interpretation.expressions import walk_script
-from memory_service.review.interpretation.state import Walk
+from memory_service.review.interpretation.walk import Walk
 from memory_service.review.source.script import Script, entries_of, is_call, last_name
 from memory_service.review.tables import name_lists, patterns
 from memory_service.review.training import Training
@@ -18,13 +18,6 @@ from memory_service.review.values.values import Values
 
 _LIST = name_lists("facts")
 _RE = patterns("facts")
-_KINDS = ("image", "text", "audio", "tabular", "time-series")
-_TEXT_MODULES = ("transformers", "sentence_transformers", "tokenizers", "nltk", "trl", "unsloth")
-_DENSE_TASKS = ("image-segmentation", "object-detection", "image-to-image", "video-classification")
-_DENSE_MODULES = ("segmentation_models_pytorch", "torchvision.models.detection", "ultralytics", "effdet")
-_CUTS = ("Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop", "create_transform", "interpolate")
-_SIZES = ("size", "height", "width", "input_size")
-_LENGTHS = ("max_length", "max_len", "model_max_length", "max_seq_length", "max_seq_len")
 Found = TypeVar("Found")
 
 
@@ -86,27 +79,27 @@ class Facts:
         uses, text, task = self.script.uses, self.script.text, self.context.task
         if task:
             known = "image" if task in ("object-detection", "video-classification") else ""
-            return next((kind for kind in _KINDS if task.startswith(kind)), known)
+            return next((kind for kind in _LIST.kinds if task.startswith(kind)), known)
         if uses("torchaudio", "librosa"):
             return "audio"
         if uses(*_LIST.image_modules) or _RE.image_words.search(text):
             return "image"
-        if uses(*_TEXT_MODULES) or "textvectorization" in text:
+        if uses(*_LIST.text_modules) or "textvectorization" in text:
             return "text"
         return "tabular" if self.script.called("read_csv", "read_parquet", "read_feather") else ""
 
     @cached_property
     def dense(self) -> bool:
         """Whether the model answers per pixel or per box: batches are small there."""
-        stated = self.script.uses(*_DENSE_MODULES) or bool(_RE.dense_words.search(self.script.text))
-        return stated or self.context.task in _DENSE_TASKS
+        stated = self.script.uses(*_LIST.dense_modules) or bool(_RE.dense_words.search(self.script.text))
+        return stated or self.context.task in _LIST.dense_tasks
 
     @cached_property
     def image_size(self) -> int | None:
         """Pixels a side, asked for or by the script's own names and resizes."""
         if self.context.image_size:
             return self.context.image_size
-        whole = [fit.call for fit in self.training.fits if fit.kind == "ultralytics"]
+        whole = self.training.fits_of("ultralytics")
         if whole:
             pixels = self.training.set_for(whole[0], "imgsz")
             return int(pixels) if pixels else None
@@ -127,13 +120,14 @@ class Facts:
 
     def _sizes_of_cuts(self) -> Iterator[int]:
         cropped = self._cropped(self.script.called("Resize"))
-        for call in self.script.called(*_CUTS):
+        for call in (one for one in self.script.called(*_LIST.cuts) if one not in cropped):
             whole = last_name(call.func) == "create_transform"  # timm's: (channels, height, width)
-            places = [*call.args[: 1 if whole else 2], *(k.value for k in call.keywords if k.arg in _SIZES)]
-            for place in places if call not in cropped else ():
-                size = self._pixels(place, -1 if whole else 0)
-                if size is not None:
-                    yield size
+            places = [
+                *call.args[: 1 if whole else 2],
+                *(k.value for k in call.keywords if k.arg in _LIST.sizes),
+            ]
+            sizes = (self._pixels(place, -1 if whole else 0) for place in places)
+            yield from (size for size in sizes if size is not None)
 
     def _sizes_of_resizes(self) -> set[int]:
         """`image.resize((512, 512))` of PIL, `cv2.resize(image, (512, 512))`."""
@@ -169,7 +163,7 @@ class Facts:
         """Tokens that a text is cut to, by the script's own parameters."""
         if self.modality != "text":
             return None
-        numbers = map(self.values.number, self.script.given_as(*_LENGTHS))
+        numbers = map(self.values.number, self.script.given_as(*_LIST.lengths))
         return max((int(number) for number in numbers if number and number >= 1), default=None)
 
     @cached_property

@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice, takewhile
-from typing import Literal
 
 from memory_service.review.source.script import (
     Script,
     bases_of,
     calls_in,
     is_call,
+    keyword_names,
     last_name,
+    name_of,
     names_in,
     receiver,
     receiver_name,
@@ -33,77 +34,10 @@ AnyLoop = ast.For | ast.While
 _ENDS = ast.Break | ast.Return | ast.Raise
 
 
-@dataclass
-class Stopping:
-    """The ends of the loops of one script."""
-
-    script: Script
-    values: Values
-
-    def clocked(self, place: ast.AST | list[ast.stmt]) -> bool:
-        """Whether something under a place (functions of the file included) stops by the clock."""
-        for node in self.script.within(place):
-            match node:
-                case ast.If(test=test) if _changes_course(node) and self.is_clock(test):
-                    return True
-                case ast.While(test=test) | ast.IfExp(test=test) | ast.Return(value=ast.Compare() as test):
-                    if self.is_clock(test):
-                        return True
-        return False
-
-    def is_clock(self, test: ast.AST, deep: int = 0) -> bool:
-        """Whether a condition asks the time: directly, by a name that says so, or by a function that does."""
-        for node in ast.walk(test):
-            if isinstance(node, ast.Call):
-                inside = self.script.resolve(node.func) if deep < 3 else []
-                called = [node, *(call for target in inside for call in calls_in(target))]
-                if any(last_name(call.func) in _SET.clock_calls for call in called):
-                    return True
-            if isinstance(node, ast.Name | ast.Attribute) and _RE.clock_words.search(last_name(node)):
-                return True
-            if isinstance(node, ast.Name) and deep < 3:
-                for source in self.values.assigned(node.id, node):
-                    if not isinstance(source, ast.Constant) and self.is_clock(source, deep + 1):
-                        return True
-        return False
-
-    def stops_early(self, loop: AnyLoop) -> bool:
-        """Whether a loop over epochs ends for another reason than the clock, a NaN or a trial run."""
-        if isinstance(loop, ast.While):  # `while epoch < EPOCHS` does not; `while bad < PATIENCE` does
-            counts = isinstance(loop.test, ast.Compare | ast.Constant) or self.is_clock(loop.test)
-            if not counts or any(map(_RE.early.search, words_in(loop.test))):
-                return True
-        for node in self.script.within(loop.body, follow=False):
-            if isinstance(node, ast.Call) and _RE.stopper.search(last_name(node.func)):
-                return True
-            inner = isinstance(node, ast.Break) and loop in self.script.loops(node)[1:]
-            between = _between(self.script, node, loop) if isinstance(node, _ENDS) and not inner else []
-            guards = [up.test for up in between if isinstance(up, ast.If)]
-            caught = any(isinstance(up, ast.ExceptHandler) for up in between)
-            if guards and not caught and not any(self._other_stop(test) for test in guards):
-                return True
-        return False
-
-    def _other_stop(self, test: ast.AST) -> bool:
-        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
-            return all(self._other_stop(part) for part in test.values)
-        stated = words_in(test) - _SET.clock_calls
-        if any(_RE.early.search(word) for word in stated):
-            return False
-        if any(map(_RE.other_stops.search, stated)):
-            return True
-        inside = (target for call in calls_in(test) for target in self.script.resolve(call.func))
-        counts = any(_RE.counts_gains.search(word) for target in inside for word in words_in(target))
-        return not counts and self.is_clock(test)
-
-
 def guards_of(script: Script, node: ast.AST, until: ast.AST) -> list[ast.AST]:
     """Conditions between a node and a loop around it."""
-    return [up.test for up in _between(script, node, until) if isinstance(up, ast.If)]
-
-
-def _between(script: Script, node: ast.AST, until: ast.AST) -> list[ast.AST]:
-    return [*takewhile(lambda up: up is not until, script.above(node))]
+    between = takewhile(lambda up: up is not until, script.above(node))
+    return [up.test for up in between if isinstance(up, ast.If)]
 
 
 def _changes_course(node: ast.If) -> bool:
@@ -119,54 +53,6 @@ def _changes_course(node: ast.If) -> bool:
     return "should_training_stop" in roots(node.test)
 
 
-@dataclass
-class Folds:
-    """Loops over the folds of a cross-validation."""
-
-    script: Script
-    values: Values
-    _known: dict[ast.AST, bool] = field(default_factory=dict)
-
-    def is_fold(self, loop: AnyLoop) -> bool:
-        if loop not in self._known:
-            self._known[loop] = isinstance(loop, ast.For) and self._goes_over_folds(loop)
-        return self._known[loop]
-
-    def _goes_over_folds(self, loop: ast.For) -> bool:
-        for splitter, call in _splits(loop.iter):
-            stated = bool(_RE.fold.search(last_name(splitter)))
-            first = call.args[0] if call.args else None
-            number = first is not None and self.values.number(first) is not None
-            if stated or "Fold" in self.values.made_by(splitter) or (first is not None and not number):
-                return stated or not isinstance(first, ast.Constant)
-        if any(re.search(r"fold|^cv_", name, re.IGNORECASE) for name in names_in(loop.target)):
-            return True
-        over = names_in(loop.iter) | {n.attr for n in ast.walk(loop.iter) if isinstance(n, ast.Attribute)}
-        listed = any("Fold" in self.values.made_by(splitter) for splitter in self._splitters(loop.iter))
-        return listed or any(_RE.folds_named.search(name) for name in over)
-
-    def count(self, loop: ast.For) -> int | None:
-        """How many folds a loop trains, where the text says."""
-        counted = (self._splits_of(splitter) for splitter in self._splitters(loop.iter))
-        number = next((number for number in counted if number is not None), None)
-        found = self.values.one(loop.iter) if number is None else None
-        return len(found) if isinstance(found, list) else number
-
-    def _splitters(self, node: ast.AST) -> Iterator[ast.expr]:
-        """What splits under an expression, or under what its names are set to: `list(KFold(5).split(X))`."""
-        names = (n for n in ast.walk(node) if isinstance(n, ast.Name))
-        sources = (source for name in names for source in self.values.assigned(name.id, name)[:4])
-        return (splitter for place in (node, *sources) for splitter, _ in _splits(place))
-
-    def _splits_of(self, splitter: ast.AST) -> int | None:
-        for maker in self.values.makers(splitter):
-            if re.search(r"Fold|Split", last_name(maker.func)):
-                given = self.values.argument(maker, "n_splits", 0)
-                number = 5.0 if given is None else self.values.number(given)
-                return int(number) if number is not None else None
-        return None
-
-
 def _splits(node: ast.AST) -> Iterator[tuple[ast.expr, ast.Call]]:
     """(splitter, call) of `splitter.split(...)` under a node."""
     for call in islice(calls_in(node), 200):
@@ -174,21 +60,10 @@ def _splits(node: ast.AST) -> Iterator[tuple[ast.expr, ast.Call]]:
             yield call.func.value, call
 
 
-Kind = Literal[
-    "torch", "lightning", "transformers", "keras", "fastai", "boosting", "sklearn", "ultralytics",
-    "autogluon", "nnunet", "openmmlab",
-]  # fmt: skip
-_COUNTED = words("range trange count")
-_ULTRALYTICS = words("YOLO RTDETR YOLOWorld YOLOE NAS")
 _USUAL = {"epochs": 100.0, "batch": 16.0, "imgsz": 640.0, "workers": 8.0, "patience": 100.0}
 
 BOOSTERS = ("lightgbm", "xgboost", "catboost")
-BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost)\w*$")  # classes of boosted trees
-TRAINS_TREES = _RE.trains_trees
-_OF_OPENMMLAB = ("mmengine", "mmcv", "mmdet", "mmseg", "mmpretrain", "mmpose", "mmaction", "detectron2")
-_OF_ULTRALYTICS = frozenset(("data", "epochs", "imgsz", "batch"))
-_OF_OURS = re.compile(r"^n_gpus = \d", re.MULTILINE)
-_OF_BOOSTING = frozenset(("eval_set", "callbacks", "early_stopping_rounds"))
+BOOSTED, TRAINS_TREES = _RE.boosted, _RE.trains_trees
 KERAS = ("keras", "tensorflow", "tf_keras")
 LIGHTNING = ("lightning", "pytorch_lightning")
 
@@ -202,24 +77,13 @@ class Loop:
     epoch: AnyLoop | None  # over epochs, None where there is none in the file
 
 
-@dataclass(frozen=True)
-class Fit:
-    """A call that trains: `trainer.fit(...)`, `model.fit(...)`, `lgb.train(...)`."""
-
-    kind: Kind
-    call: ast.Call
-
-
 @dataclass
 class Training:
     """What the file trains, as far as it does."""
 
     script: Script
     values: Values
-
-    def __post_init__(self) -> None:
-        self.folds = Folds(self.script, self.values)
-        self.stopping = Stopping(self.script, self.values)
+    _folds: dict[ast.AST, bool] = field(default_factory=dict)
 
     @cached_property
     def backwards(self) -> list[ast.Call]:
@@ -233,10 +97,8 @@ class Training:
 
     def _attacks(self, call: ast.Call) -> bool:
         """Steps of an attack: the gradient of an input, `delta.grad` of `zeros_like(x)`; no optimizer."""
-        around: list[ast.AST] = [*self.script.loops(call)[:1]]
-        function = self.script.function(call)
-        around += [function] if function is not None and not around else []
-        inside = [node for one in around for node in ast.walk(one)]
+        around = next(iter(self.script.loops(call)), self.script.function(call))
+        inside = [*ast.walk(around)] if around is not None else []
         if any(is_call(node, "step") for node in inside):
             return False
         taken = (n.value for n in inside if isinstance(n, ast.Attribute) and n.attr == "grad")
@@ -260,7 +122,7 @@ class Training:
             again = around[1:2] if around[1:] and self._goes_again(*around[:2]) else around[:1]
             batch = next((p for p in again if not self._is_over_epochs(p)), None)
             rest = [p for p in around if p not in (batch, *around[: around.index(again[0]) if again else 0])]
-            epoch = next((p for p in rest if not self.folds.is_fold(p)), None)
+            epoch = next((p for p in rest if not self.is_fold(p)), None)
             if epoch is None and batch is not None and (self._counts_steps(batch) or self._is_single(batch)):
                 epoch = batch
             out.append(Loop(call, batch, epoch))
@@ -283,15 +145,12 @@ class Training:
 
     def _counts_steps(self, loop: AnyLoop) -> bool:
         """`while step < N`, `for step in range(N)` with a batch drawn in each: all of the training."""
-        if isinstance(loop, ast.While):
-            return True
-        called = {last_name(c.func): c for c in calls_in(loop.iter)}
-        if called.keys() & {"cycle", "islice", "count"}:
+        called = {last_name(c.func): c for c in calls_in(loop.iter)} if isinstance(loop, ast.For) else {}
+        if isinstance(loop, ast.While) or called.keys() & {"cycle", "islice", "count"}:
             return True
         counted = called.get("range", called.get("trange"))
-        if counted is None or len(counted.args) == 3:
-            return False
-        return any(_RE.drawn.search(last_name(call.func)) for call in self.script.within_calls(loop.body))
+        drawn = (_RE.drawn.search(last_name(call.func)) for call in self.script.within_calls(loop.body))
+        return counted is not None and len(counted.args) != 3 and any(drawn)
 
     def _caller_loops(
         self, node: ast.AST, deep: int = 0, seen: frozenset[ast.AST] = frozenset()
@@ -333,10 +192,10 @@ class Training:
         if isinstance(loop, ast.While):
             return any(map(_RE.epoch.search, words_in(loop.test)))
         over = words_in(loop.iter)
-        counted = isinstance(loop.target, ast.Name) or bool(over & _COUNTED)
-        if any(_RE.epoch.search(name) for name in names_in(loop.target) if counted or len(name) > 2):
-            return True
-        return any("epochs" in word.lower() for word in over) and not any("loader" in w.lower() for w in over)
+        counted = isinstance(loop.target, ast.Name) or bool(over & _SET.counted)
+        named = any(_RE.epoch.search(name) for name in names_in(loop.target) if counted or len(name) > 2)
+        text = " ".join(over).lower()
+        return named or ("epochs" in text and "loader" not in text)
 
     @cached_property
     def batches(self) -> set[AnyLoop]:
@@ -350,64 +209,62 @@ class Training:
         return list(dict.fromkeys(found))
 
     @cached_property
-    def fits(self) -> list[Fit]:
-        """Fits of frameworks that the file itself runs."""
-        kinds = ((self._kind_of(call), call) for call in self.script.called(*_LIST.fits))
-        return [Fit(kind, call) for kind, call in kinds if kind is not None and self.script.runs(call)]
+    def fits(self) -> dict[ast.Call, str]:
+        """Fits of frameworks that the file itself runs: `trainer.fit(...)`, `lgb.train(...)`."""
+        kinds = ((call, self._kind_of(call)) for call in self.script.called(*_LIST.fits))
+        return {call: kind for call, kind in kinds if kind is not None and self.script.runs(call)}
 
-    def _kind_of(self, call: ast.Call) -> Kind | None:
-        name, uses = last_name(call.func), self.script.uses
-        if TRAINS_TREES.match(self.script.qualified(call.func)):
-            return "boosting"
-        if name == "LightningCLI":
-            return "lightning"
-        if name.startswith("train_") and name != "train_model":
-            return "openmmlab" if uses(*_OF_OPENMMLAB) else None
-        if name == "run_training":
-            return "nnunet" if uses("nnunetv2", "nnunet") else None
-        if not isinstance(call.func, ast.Attribute):
-            return None
-        made_by, given = self.values.made_by(call.func.value), {keyword.arg for keyword in call.keywords}
-        if name in ("fit_one_cycle", "fine_tune", "fit_flat_cos"):
-            return "fastai" if uses("fastai") else None
+    def fits_of(self, *kinds: str) -> list[ast.Call]:
+        return [call for call, kind in self.fits.items() if kind in kinds]
+
+    def _kind_of(self, call: ast.Call) -> str | None:
+        name, base, uses, given = last_name(call.func), receiver(call), self.script.uses, keyword_names(call)
+        made_by, named = self.values.made_by(base), last_name(base or call).lower()
         bases = (made_by, *bases_of(self.script.classes.get(made_by)))
-        named = last_name(call.func.value).lower()
         trainer = any(b.endswith("Trainer") for b in bases) or (not made_by and named.endswith("trainer"))
-        of_file = made_by in self.script.functions
-        tests: dict[str, tuple[tuple[Kind, bool], ...]] = {
+        of_file, mm = made_by in self.script.functions, uses(*_LIST.of_openmmlab)
+        functions: dict[str, tuple[tuple[str, bool], ...]] = {
+            "LightningCLI": (("lightning", True),),
+            "run_training": (("nnunet", uses("nnunetv2", "nnunet")),),
+            "train_": (("openmmlab", mm),),
+        }
+        methods: dict[str, tuple[tuple[str, bool], ...]] = {
             "train": (
-                ("openmmlab", uses(*_OF_OPENMMLAB) and (trainer or named == "runner")),
+                ("openmmlab", mm and (trainer or named == "runner")),
                 ("transformers", uses(*_LIST.of_hub) and trainer),
-                ("ultralytics", uses("ultralytics") and not of_file and bool(_OF_ULTRALYTICS & given)),
-                ("ultralytics", uses("ultralytics") and made_by in _ULTRALYTICS),
+                ("ultralytics", uses("ultralytics") and not of_file and bool(_SET.of_ultralytics & given)),
+                ("ultralytics", uses("ultralytics") and made_by in _SET.ultralytics),
             ),
             "train_model": (("transformers", uses("simpletransformers")),),
             "fit": (
                 ("lightning", uses(*LIGHTNING) and (made_by == "Trainer" or (trainer and made_by == ""))),
                 ("autogluon", uses("autogluon") and made_by.endswith("Predictor")),
                 ("boosting", bool(BOOSTED.match(made_by))),
-                (
-                    "keras",
-                    uses(*KERAS) and (bool(_SET.of_keras & given) or self._is_compiled(call.func.value)),
-                ),
+                ("keras", uses(*KERAS) and (bool(_SET.of_keras & given) or self._is_compiled(base))),
                 ("fastai", made_by.endswith("earner") and uses("fastai")),
-                ("boosting", uses(*BOOSTERS) and bool(_OF_BOOSTING & given)),
+                ("boosting", uses(*BOOSTERS) and bool(_SET.of_boosting & given)),
                 ("transformers", uses("sentence_transformers") and "train_objectives" in given),
                 ("sklearn", uses("sklearn")),
             ),
         }
-        asked = tests.get(name.removesuffix("_generator"), ())
-        return next((kind for kind, holds in asked if holds), None)
+        methods |= dict.fromkeys(
+            ("fit_one_cycle", "fine_tune", "fit_flat_cos"), (("fastai", uses("fastai")),)
+        )
+        trees = TRAINS_TREES.match(self.script.qualified(call.func))
+        known = name if name == "train_model" or not name.startswith("train_") else "train_"
+        asked = methods.get(name.removesuffix("_generator"), ()) if base is not None else ()
+        found = next((kind for kind, holds in functions.get(known, asked) if holds), None)
+        return "boosting" if trees else found
 
-    def _is_compiled(self, model: ast.AST) -> bool:
+    def _is_compiled(self, model: ast.AST | None) -> bool:
         """`model.compile(...)` of Keras stands somewhere for what is fitted."""
-        name = last_name(model)
+        name = last_name(model) if model is not None else ""
         return bool(name) and any(receiver_name(call) == name for call in self.script.called("compile"))
 
     @cached_property
     def kinds(self) -> set[str]:
         """What is trained when the file runs."""
-        found: set[str] = {fit.kind for fit in self.fits}
+        found: set[str] = {*self.fits.values()}
         own = "torch" if self.script.uses("torch") or not self.script.uses(*KERAS) else "tensorflow"
         return found | {own} if self.epoch_loops else found
 
@@ -437,7 +294,7 @@ class Training:
     @cached_property
     def place(self) -> ast.AST | None:
         """The first loop over epochs, else the first fit."""
-        return next(iter([*self.epoch_loops, *(fit.call for fit in self.fits)]), None)
+        return next(iter([*self.epoch_loops, *self.fits]), None)
 
     @cached_property
     def offers(self) -> bool:
@@ -447,7 +304,7 @@ class Training:
     @cached_property
     def on_card(self) -> bool:
         uses = self.script.uses
-        if _OF_OURS.search(self.script.text):
+        if _RE.of_ours.search(self.script.text):
             return True
         if uses("torch", "torchvision", "timm", "accelerate", *LIGHTNING):
             by_itself = uses("accelerate", "fastai", *LIGHTNING) or "transformers" in self.kinds
@@ -458,10 +315,10 @@ class Training:
     def fold_loops(self) -> list[ast.For]:
         """Loops over folds in which something is trained."""
         trained: set[ast.AST] = {*self.backwards, *self._helper_loops}
-        trained |= {f.call for f in self.fits if f.kind != "sklearn"}
+        trained |= {*self.fits} - {*self.fits_of("sklearn")}
         return [
             loop for loop in self.script.all(ast.For)
-            if self.folds.is_fold(loop) and self.script.runs(loop) and any(
+            if self.is_fold(loop) and self.script.runs(loop) and any(
                 node in trained or self.trains_elsewhere(node) for node in self.script.within(loop.body)
             )
         ]  # fmt: skip
@@ -481,14 +338,10 @@ class Training:
             nodes = (n for n in ast.walk(loop.test) if isinstance(n, ast.Name | ast.Attribute | ast.Constant))
             known = [bound for n in nodes if (bound := number(n)) is not None and bound > 1]
             return int(known[0]) if len(known) == 1 else None
-        for call in calls_in(loop.iter):
-            if last_name(call.func) in ("range", "trange"):
-                ends = [number(a) for a in call.args[:2]]
-                known = [end for end in ends if end is not None]
-                if len(known) < len(ends) or not ends:
-                    return None
-                return int(known[-1] - (known[0] if len(known) == 2 else 0))
-        return None
+        counted = next((call for call in calls_in(loop.iter) if is_call(call, "range", "trange")), None)
+        ends = [number(a) for a in counted.args[:2]] if counted is not None else []
+        known = [end for end in ends if end is not None]
+        return int(known[-1] - (known[0] if len(known) == 2 else 0)) if known and None not in ends else None
 
     def set_for(self, call: ast.Call, name: str) -> float | None:
         """A number that ultralytics' `train` is given, else its default; None where unknown."""
@@ -510,10 +363,106 @@ class Training:
                 if epochs is not None or given(call, "max_steps") is not None:
                     return number(epochs) if given(call, "max_steps") is None else None
             return 3.0
-        calls = [fit.call for fit in self.fits if fit.kind == kind]
+        calls = self.fits_of(kind)
         if kind == "ultralytics":
             return self.set_for(calls[0], "epochs")
         name, position = ("n_epoch", 0) if kind == "fastai" else ("epochs", None)
         found = [number(given(call, "epochs") or given(call, name, position)) for call in calls]
         known = [epochs for epochs in found if epochs is not None]
         return max(known) if known and (kind == "fastai" or len(known) == len(found)) else None
+
+    def is_fold(self, loop: AnyLoop) -> bool:
+        if loop not in self._folds:
+            self._folds[loop] = isinstance(loop, ast.For) and self._goes_over_folds(loop)
+        return self._folds[loop]
+
+    def _goes_over_folds(self, loop: ast.For) -> bool:
+        for splitter, call in _splits(loop.iter):
+            stated = bool(_RE.fold.search(last_name(splitter)))
+            first = call.args[0] if call.args else None
+            number = first is not None and self.values.number(first) is not None
+            if stated or "Fold" in self.values.made_by(splitter) or (first is not None and not number):
+                return stated or not isinstance(first, ast.Constant)
+        if any(re.search(r"fold|^cv_", name, re.IGNORECASE) for name in names_in(loop.target)):
+            return True
+        over = names_in(loop.iter) | {n.attr for n in ast.walk(loop.iter) if isinstance(n, ast.Attribute)}
+        listed = any("Fold" in self.values.made_by(splitter) for splitter in self._splitters(loop.iter))
+        return listed or any(_RE.folds_named.search(name) for name in over)
+
+    def fold_count(self, loop: ast.For) -> int | None:
+        """How many folds a loop trains, where the text says."""
+        counted = (self._splits_of(splitter) for splitter in self._splitters(loop.iter))
+        number = next((number for number in counted if number is not None), None)
+        found = self.values.one(loop.iter) if number is None else None
+        return len(found) if isinstance(found, list) else number
+
+    def _splitters(self, node: ast.AST) -> Iterator[ast.expr]:
+        """What splits under an expression, or under what its names are set to: `list(KFold(5).split(X))`."""
+        names = (n for n in ast.walk(node) if isinstance(n, ast.Name))
+        sources = (source for name in names for source in self.values.assigned(name.id, name)[:4])
+        return (splitter for place in (node, *sources) for splitter, _ in _splits(place))
+
+    def _splits_of(self, splitter: ast.AST) -> int | None:
+        makers = (m for m in self.values.makers(splitter) if re.search(r"Fold|Split", last_name(m.func)))
+        if (maker := next(makers, None)) is None:
+            return None
+        given = self.values.argument(maker, "n_splits", 0)
+        number = 5.0 if given is None else self.values.number(given)
+        return int(number) if number is not None else None
+
+    def clocked(self, place: ast.AST | list[ast.stmt]) -> bool:
+        """Whether something under a place (functions of the file included) stops by the clock."""
+        for node in self.script.within(place):
+            match node:
+                case ast.If(test=test) if _changes_course(node) and self.is_clock(test):
+                    return True
+                case ast.While(test=test) | ast.IfExp(test=test) | ast.Return(value=ast.Compare() as test):
+                    if self.is_clock(test):
+                        return True
+        return False
+
+    def is_clock(self, test: ast.AST, deep: int = 0) -> bool:
+        """Whether a condition asks the time: directly, by a name that says so, or by a function that does."""
+        for node in ast.walk(test):
+            if isinstance(node, ast.Call):
+                inside = self.script.resolve(node.func) if deep < 3 else []
+                called = [node, *(call for target in inside for call in calls_in(target))]
+                if any(last_name(call.func) in _SET.clock_calls for call in called):
+                    return True
+            if isinstance(node, ast.Name | ast.Attribute) and _RE.clock_words.search(last_name(node)):
+                return True
+            if isinstance(node, ast.Name) and deep < 3:
+                for source in self.values.assigned(node.id, node):
+                    if not isinstance(source, ast.Constant) and self.is_clock(source, deep + 1):
+                        return True
+        return False
+
+    def stops_early(self, loop: AnyLoop) -> bool:
+        """Whether a loop over epochs ends for another reason than the clock, a NaN or a trial run."""
+        if isinstance(loop, ast.While):  # `while epoch < EPOCHS` does not; `while bad < PATIENCE` does
+            counts = isinstance(loop.test, ast.Compare | ast.Constant) or self.is_clock(loop.test)
+            if not counts or any(map(_RE.early.search, words_in(loop.test))):
+                return True
+        return any(self._ends(node, loop) for node in self.script.within(loop.body, follow=False))
+
+    def _ends(self, node: ast.AST, loop: AnyLoop) -> bool:
+        if not isinstance(node, _ENDS) or (
+            isinstance(node, ast.Break) and loop in self.script.loops(node)[1:]
+        ):
+            return bool(_RE.stopper.search(name_of(node))) if isinstance(node, ast.Call) else False
+        between = [*takewhile(lambda up: up is not loop, self.script.above(node))]
+        guards = [up.test for up in between if isinstance(up, ast.If)]
+        caught = any(isinstance(up, ast.ExceptHandler) for up in between)
+        return bool(guards) and not caught and not any(map(self._other_stop, guards))
+
+    def _other_stop(self, test: ast.AST) -> bool:
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+            return all(self._other_stop(part) for part in test.values)
+        stated = words_in(test) - _SET.clock_calls
+        if any(_RE.early.search(word) for word in stated):
+            return False
+        if any(map(_RE.other_stops.search, stated)):
+            return True
+        inside = (target for call in calls_in(test) for target in self.script.resolve(call.func))
+        counts = any(_RE.counts_gains.search(word) for target in inside for word in words_in(target))
+        return not counts and self.is_clock(test)

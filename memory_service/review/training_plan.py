@@ -82,11 +82,10 @@ def training_plan_of(facts: Facts) -> TrainingPlan:
     training = facts.training
     models = _models(facts)
     batches = training_batches(facts)
-    batch, batch_place = None, None
+    named = (training.trains or None) and _named(facts, r"(train_)?(batch_?size|bs)")
+    batch, batch_place = named if named and not batches else (None, None)
     if len({size for _, size in batches}) == 1:
         batch_place, batch = batches[0]
-    elif not batches and training.trains:
-        batch, batch_place = _named(facts, r"(train_)?(batch_?size|bs)")
     workers = [w for x in loaders_of(facts) for w in x.workers or () if isinstance(w, int)]
     read = TrainingPlan(
         framework=_framework(facts), model=models[0] if len(models) == 1 else None, models=tuple(models),
@@ -102,23 +101,19 @@ def training_plan_of(facts: Facts) -> TrainingPlan:
     return replace(read, **_own_settings(facts.script))
 
 
+_USUAL_RANK = 8  # peft's default
+
+
 def _options(facts: Facts) -> dict[str, Any]:
     """Adapters, and whether activations are computed anew, of a model of transformers."""
-    text = facts.script.text
-    out: dict[str, Any] = {}
     if not facts.script.called("from_pretrained"):
         return {}
-    if re.search(_ADAPTED, text):
-        ranks = [facts.values.number(node) for node in facts.script.given_as("r", "lora_r")]
+    out: dict[str, Any] = {}
+    if re.search(r"loraconfig|get_peft_model", facts.script.text):
+        ranks = map(facts.values.number, facts.script.given_as("r", "lora_r"))
         out["lora_rank"] = int(max((rank for rank in ranks if rank), default=_USUAL_RANK))
-        out["method"] = "qlora" if "load_in_4bit" in text else "lora"
-    if _recomputes(facts):
-        out["gradient_checkpointing"] = True
-    return out
-
-
-_ADAPTED = r"loraconfig|get_peft_model"
-_USUAL_RANK = 8  # peft's default
+        out["method"] = "qlora" if "load_in_4bit" in facts.script.text else "lora"
+    return out | ({"gradient_checkpointing": True} if _recomputes(facts) else {})
 
 
 def _own_settings(script: Script) -> dict[str, Any]:
@@ -139,7 +134,7 @@ def _own_settings(script: Script) -> dict[str, Any]:
     if not network and known["MODEL"] in BOOSTERS:
         named["framework"] = known["MODEL"]
     options: dict[str, Any] = {"n_classes": 2} if network else {}  # a head, not the words of a language model
-    options |= {name: known[name.upper()] for name in _OPTIONS if name.upper() in known}
+    options |= {name: known[name.upper()] for name in _LIST.options if name.upper() in known}
     if "LORA_RANK" in stated:
         older = "qlora" if "bitsandbytesconfig" in script.text else "lora"  # without METHOD
         options["method"] = known.get("METHOD", older)
@@ -161,21 +156,14 @@ def _can_be(value: Any, name: str) -> bool:
     return isinstance(value, int if name in COUNTS else int | float) and bool(value > 0)
 
 
-_OPTIONS = ("gradient_checkpointing", "lora_rank")
 _ONE = ast.Constant(1)
 
 
 def _framework(facts: Facts) -> str | None:
     kinds, uses = facts.training.kinds, facts.script.uses
-    for kind in ("lightning", "transformers", "keras", "fastai", "torch", "tensorflow", *_WHOLE):
-        if kind in kinds:
-            return kind
-    if "boosting" in kinds:
-        return next((name for name in BOOSTERS if uses(name)), "boosting")
-    return "sklearn" if "sklearn" in kinds else next((name for name in _LIST.frameworks if uses(name)), None)
-
-
-_WHOLE = ("ultralytics", "autogluon", "nnunet", "openmmlab")
+    kind = next((kind for kind in _LIST.kinds if kind in kinds), None)
+    known = {"boosting": BOOSTERS, None: _LIST.frameworks}.get(kind, ())
+    return next((name for name in known if uses(name)), kind)
 
 
 def _models(facts: Facts) -> list[str]:
@@ -253,7 +241,7 @@ def _folds(facts: Facts) -> int | None:
     loops = facts.training.fold_loops
     if not loops:
         return 1 if facts.training.trains else None
-    counted = facts.training.folds.count(loops[0])
+    counted = facts.training.fold_count(loops[0])
     return counted if counted is not None else _named(facts, r"n?_?(folds|splits)|num_folds")[0]
 
 
@@ -270,19 +258,18 @@ def _epochs(facts: Facts) -> int | None:
 
 def _boosting(facts: Facts) -> Boosting | None:
     """Of the first fit of boosted trees."""
-    fit = next((fit.call for fit in facts.training.fits if fit.kind == "boosting"), None)
+    fit = next(iter(facts.training.fits_of("boosting")), None)
     rounds = boosted_rounds(facts, fit) if fit is not None else None
     if fit is None or rounds is None:
         return None
-    numbers = [[facts.values.number(n) for n in _stated(facts, *names)] for names in (_RATES, _PATIENCES)]
+    numbers = [map(facts.values.number, _stated(facts, *names)) for names in (_RATES, _PATIENCES)]
     rate, patience = (next((n for n in found if n is not None and n > 0), None) for found in numbers)
-    devices = {str(facts.values.one(n)).lower()[:4] for n in _stated(facts, *_DEVICES)}
+    devices = {str(facts.values.one(n)).lower()[:4] for n in _stated(facts, *_LIST.devices)}
     waits, on_card = None if patience is None else int(patience), bool(devices & {"cuda", "gpu", "gpu_"})
     return Boosting(int(rounds), rate, stops_rounds(facts, fit), waits, on_card)
 
 
 _RATES, _PATIENCES = ("learning_rate", "eta"), ("early_stopping_rounds", "early_stopping_round", "od_wait")
-_DEVICES = ("device", "device_type", "task_type", "tree_method")
 
 
 def _stated(facts: Facts, *names: str) -> Iterator[ast.AST]:
@@ -323,16 +310,11 @@ def _recomputes(facts: Facts) -> bool:
 def _named(facts: Facts, pattern: str) -> tuple[int | None, ast.AST | None]:
     """The one value of constants of that name, in the module or in a config; None where there are several."""
     found: dict[int, ast.AST] = {}
-    every = facts.script.all
-    nodes: list[ast.Assign | ast.AnnAssign] = [*every(ast.Assign), *every(ast.AnnAssign)]
-    for node in nodes:
+    nodes = [n for n in facts.script.all(ast.Assign, ast.AnnAssign) if facts.script.function(n) is None]
+    for node, value in ((node, node.value) for node in nodes if node.value is not None):
         stated = any(re.fullmatch(pattern, last_name(t), re.IGNORECASE) for t in targets_of(node))
-        if node.value is None or not stated or facts.script.function(node) is not None:
-            continue
-        number = facts.values.number(node.value)
-        if number == 0:  # of a field that is set later
-            continue
-        if number is None or number != int(number) or number < 1:
+        number = facts.values.number(value) if stated else 0
+        if number is None or number != int(number) or number < 0:
             return None, None
-        found[int(number)] = node.value
+        found |= {int(number): value} if number else {}  # 0: of a field that is set later
     return next(iter(found.items())) if len(found) == 1 else (None, None)

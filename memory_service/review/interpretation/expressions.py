@@ -3,69 +3,43 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from memory_service.review.interpretation.learning import (
     aggregate,
-    call_value,
-    class_attribute,
     code,
     collection_method,
-    enter_function,
-    is_own,
-    keep_rows,
-    make_instance,
-    method_of,
-    methods_in,
     sum_into,
     transform,
 )
-from memory_service.review.interpretation.rows import (
-    OTHER_ROWS,
-    column_value,
-    combine,
-    compare_values,
-    divide,
-    drop_column,
-    element_of,
-    grouped_rows,
-    invert,
-    learned_from,
-    listed_columns,
-    names_of_table,
-    note_names,
-    outside_rows,
-    set_column,
-    short,
-    slides_along,
-    subscript,
-    supervise,
-)
 from memory_service.review.interpretation.state import (
     DEFERRED,
-    LIBRARY,
-    METHODS,
+    OTHER_ROWS,
     UNKNOWN,
     ColumnNames,
     Scope,
-    Use,
     Value,
-    Walk,
     all_of,
-    bare,
-    constant,
     derived,
     either,
-    evaluate,
-    evaluates,
     flat,
-    keeping,
+)
+from memory_service.review.interpretation.walk import (
+    LIBRARY,
+    METHODS,
+    Use,
+    Walk,
+    compare_values,
+    evaluates,
+    invert,
     library,
-    like,
     method,
-    run_body,
+    methods_in,
     runs,
+    short,
+    slides_along,
 )
 from memory_service.review.source.script import Function, arguments_of, is_call, last_name, receiver
 from memory_service.review.tables import name_sets, patterns
@@ -75,31 +49,21 @@ _RE = patterns("interpretation")
 _SET = name_sets("interpretation")
 
 
-def call_method(walk: Walk, use: Use) -> Value:
-    """A method of what is no object of the file's own classes."""
+def call_other(walk: Walk, use: Use, *, method: bool) -> Value:
+    """A function or class from outside the file, or a method of what is no object of the file's classes."""
     base = use.base
-    if base.items is not None or base.keys is not None or base.element is not None:
-        found = collection_method(walk, use)
-        if found is not None:
-            return found
-    handler = METHODS.get(use.name)
-    found = handler(walk, use) if handler is not None else None
-    return _placed(walk, use, found if found is not None else other_method(walk, use))
-
-
-def call_library(walk: Walk, use: Use) -> Value:
-    """A function or class from outside the file."""
-    handler = LIBRARY.get(use.name)
-    found = handler(walk, use) if handler is not None else None
-    return _placed(walk, use, found if found is not None else other_function(walk, use))
-
-
-def _placed(walk: Walk, use: Use, given: Value) -> Value:
-    """`x.cuda()`, `x.to(device)`, `torch.tensor(x, device=device)`: tensors that lie on the card."""
+    own = base.items is not None or base.keys is not None or base.element is not None
+    if own and (found := collection_method(walk, use)) is not None:
+        return found
+    handler = (METHODS if method else LIBRARY).get(use.name)
+    given = handler(walk, use) if handler is not None else None
+    if given is None:
+        given = (other_method if method else other_function)(walk, use)
+    # `x.cuda()`, `x.to(device)`, `torch.tensor(x, device=device)`: tensors that lie on the card
     device = walk.values.argument(use.node, "device", 0 if use.name == "to" else None)
-    if device is None and use.name != "cuda":
-        return given
-    there = device is None or (walk.values.one(device) != "cpu" and not _RE.no_card.match(last_name(device)))
+    if device is None:
+        return replace(given, on_card=True) if use.name == "cuda" else given
+    there = walk.values.one(device) != "cpu" and not _RE.no_card.match(last_name(device))
     return replace(given, on_card=True) if there else given
 
 
@@ -113,13 +77,13 @@ def other_method(walk: Walk, use: Use) -> Value:
     found = flat(base, *use.given)
     if not (base.made or found.rows or found.stats or found.learned):
         reads = _RE.reads.match(name)
-        return outside_rows(walk, use.node, file_name_in(walk, use)) if reads else Value(made=name)
-    out = like(base, *use.given)
+        return walk.outside_rows(use.node, file_name_in(walk, use)) if reads else Value(made=name)
+    out = base.like(*use.given)
     if name in _SET.row_by_row:
         out.reads = base.reads.union(*(item.reads for item in use.given))
     if base.rows and base.made in ("groupby", "rolling", "col"):
         out.made = base.made
-    return keeping(base, out, "columns", "cut", "centred", "single")
+    return base.keeping(out, "columns", "cut", "centred", "single")
 
 
 def other_function(walk: Walk, use: Use) -> Value:
@@ -127,7 +91,7 @@ def other_function(walk: Walk, use: Use) -> Value:
     if name == "open" and use.args:
         return Value(made=name, attrs={"0": use.args[0]})
     if name == "DictReader":
-        return outside_rows(walk, use.node, file_name_in(walk, use))
+        return walk.outside_rows(use.node, file_name_in(walk, use))
     if name in _SET.empty:
         return Value(made=name)
     if name in ("intersect1d", "setdiff1d") and use.first is not None and use.first.made == "columns":
@@ -136,17 +100,17 @@ def other_function(walk: Walk, use: Use) -> Value:
         attrs = {str(at): item for at, item in enumerate(use.args)} | use.named
         if name in ("Dataset", "DMatrix", "QuantileDMatrix", "Pool", "TensorDataset"):
             answer = use.args[1] if len(use.args) > 1 else use.named.get("label")
-            supervise(walk, use.node, use.first or use.named.get("data"), answer)
+            walk.supervise(use.node, use.first or use.named.get("data"), answer)
         if name == "DataFrame" and use.named.keys() == {"index"} and flat(use.named["index"]).rows:
             return Value(flat(use.named["index"]).rows, columns=frozenset())
         return Value(made=name, attrs=attrs, call=use.node)
     if name in _SET.converts and use.first is not None and use.first.rows:
-        return keeping(use.first, like(use.first, *given[1:]), "reads", "single", "centred", "index")
+        return use.first.keeping(use.first.like(*given[1:]), "reads", "single", "centred", "index")
     found = flat(*given)
     if not found.rows and not found.learned:
         reads = bool(_RE.reads.match(name))
         if reads or isinstance(walk.script.parents.get(use.node), ast.Assign):
-            item = outside_rows(walk, use.node, file_name_in(walk, use), file=reads)
+            item = walk.outside_rows(use.node, file_name_in(walk, use), file=reads)
             item.whole = bool(_RE.tables.match(name))
             known = use.first is not None and isinstance(use.first.const, str)
             item.single = not known and bool(_RE.one_sample.search(use.dotted))
@@ -157,7 +121,7 @@ def other_function(walk: Walk, use: Use) -> Value:
         out.series |= {use.node}
     if name in _SET.row_by_row and given:
         out.reads = frozenset().union(*(item.reads for item in given))
-        return keeping(use.first or given[0], out, "columns", "whole", "dropped", "place")
+        return (use.first or given[0]).keeping(out, "columns", "whole", "dropped", "place")
     return out
 
 
@@ -167,7 +131,7 @@ def cross_validate_trees(walk: Walk, use: Use) -> Value | None:
     if use.dotted not in ("lightgbm.cv", "xgboost.cv"):
         return None
     for item in use.given[1:2] or use.given:
-        divide(walk, item, use.node, "cv", use.node)
+        walk.divide(item, use.node, "cv", use.node)
     return Value()
 
 
@@ -175,54 +139,45 @@ def cross_validate_trees(walk: Walk, use: Use) -> Value | None:
 def side_by_side(walk: Walk, use: Use) -> Value | None:
     """`np.hstack([X, df[more].to_numpy()])`: the columns that are known by name are still among them."""
     operand = use.first.items if use.first is not None else None
-    axis = constant(walk, walk.values.argument(use.node, "axis", 1), use.scope)
+    axis = walk.constant(walk.values.argument(use.node, "axis", 1), use.scope)
     if use.name.startswith("concat") and axis not in (1, -1, "columns"):
         return _below_one_another(operand or [])
     named = [item for item in operand or () if item.columns]
     if not named or any(item.whole for item in operand or ()):
         return None
-    out = derived(use.first)
-    out.columns = frozenset().union(*(item.columns or () for item in named))
-    out.attrs = {k: v for item in named for k, v in item.attrs.items() if k[:1] == "["}
-    out.place = named[-1].place
-    return out
+    columns = frozenset[str]().union(*(item.columns or () for item in named))
+    attrs = {k: v for item in named for k, v in item.single_columns().items()}
+    return replace(derived(use.first), columns=columns, attrs=attrs, place=named[-1].place)
 
 
 @method("isin", "is_in")
 @library("isin", "in1d")
 def is_in(_walk: Walk, use: Use) -> Value:
-    out = derived(use.base, *use.args)
-    out.cut = ("isin", short(use.node), "in")
-    return out
+    return replace(derived(use.base, *use.args), cut=("isin", short(use.node), "in"))
 
 
 def _below_one_another(tables: list[Value]) -> Value | None:
     """`pd.concat([train, test])`: what is still in every table is in the whole."""
     if not tables or not all(one.whole for one in tables):
         return None
-    out = derived(*(bare(one) for one in tables))
+    out = derived(*(one.bare() for one in tables))
     out.whole, out.dropped = True, frozenset().union(*(one.dropped for one in tables))
     for one in tables:
-        out.attrs.update({k: either(out.attrs.get(k), v) for k, v in one.attrs.items() if k[:1] == "["})
+        out.attrs |= {k: either(out.attrs.get(k), v) for k, v in one.single_columns().items()}
     return out
 
 
-@method(*_SET.random)
-@library(*_SET.random)
+@method(*_SET.random, *_SET.orders)
+@library(*_SET.random, *_SET.orders)
 def by_chance(_walk: Walk, use: Use) -> Value | None:
-    return Value(made=use.name) if not flat(use.base, *use.given).rows else None
-
-
-@method(*_SET.orders)
-@library(*_SET.orders)
-def ordered(_walk: Walk, use: Use) -> Value | None:
-    """`permutation(n)`, `arange(n)`; `shuffle(rows)` in place."""
+    """`rand(n)`; positions in an order: `permutation(n)`, `arange(n)`; `shuffle(rows)` in place."""
     if use.name == "shuffle" and flat(use.base).rows:
         return use.base  # `ds.shuffle(1000)`
     if use.name == "shuffle" and use.first is not None:
         use.first.order = True
         return Value(const=None)
-    return Value(order=True, made=use.name) if not flat(use.base, *use.given).rows else None
+    own = not flat(use.base, *use.given).rows
+    return Value(order=use.name in _SET.orders, made=use.name) if own else None
 
 
 @method(*_SET.of_the_past, *_SET.running)
@@ -231,15 +186,13 @@ def of_the_past(walk: Walk, use: Use) -> Value | None:
     base = use.base
     if not flat(base).rows:
         return None
-    out = derived(base)
-    out.series |= {use.node}
-    out.made = "rolling" if use.name in ("rolling", "ewm", "expanding") else base.made
-    if use.name in _SET.running and base.made != "col":
-        out.made = "cumsum"
-    closed = constant(walk, walk.values.argument(use.node, "closed"), use.scope)
-    by = constant(walk, walk.values.argument(use.node, "periods", 0), use.scope)
+    made = "rolling" if use.name in ("rolling", "ewm", "expanding") else base.made
+    made = "cumsum" if use.name in _SET.running and base.made != "col" else made
+    closed = walk.constant(walk.values.argument(use.node, "closed"), use.scope)
+    by = walk.constant(walk.values.argument(use.node, "periods", 0), use.scope)
     ahead = use.name == "shift" and isinstance(by, int | float) and by < 0
-    out.columns = None if ahead else base.columns
+    out = replace(derived(base), made=made, columns=None if ahead else base.columns)
+    out.series |= {use.node}
     if (use.name in ("shift", "lag") and not ahead) or closed == "left":
         out.attrs[OTHER_ROWS] = Value()
     else:
@@ -251,17 +204,17 @@ def of_the_past(walk: Walk, use: Use) -> Value | None:
 def merge_tables(_walk: Walk, use: Use) -> Value | None:
     """`pd.merge(left, right)` has the rows of the first."""
     given = [*use.args, *(use.named[side] for side in ("left", "right") if side in use.named)]
-    return keep_rows(given[0], given[1:]) if given and not flat(use.base).rows else None
+    return given[0].with_more(given[1:]) if given and not flat(use.base).rows else None
 
 
 @method(*_SET.keeps_rows)
 def keep_method(walk: Walk, use: Use) -> Value:
-    out = keep_rows(use.base, use.given)
+    out = use.base.with_more(use.given)
     same = (one for one in use.args if one.columns == use.base.columns)
     means = {s for s in flat(*same).stats if s.kind == "mean" and all_of(use.base.rows) & s.rows}
     if use.name in ("fillna", "fill_null") and means:
         rows = frozenset().union(*(s.rows for s in means))
-        out.learned |= {learned_from(walk, use.node, "a mean to fill gaps with", "fit", rows)}
+        out.learned |= {walk.learned_from(use.node, "a mean to fill gaps with", "fit", rows)}
     if use.name in ("fillna", "fill_null", "clip") and use.base.series:
         out.reads = use.base.reads
     return out
@@ -272,22 +225,21 @@ def map_rows(walk: Walk, use: Use) -> Value | None:
     """`table.pipe(f)`, `ds.map(f)`, `column.map(table)`, `pool.map(f, files)`."""
     first = use.first
     if first is None or first.function is None:
-        out = keep_rows(use.base, use.given)
+        out = use.base.with_more(use.given)
         if isinstance(use.node.args[0] if use.node.args else None, ast.Dict):
             out.reads = use.base.reads  # each row's own value under another name
         return out
-    row = derived(use.base)
-    row.single = True
-    return keep_rows(use.base, [call_value(walk, first, [row, *use.args[1:]], {})])
+    row = replace(derived(use.base), single=True)
+    return use.base.with_more([walk.call_value(first, [row, *use.args[1:]], {})])
 
 
 @method("assign")
 def assign_columns(walk: Walk, use: Use) -> Value:
     """`df.assign(rate=...)`, polars' `with_columns(rate=...)`: new columns by name."""
-    out = keep_rows(use.base, use.args)
+    out = use.base.with_more(use.args)
     for name, given in use.named.items():
-        item = call_value(walk, given, [use.base], {}) if given.function is not None else given
-        set_column(walk, out, name, item, use.node, walk.values.argument(use.node, name))
+        item = walk.call_value(given, [use.base], {}) if given.function is not None else given
+        walk.set_column(out, name, item, use.node, walk.values.argument(use.node, name))
     return out
 
 
@@ -298,18 +250,16 @@ def distinct(walk: Walk, use: Use) -> Value | None:
     item = use.base if use.base.rows else use.first
     if item is None or not item.rows:
         return None
-    out = derived(item)
-    out.rows = frozenset(grouped_rows(walk, rows, use.node) for rows in item.rows)
-    return out
+    return replace(derived(item), rows=frozenset(walk.grouped_rows(rows, use.node) for rows in item.rows))
 
 
 @method("pop")
 def pop_column(walk: Walk, use: Use) -> Value | None:
-    key = constant(walk, use.node.args[0], use.scope) if use.node.args else None
+    key = walk.constant(use.node.args[0], use.scope) if use.node.args else None
     if not isinstance(key, str) or not use.base.rows:
         return None
-    out = column_value(use.base, key)
-    drop_column(use.base, key)
+    out = use.base.column(key)
+    use.base.drop_column(key)
     return out
 
 
@@ -321,7 +271,7 @@ def number_categories(walk: Walk, use: Use) -> Value | None:
     if not flat(item).rows:
         return None
     code(walk, use.node, use.name, item)
-    return like(item) if walk.values.argument(use.node, "columns") is not None else derived(item)
+    return item.like() if walk.values.argument(use.node, "columns") is not None else derived(item)
 
 
 @library("col")
@@ -338,8 +288,7 @@ def file_name_in(walk: Walk, use: Use) -> str:
     first = first.attrs.get("0") if first is not None and first.made == "open" else first
     if first is not None and isinstance(first.const, str):
         return str(first.const)
-    given = next(iter(arguments_of(use.node)), None)
-    if given is None:
+    if (given := next(iter(arguments_of(use.node)), None)) is None:
         return ""
     found = walk.values.text(given)
     texts = [n for n in ast.walk(given) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
@@ -366,7 +315,7 @@ def assign(walk: Walk, target: ast.AST, value: Value, scope: Scope) -> None:
     elif isinstance(target, ast.Starred):
         assign(walk, target.value, value, scope)
     elif isinstance(target, ast.Attribute):
-        evaluate(walk, target.value, scope).attrs[target.attr] = value
+        walk.evaluate(target.value, scope).attrs[target.attr] = value
         note_target(walk, target.attr, value)
     elif isinstance(target, ast.Subscript):
         assign_item(walk, target, value, scope)
@@ -388,7 +337,7 @@ def unpack(walk: Walk, targets: Sequence[ast.expr], value: Value, scope: Scope) 
         if items is not None and fits:
             assign(walk, target, items[at], scope)
         else:
-            part = element_of(walk, value) if value.element is not None else derived(value)
+            part = walk.element_of(value) if value.element is not None else derived(value)
             assign(walk, target, part, scope)
 
 
@@ -398,35 +347,29 @@ def assign_item(walk: Walk, target: ast.Subscript, value: Value, scope: Scope) -
     base_node: ast.AST = target.value
     if isinstance(base_node, ast.Attribute) and base_node.attr in _SET.views:
         base_node = base_node.value
-    base = evaluate(walk, base_node, scope)
-    key = constant(walk, target.slice, scope)
+    base = walk.evaluate(base_node, scope)
+    key = walk.constant(target.slice, scope)
+    if base.keys is not None and isinstance(key, str | int):
+        base.keys[str(key)] = value
+        return
     if base.keys is not None:
-        if isinstance(key, str | int):
-            base.keys[str(key)] = value
-        else:
-            base.element = either(base.element, value)
+        base.element = either(base.element, value)
         return
     found = derived(value)
     if not base.rows and not base.items and base.made in _FILLED_LATER:
         base.rows = found.rows
         base.element = either(base.element, value) if base.element is not None or base.made else base.element
     if isinstance(target.slice, ast.Tuple) and len(target.slice.elts) == 2:
-        key = constant(walk, target.slice.elts[1], scope)
+        key = walk.constant(target.slice.elts[1], scope)
     if isinstance(key, list) and key and all(isinstance(one, str) for one in key):
         for one in key:
-            set_column(walk, base, one, value, target)
+            walk.set_column(base, one, value, target)
     elif isinstance(key, str) or (base.rows and isinstance(target.slice, ast.JoinedStr | ast.Name)):
-        set_column(walk, base, key if isinstance(key, str) else None, value, target, given)
+        walk.set_column(base, key if isinstance(key, str) else None, value, target, given)
     else:
-        mix_in(base, value)
-
-
-def mix_in(base: Value, value: Value) -> None:
-    found = derived(value)
-    base.learned |= found.learned
-    base.stats |= found.stats
-    base.series |= found.series
-    base.centred = base.centred or value.centred
+        for name in ("learned", "stats", "series"):
+            setattr(base, name, getattr(base, name) | getattr(found, name))
+        base.centred = base.centred or value.centred
 
 
 Comprehension = ast.ListComp | ast.GeneratorExp | ast.SetComp
@@ -440,7 +383,7 @@ MOST_ITEMS = 200  # expressions and bodies within one another
 def eval_plain(walk: Walk, node: ast.AST, scope: Scope) -> Value:
 
     def of(part: ast.AST | None) -> Value:
-        return evaluate(walk, part, scope)
+        return walk.evaluate(part, scope)
 
     match node:
         case ast.Constant(value=value):
@@ -452,11 +395,11 @@ def eval_plain(walk: Walk, node: ast.AST, scope: Scope) -> Value:
         case ast.Attribute(value=base):
             return attribute_of(walk, of(base), node)
         case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str())) if name in walk.unbound:
-            return subscript(walk, outside_rows(walk, walk.script.tree, name), node, scope)  # of a snippet
+            return walk.subscript(walk.outside_rows(walk.script.tree, name), node, scope)  # of a snippet
         case ast.Subscript(value=base):
-            return subscript(walk, of(base), node, scope)
+            return walk.subscript(of(base), node, scope)
         case ast.BinOp(left=left, op=op, right=right):
-            return combine(walk, node, op, of(left), of(right))
+            return walk.combine(node, op, of(left), of(right))
         case ast.UnaryOp(operand=operand):
             return invert(node, of(operand))
         case ast.Compare(left=left, comparators=others):
@@ -468,17 +411,8 @@ def eval_plain(walk: Walk, node: ast.AST, scope: Scope) -> Value:
             return of(inner)
         case ast.Yield(value=inner) | ast.YieldFrom(value=inner):
             given = of(inner)
-            walk.yielded[-1].append(given if isinstance(node, ast.Yield) else element_of(walk, given))
+            walk.yielded[-1].append(given if isinstance(node, ast.Yield) else walk.element_of(given))
     return Value()
-
-
-@evaluates(ast.JoinedStr)
-def eval_joinedstr(walk: Walk, node: ast.JoinedStr, scope: Scope) -> Value:
-    stated = (part.value if isinstance(part, ast.FormattedValue) else part for part in node.values)
-    parts = [evaluate(walk, part, scope) for part in stated]
-    if all(isinstance(one.const, str | int) for one in parts):
-        return Value(const="".join(str(one.const) for one in parts))
-    return derived(*parts)
 
 
 def attribute_of(walk: Walk, base: Value, node: ast.Attribute) -> Value:
@@ -487,14 +421,13 @@ def attribute_of(walk: Walk, base: Value, node: ast.Attribute) -> Value:
     if name in base.attrs:
         return base.attrs[name]
     if base.kind is not None:
-        method = method_of(walk, base.kind, name)
+        method = walk.method_of(base.kind, name)
+        if method is None and (item := walk.class_attribute(base.kind, name)) is not None:
+            return item
         if method is not None:
             if any(last_name(d) in ("property", "cached_property") for d in method.decorator_list):
-                return enter_function(walk, method, [], {}, base, base.scope or walk.module)
+                return walk.enter_function(method, [], {}, base, base.scope or walk.module)
             return Value(function=method, owner=base, scope=base.scope)
-        item = class_attribute(walk, base.kind, name)
-        if item is not None:
-            return item
     if base.dotted and not base.rows:
         return Value(dotted=f"{base.dotted}.{name}")
     if name in _SET.views:
@@ -503,39 +436,40 @@ def attribute_of(walk: Walk, base: Value, node: ast.Attribute) -> Value:
         code(walk, node, "cat.codes", base)
         return base
     if name == "columns":
-        return names_of_table(base)
+        return base.table_names()
     if name in ("shape", "dtypes", "size", "ndim", "dtype", "names"):
         return Value(made=name)
-    return column_value(base, name)
+    return base.column(name)
 
 
 @evaluates(ast.Call)
 def eval_call(walk: Walk, node: ast.Call, scope: Scope) -> Value:
     base: Value | None = None
     if isinstance(node.func, ast.Attribute):
-        base = evaluate(walk, node.func.value, scope)
-        callee = attribute_of(walk, base, node.func) if is_own(walk, base, node.func.attr) else Value()
+        base = walk.evaluate(node.func.value, scope)
+        callee = attribute_of(walk, base, node.func) if walk.is_own(base, node.func.attr) else Value()
     else:
-        callee = evaluate(walk, node.func, scope)
+        callee = walk.evaluate(node.func, scope)
     args: list[Value] = []
     for argument in node.args:
-        given = evaluate(walk, argument.value if isinstance(argument, ast.Starred) else argument, scope)
+        given = walk.evaluate(argument.value if isinstance(argument, ast.Starred) else argument, scope)
         args += given.items if isinstance(argument, ast.Starred) and given.items is not None else [given]
     named: dict[str, Value] = {}
     for keyword in node.keywords:
-        given = evaluate(walk, keyword.value, scope)
+        given = walk.evaluate(keyword.value, scope)
         named |= {keyword.arg: given} if keyword.arg else (given.keys or {"**": given})
     if callee.function is not None:
         walk.calling.append(node)
-        given = call_value(walk, callee, args, named)
+        given = walk.call_value(callee, args, named)
         walk.calling.pop()
         return given
     if callee.kind is not None and callee.made == "":
-        return make_instance(walk, callee, args, named, node)
+        return walk.make_instance(callee, args, named, node)
     if base is not None and not base.dotted:
-        return call_method(walk, Use(node, last_name(node.func), args, named, scope, base))
+        return call_other(walk, Use(node, last_name(node.func), args, named, scope, base), method=True)
     dotted = callee.dotted or (f"{base.dotted}.{last_name(node.func)}" if base else "")
-    return call_library(walk, Use(node, dotted.rsplit(".", 1)[-1], args, named, scope, dotted=dotted))
+    use = Use(node, dotted.rsplit(".", 1)[-1], args, named, scope, dotted=dotted)
+    return call_other(walk, use, method=False)
 
 
 @evaluates(ast.Tuple, ast.List, ast.Set)
@@ -543,10 +477,10 @@ def eval_sequence(walk: Walk, node: ast.Tuple | ast.List | ast.Set, scope: Scope
     items: list[Value] = []
     for element in node.elts[:200]:
         if isinstance(element, ast.Starred):
-            given = evaluate(walk, element.value, scope)
+            given = walk.evaluate(element.value, scope)
             items += given.items[:MOST_ITEMS] if given.items is not None else [given]
         else:
-            items.append(evaluate(walk, element, scope))
+            items.append(walk.evaluate(element, scope))
     return Value(items=items[:MOST_ITEMS])
 
 
@@ -555,8 +489,8 @@ def eval_dict(walk: Walk, node: ast.Dict, scope: Scope) -> Value:
     keys: dict[str, Value] = {}
     out = Value(keys=keys)
     for key, value in zip(node.keys[:200], node.values[:200], strict=True):
-        given = evaluate(walk, value, scope)
-        name = constant(walk, key, scope) if key is not None else None
+        given = walk.evaluate(value, scope)
+        name = walk.constant(key, scope) if key is not None else None
         if key is None:
             keys.update(given.keys or {})
         elif isinstance(name, str | int):
@@ -566,43 +500,41 @@ def eval_dict(walk: Walk, node: ast.Dict, scope: Scope) -> Value:
     return out
 
 
+@evaluates(ast.BoolOp, ast.JoinedStr)
+def eval_several(walk: Walk, node: ast.BoolOp | ast.JoinedStr, scope: Scope) -> Value:
+    stated = (part.value if isinstance(part, ast.FormattedValue) else part for part in node.values)
+    parts = [walk.evaluate(part, scope) for part in stated]
+    if isinstance(node, ast.JoinedStr) and all(isinstance(one.const, str | int) for one in parts):
+        return Value(const="".join(str(one.const) for one in parts))
+    both = isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and len(parts) == 2
+    return either(*parts) if both else derived(*parts)
+
+
 @evaluates(ast.IfExp)
 def eval_ifexp(walk: Walk, node: ast.IfExp, scope: Scope) -> Value:
     known = truth_of(walk, node.test, scope)
     if known is not None:
-        return evaluate(walk, node.body if known else node.orelse, scope)
-    certain = enter_doubt(walk, node.test, scope)
-    found = either(evaluate(walk, node.body, scope), evaluate(walk, node.orelse, scope))
-    leave_doubt(walk, certain)
-    return found
+        return walk.evaluate(node.body if known else node.orelse, scope)
+    with doubt(walk, node.test, scope):
+        return either(walk.evaluate(node.body, scope), walk.evaluate(node.orelse, scope))
 
 
-def enter_doubt(walk: Walk, test: ast.AST | None, scope: Scope) -> bool:
-    """Into a condition that is unknown. Whether it only asks for a column: `"breed" in df`."""
+@contextmanager
+def doubt(walk: Walk, test: ast.AST | None, scope: Scope) -> Iterator[None]:
+    """Within: a condition that is unknown, or that only asks for a column: `"breed" in df`."""
     known = False
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.In):
-        item = evaluate(walk, test.comparators[0], scope)
+        item = walk.evaluate(test.comparators[0], scope)
         known = isinstance(test.left, ast.Constant) and bool(item.rows) and item.keys is None
     walk.present, walk.unsure = walk.present + known, walk.unsure + (not known)
-    return known
-
-
-def leave_doubt(walk: Walk, known: bool) -> None:
+    yield
     walk.present, walk.unsure = walk.present - known, walk.unsure - (not known)
-
-
-@evaluates(ast.BoolOp)
-def eval_boolop(walk: Walk, node: ast.BoolOp, scope: Scope) -> Value:
-    operands = [evaluate(walk, v, scope) for v in node.values]
-    if isinstance(node.op, ast.Or) and len(operands) == 2:
-        return either(*operands)
-    return derived(*operands)
 
 
 @evaluates(ast.ListComp, ast.GeneratorExp, ast.SetComp)
 def eval_comprehension(walk: Walk, node: Comprehension, scope: Scope) -> Value:
     inner = comprehension_scope(walk, node.generators, scope)
-    over = evaluate(walk, node.generators[0].iter, scope)
+    over = walk.evaluate(node.generators[0].iter, scope)
     names = filter_columns(walk, node, over, scope)
     if names is not None:
         return names
@@ -612,9 +544,9 @@ def eval_comprehension(walk: Walk, node: Comprehension, scope: Scope) -> Value:
         items = []
         for item in over.items:
             assign(walk, through.target, item, inner)
-            items.append(evaluate(walk, node.elt, inner))
+            items.append(walk.evaluate(node.elt, inner))
         return Value(items=items)
-    out = Value(element=evaluate(walk, node.elt, inner))
+    out = Value(element=walk.evaluate(node.elt, inner))
     if slides_along(through, node.elt):
         out.series = frozenset((node,))
     return out
@@ -624,7 +556,7 @@ def filter_columns(walk: Walk, node: Comprehension, over: Value, scope: Scope) -
     """`[c for c in df.columns if c not in ("id", "y")]`: names of columns."""
     through = node.generators[0]
     if over.whole and over.names is None:
-        over = names_of_table(over)
+        over = over.table_names()
     known = over.names
     if len(node.generators) > 1 or last_name(node.elt) != last_name(through.target):
         return None
@@ -642,7 +574,7 @@ def filter_columns(walk: Walk, node: Comprehension, over: Value, scope: Scope) -
                 continue
             if not isinstance(one, ast.Compare) or last_name(one.left) != last_name(through.target):
                 return Value(made="columns", rows=over.rows)
-            stated = listed_columns(walk, one.comparators[0], scope)
+            stated = walk.listed_columns(one.comparators[0], scope)
             if stated is None or not isinstance(one.ops[0], ast.NotIn | ast.NotEq):
                 return Value(made="columns", rows=over.rows)
             known = known.without(stated)
@@ -657,7 +589,7 @@ def matched_columns(
     name = receiver(test)
     if table is None or name is None or not is_call(test, "startswith", "endswith") or len(test.args) != 1:
         return frozenset()
-    stated = constant(walk, test.args[0], scope)
+    stated = walk.constant(test.args[0], scope)
     ends = (stated,) if isinstance(stated, str) else tuple(stated) if isinstance(stated, list | tuple) else ()
     if last_name(name) != last_name(through.target) or not all(isinstance(one, str) for one in ends):
         return frozenset()
@@ -668,9 +600,9 @@ def matched_columns(
 @evaluates(ast.DictComp)
 def eval_dictcomp(walk: Walk, node: ast.DictComp, scope: Scope) -> Value:
     inner = comprehension_scope(walk, node.generators, scope)
-    evaluate(walk, node.key, inner)
+    walk.evaluate(node.key, inner)
     walk.loops.append(node)
-    value = evaluate(walk, node.value, inner)
+    value = walk.evaluate(node.value, inner)
     walk.loops.pop()
     return Value(keys={}, element=value)
 
@@ -678,9 +610,9 @@ def eval_dictcomp(walk: Walk, node: ast.DictComp, scope: Scope) -> Value:
 def comprehension_scope(walk: Walk, generators: list[ast.comprehension], scope: Scope) -> Scope:
     inner = Scope({}, scope)
     for generator in generators:
-        assign(walk, generator.target, element_of(walk, evaluate(walk, generator.iter, inner)), inner)
+        assign(walk, generator.target, walk.element_of(walk.evaluate(generator.iter, inner)), inner)
         for test in generator.ifs:
-            evaluate(walk, test, inner)
+            walk.evaluate(test, inner)
     return inner
 
 
@@ -702,72 +634,109 @@ def truth_of_comparison(walk: Walk, test: ast.Compare, scope: Scope) -> bool | N
     if isinstance(left, ast.Name) and left.id == "__name__":
         return True
     if isinstance(right, ast.Constant) and right.value is None and isinstance(op, ast.Is | ast.IsNot):
-        item = evaluate(walk, left, scope)
+        item = walk.evaluate(left, scope)
         if item.const is None:
             return isinstance(op, ast.Is)
         known = item.rows or item.made or item.items or item.state or item.function
         return isinstance(op, ast.IsNot) if known or item.const is not UNKNOWN else None
     if isinstance(op, ast.Eq | ast.NotEq) and isinstance(left, ast.Name):
         held_name = scope.find(left.id)
-        other = constant(walk, right, scope)
+        other = walk.constant(right, scope)
         if held_name is not None and held_name.const is not UNKNOWN and isinstance(other, str | int):
             return (held_name.const == other) is isinstance(op, ast.Eq)
     return None
 
 
 @runs(
-    ast.Expr, ast.AnnAssign, ast.While, ast.Raise, ast.Continue, ast.Break, ast.Global, ast.FunctionDef,
-    ast.AsyncFunctionDef,
+    ast.Expr, ast.AnnAssign, ast.Assign, ast.AugAssign, ast.Raise, ast.Continue, ast.Break, ast.Return,
+    ast.Global, ast.Delete,
 )  # fmt: skip
 def run_plain(walk: Walk, node: ast.stmt, scope: Scope) -> bool:
     match node:
         case ast.Expr(value=value):
-            evaluate(walk, value, scope)
+            walk.evaluate(value, scope)
         case ast.AnnAssign(target=target, value=ast.expr() as value):
-            assign(walk, target, evaluate(walk, value, scope), scope)
-        case ast.While():
-            evaluate(walk, node.test, scope)
-            run_body(walk, node.body, scope)
+            assign(walk, target, walk.evaluate(value, scope), scope)
+        case ast.Assign(value=value):
+            given = walk.evaluate(value, scope)
+            for to in node.targets:
+                assign(walk, to, given, scope)
+                walk.note_names(to, value, given)
+        case ast.AugAssign():
+            change(walk, node, scope)
+        case ast.Return(value=value) if walk.returned:
+            walk.returned[-1].append(walk.evaluate(value, scope) if value else Value(const=None))
         case ast.Global(names=names):
             walk.shared.setdefault(id(scope), set()).update(names)
-        case ast.FunctionDef() | ast.AsyncFunctionDef():
-            scope.names[node.name] = Value(function=node, scope=scope)
-    return isinstance(node, ast.Raise | ast.Continue | ast.Break)
+        case ast.Delete():
+            for to in node.targets:
+                delete(walk, to, scope)
+    return isinstance(node, ast.Raise | ast.Continue | ast.Break | ast.Return)
 
 
-@runs(ast.Assign)
-def run_assign(walk: Walk, node: ast.Assign, scope: Scope) -> None:
-    value = evaluate(walk, node.value, scope)
-    for target in node.targets:
-        assign(walk, target, value, scope)
-        note_names(walk, target, node.value, value)
-
-
-@runs(ast.AugAssign)
-def run_augassign(walk: Walk, node: ast.AugAssign, scope: Scope) -> None:
-    before, more = evaluate(walk, node.target, scope), evaluate(walk, node.value, scope)
+def change(walk: Walk, node: ast.AugAssign, scope: Scope) -> None:
+    before, more = walk.evaluate(node.target, scope), walk.evaluate(node.value, scope)
     if isinstance(node.target, ast.Subscript) and isinstance(node.op, ast.Add):
-        more = sum_into(walk, node, evaluate(walk, node.target.slice, scope), more)
-    after = combine(walk, node, node.op, before, more)
+        more = sum_into(walk, node, walk.evaluate(node.target.slice, scope), more)
+    after = walk.combine(node, node.op, before, more)
     if before.items is not None or before.element is not None:
         after.element = either(before.element, after.element) if after.element else before.element
     assign(walk, node.target, after, scope)
 
 
-@runs(ast.Return)
-def run_return(walk: Walk, node: ast.Return, scope: Scope) -> bool:
-    if walk.returned:
-        walk.returned[-1].append(evaluate(walk, node.value, scope) if node.value else Value(const=None))
-    return True
+def delete(walk: Walk, target: ast.expr, scope: Scope) -> None:
+    if isinstance(target, ast.Name):
+        scope.names.pop(target.id, None)
+    elif isinstance(target, ast.Subscript):
+        key, base = walk.constant(target.slice, scope), walk.evaluate(target.value, scope)
+        if isinstance(key, str):
+            base.drop_column(key)
 
 
-@runs(ast.If)
-def run_if(walk: Walk, node: ast.If, scope: Scope) -> bool:
-    evaluate(walk, node.test, scope)
-    known = truth_of(walk, node.test, scope)
-    if known is not None:
-        return run_body(walk, node.body if known else node.orelse, scope)
-    return run_branches(walk, [node.body, node.orelse], scope, node.test)
+@runs(
+    ast.If, ast.While, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Try, ast.ClassDef, ast.FunctionDef,
+    ast.AsyncFunctionDef,
+)  # fmt: skip
+def run_block(walk: Walk, node: ast.stmt, scope: Scope) -> bool:
+    match node:
+        case ast.If(test=test, body=body, orelse=orelse):
+            walk.evaluate(test, scope)
+            known = truth_of(walk, test, scope)
+            if known is not None:
+                return walk.run_body(body if known else orelse, scope)
+            return run_branches(walk, [body, orelse], scope, test)
+        case ast.While(test=test, body=body):
+            walk.evaluate(test, scope)
+            walk.run_body(body, scope)
+        case ast.For() | ast.AsyncFor():
+            over = walk.evaluate(node.iter, scope)
+            few = over.items is not None and 1 < len(over.items) <= 4
+            passes = [*(over.items or ())] if few else [walk.element_of(over)]
+            walk.loops.append(node)
+            for item in passes:
+                assign(walk, node.target, item, scope)
+                walk.run_body(node.body, scope)
+            walk.loops.pop()
+            walk.run_body(node.orelse, scope)
+        case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
+            for one in items:
+                given = walk.evaluate(one.context_expr, scope)
+                if one.optional_vars is not None:
+                    assign(walk, one.optional_vars, given, scope)
+            return walk.run_body(body, scope)
+        case ast.Try(handlers=handlers):
+            ended = walk.run_body([*node.body, *node.orelse], scope)
+            for handler in handlers:
+                if not any(isinstance(s, ast.Raise) for s in handler.body):
+                    run_branches(walk, [handler.body, []], scope)
+            return walk.run_body(node.finalbody, scope) or (ended and not handlers)
+        case ast.ClassDef(body=body):
+            inner = Scope({}, scope)
+            walk.run_body([s for s in body if not isinstance(s, Function)], inner)
+            scope.names[node.name] = Value(kind=node, scope=scope, attrs=inner.names)
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            scope.names[node.name] = Value(function=node, scope=scope)
+    return False
 
 
 def run_branches(
@@ -776,13 +745,12 @@ def run_branches(
     """One of these runs; what follows is true for any of them."""
     before = dict(scope.names)
     left: list[dict[str, Value]] = []
-    known = enter_doubt(walk, test, scope)
-    for body in bodies:
-        scope.names = dict(before)
-        walk.steps += len(before) // 10
-        if not run_body(walk, body, scope):
-            left.append(scope.names)
-    leave_doubt(walk, known)
+    with doubt(walk, test, scope):
+        for body in bodies:
+            scope.names = dict(before)
+            walk.steps += len(before) // 10
+            if not walk.run_body(body, scope):
+                left.append(scope.names)
     if not left:
         scope.names = before
         return True
@@ -793,68 +761,11 @@ def run_branches(
     return False
 
 
-@runs(ast.For, ast.AsyncFor)
-def run_for(walk: Walk, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
-    over = evaluate(walk, node.iter, scope)
-    passes = [element_of(walk, over)]
-    if over.items is not None and 1 < len(over.items) <= 4:
-        passes = list(over.items)
-    walk.loops.append(node)
-    for item in passes:
-        assign(walk, node.target, item, scope)
-        run_body(walk, node.body, scope)
-    walk.loops.pop()
-    run_body(walk, node.orelse, scope)
-
-
-@runs(ast.With, ast.AsyncWith)
-def run_with(walk: Walk, node: ast.With | ast.AsyncWith, scope: Scope) -> bool:
-    for item in node.items:
-        operand = evaluate(walk, item.context_expr, scope)
-        if item.optional_vars is not None:
-            assign(walk, item.optional_vars, operand, scope)
-    return run_body(walk, node.body, scope)
-
-
-@runs(ast.Try)
-def run_try(walk: Walk, node: ast.Try, scope: Scope) -> bool:
-    ended = run_body(walk, [*node.body, *node.orelse], scope)
-    for handler in node.handlers:
-        if not any(isinstance(s, ast.Raise) for s in handler.body):
-            run_branches(walk, [handler.body, []], scope)
-    return run_body(walk, node.finalbody, scope) or (ended and not node.handlers)
-
-
-@runs(ast.ClassDef)
-def run_classdef(walk: Walk, node: ast.ClassDef, scope: Scope) -> None:
-    item = Value(kind=node, scope=scope)
-    inner = Scope({}, scope)
-    run_body(walk, [s for s in node.body if not isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef)], inner)
-    item.attrs = inner.names
-    scope.names[node.name] = item
-
-
-@runs(ast.Delete)
-def run_delete(walk: Walk, node: ast.Delete, scope: Scope) -> None:
-    for target in node.targets:
-        if isinstance(target, ast.Name):
-            scope.names.pop(target.id, None)
-        elif isinstance(target, ast.Subscript):
-            key, base = constant(walk, target.slice, scope), evaluate(walk, target.value, scope)
-            if isinstance(key, str):
-                drop_column(base, key)
-
-
 def walk_script(values: Values) -> Walk:
     """What a run would do. Where the walk asks for the targets, it is made again with those found."""
-    first = Walk(values)
-    _walk(first)
+    first = _walk(Walk(values))
     targets = _target_columns(first.answers) | first.target_names
-    if not first.needs_targets or not targets:
-        return first
-    second = Walk(values, targets)
-    _walk(second)
-    return second
+    return _walk(Walk(values, targets)) if first.needs_targets and targets else first
 
 
 def _target_columns(values: Iterable[Value]) -> frozenset[str]:
@@ -867,18 +778,19 @@ def _target_columns(values: Iterable[Value]) -> frozenset[str]:
     return frozenset(out)
 
 
-def _walk(walk: Walk) -> None:
+def _walk(walk: Walk) -> Walk:
     """The module, then what nothing in it calls: methods that a framework calls, offered functions."""
     walk.returned.append([])
     walk.yielded.append([])
-    run_body(walk, walk.script.tree.body, walk.module)
+    walk.run_body(walk.script.tree.body, walk.module)
     for made in list(walk.made):
         for own in methods_in(made.kind):
             if own not in walk.times and not own.name.startswith("__"):
-                enter_function(walk, own, [], {}, made, walk.module)
+                walk.enter_function(own, [], {}, made, walk.module)
     for function in [function for functions in walk.script.functions.values() for function in functions]:
         if function not in walk.times and not isinstance(walk.script.scope(function), Function):
             enter_alone(walk, function)
+    return walk
 
 
 def enter_alone(walk: Walk, function: Function) -> None:
@@ -888,7 +800,7 @@ def enter_alone(walk: Walk, function: Function) -> None:
     if around is not None:  # methods of one class are of one object
         if around not in walk.objects:
             item = walk.module.find(around.name) or Value(kind=around)
-            walk.objects[around] = make_instance(walk, item, [], {}, None)
+            walk.objects[around] = walk.make_instance(item, [], {}, None)
         owner = walk.objects[around]
     if function not in walk.times:
-        enter_function(walk, function, [], {}, owner, walk.module)
+        walk.enter_function(function, [], {}, owner, walk.module)

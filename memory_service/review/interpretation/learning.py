@@ -3,229 +3,68 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
 
-from memory_service.review.interpretation.rows import (
-    apply_learned,
-    choose_by,
-    columns_by,
-    columns_of,
-    columns_of_kind,
-    divide,
-    drop_column,
-    element_of,
-    grouped_rows,
-    learned_from,
-    listed_columns,
-    names_in,
-    names_of_table,
-    outside_rows,
-    part_of,
-    pick_columns,
-    set_column,
-    slides,
-    slides_along,
-    supervise,
-    without_columns,
-)
 from memory_service.review.interpretation.state import (
     DEFERRED,
-    MOST_STEPS,
-    Coding,
     ColumnNames,
-    Rows,
     Scope,
-    Use,
     Value,
-    Walk,
-    bare,
-    constant,
     derived,
     either,
-    evaluate,
     flat,
-    library,
-    like,
-    method,
-    one_of,
-    run_body,
 )
-from memory_service.review.source.script import Function, bases_of, is_call, last_name, receiver_name
+from memory_service.review.interpretation.walk import (
+    Coding,
+    Use,
+    Walk,
+    columns_of_kind,
+    library,
+    method,
+    slides_along,
+)
+from memory_service.review.source.script import is_call, receiver_name
 from memory_service.review.tables import name_sets, patterns
 
 _RE = patterns("interpretation")
-Named = dict[str, Value]
-MOST_CALLED = 8  # functions entered within one another
-MOST_BASES = 4  # classes above one another
-MOST_TIMES = 12  # A function is entered that often; a run of the script may do it a thousand times
-
-
-def is_own(walk: Walk, base: Value, name: str) -> bool:
-    found = base.kind and (method_of(walk, base.kind, name) or class_attribute(walk, base.kind, name))
-    return name in base.attrs or found is not None
-
-
-def call_value(walk: Walk, callee: Value, args: list[Value], named: Named) -> Value:
-    """What a function of the file gives for these."""
-    if callee.function is None:
-        return derived(*args, *named.values())
-    if isinstance(callee.function, ast.Lambda):
-        inner = Scope(bind(walk, callee.function.args, args, named, callee.scope), callee.scope)
-        return evaluate(walk, callee.function.body, inner)
-    return enter_function(walk, callee.function, args, named, callee.owner, callee.scope or walk.module)
-
-
-def enter_function(
-    walk: Walk, function: Function, args: list[Value], named: Named, owner: Value | None, scope: Scope
-) -> Value:
-    again = function in walk.active or walk.times[function] >= MOST_TIMES
-    if again or len(walk.active) > MOST_CALLED or walk.steps > MOST_STEPS:
-        walk.times[function] += 1
-        return derived(*args, *named.values(), owner)
-    walk.times[function] += 1
-    free = walk.times[function] == 1 and not args and not named
-    static = any(last_name(d) == "staticmethod" for d in function.decorator_list)
-    given = args if owner is None or static else [owner, *args]
-    inner = Scope(bind(walk, function.args, given, named, scope, fresh=free), scope)
-    walk.active.append(function)
-    walk.returned.append([])
-    walk.yielded.append([])
-    loops, walk.loops = walk.loops, []
-    run_body(walk, function.body, inner)
-    walk.loops = loops
-    returned, yielded = walk.returned.pop(), walk.yielded.pop()
-    walk.active.pop()
-    if yielded:
-        return Value(element=one_of(yielded))
-    return one_of(returned) if returned else Value(const=None)
-
-
-def bind(
-    walk: Walk,
-    parameters: ast.arguments,
-    given: list[Value],
-    named: Named,
-    scope: Scope | None,
-    fresh: bool = False,
-) -> Named:
-    """Parameters with what is given for them; with `fresh` those left out are rows of their own."""
-    out: Named = {}
-    positional = [*parameters.posonlyargs, *parameters.args]
-    behind = len(positional) - len(parameters.defaults)
-    at_home = scope or walk.module
-    for at, parameter in enumerate(positional):
-        if at < len(given):
-            out[parameter.arg] = given[at]
-        elif parameter.arg in named:
-            out[parameter.arg] = named[parameter.arg]
-        elif at >= behind:
-            out[parameter.arg] = evaluate(walk, parameters.defaults[at - behind], at_home)
-        else:
-            out[parameter.arg] = outside_rows(walk, parameter, parameter.arg) if fresh else Value()
-    for parameter, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
-        item = named.get(parameter.arg)
-        out[parameter.arg] = item if item is not None else evaluate(walk, default, at_home)
-    walk.answers += [value for name, value in out.items() if _RE.target.match(name)]
-    if parameters.vararg is not None:
-        out[parameters.vararg.arg] = Value(items=list(given[len(positional) :]))
-    if parameters.kwarg is not None:
-        out[parameters.kwarg.arg] = Value(keys={k: v for k, v in named.items() if k not in out})
-    return out
-
-
-def make_instance(walk: Walk, item: Value, args: list[Value], named: Named, node: ast.Call | None) -> Value:
-    """An object of a class of the file, its `__init__` run, and what indexing it gives."""
-    owner = item.kind
-    if owner is None:
-        return Value()
-    made = Value(made=owner.name, kind=owner, scope=item.scope, call=node)
-    method = method_of(walk, owner, "__init__")
-    if method is not None:
-        enter_function(walk, method, args, named, made, item.scope or walk.module)
-    else:
-        fields = [last_name(s.target) for s in owner.body if isinstance(s, ast.AnnAssign)]
-        made.attrs |= dict(zip(fields, args, strict=False)) | named
-    for hook in ("__post_init__", "__getitem__"):
-        method = method_of(walk, owner, hook)
-        if method is not None:
-            given = enter_function(walk, method, [Value()], {}, made, item.scope or walk.module)
-            if hook == "__getitem__":
-                made.element = given
-                if any(slides(method, position) for position in method.args.args[1:2]):
-                    made.series |= {method}  # `return self.v[i : i + self.n]`: neighbours share rows
-    if not bases_of(owner) & {"Dataset", "Module", "Sequence"}:
-        walk.made.append(made)
-    return made
-
-
-def methods_in(owner: ast.ClassDef | None) -> Iterator[Function]:
-    return (part for part in (owner.body if owner is not None else ()) if isinstance(part, Function))
-
-
-def _classes_above(walk: Walk, owner: ast.ClassDef) -> Iterator[ast.ClassDef]:
-    above = (walk.script.classes.get(last_name(base)) for base in owner.bases)
-    return (one for one in above if one is not None and one is not owner)
-
-
-def method_of(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -> Function | None:
-    own = (method for method in methods_in(owner) if method.name == name)
-    above = _classes_above(walk, owner) if deep < MOST_BASES else ()
-    inherited = (found for one in above if (found := method_of(walk, one, name, deep + 1)))
-    return next(chain(own, inherited), None)
-
-
-def class_attribute(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -> Value | None:
-    item = walk.module.find(owner.name)
-    if item is not None and name in item.attrs:
-        return item.attrs[name]
-    above = _classes_above(walk, owner) if deep < MOST_BASES else ()
-    return next((found for one in above if (found := class_attribute(walk, one, name, deep + 1))), None)
 
 
 def collection_method(walk: Walk, use: Use) -> Value | None:
     """Lists, tuples and dicts of the script's own."""
     base, name, args = use.base, use.name, use.args
     if name in ("append", "add", "extend", "insert", "appendleft") and args:
-        base.element = either(base.element, element_of(walk, args[-1]) if name == "extend" else args[-1])
+        base.element = either(base.element, walk.element_of(args[-1]) if name == "extend" else args[-1])
         loop = walk.loops[-1] if walk.loops else None
         if isinstance(loop, ast.For) and slides_along(loop, use.node):
             base.series |= {use.node}
         base.items = base.items or None
         return Value(const=None)
-    if name in ("remove", "discard", "pop", "clear", "update") and (base.items or name == "update"):
+    if name == "update" or (name in ("remove", "discard", "pop", "clear") and base.items):
         base.items, base.element = None, Value()  # what is left, or there now, is unknown
         base.keys = None if base.keys is None else {}
     return Value() if name in ("keys", "clear", "sort", "reverse", "remove", "discard", "update") else None
 
 
-@library("enumerate")
-def enumerated(walk: Walk, use: Use) -> Value:
-    first = element_of(walk, use.first) if use.first is not None else Value()
-    return Value(element=Value(items=[Value(), first]))
-
-
-@library("zip")
-def zipped(walk: Walk, use: Use) -> Value:
-    return Value(element=Value(items=[element_of(walk, item) for item in use.args]))
+@library("enumerate", "zip", "range")
+def paired(walk: Walk, use: Use) -> Value:
+    if use.name == "range":
+        return Value(order=True, made=use.name)
+    over = use.args if use.name == "zip" else [one for one in (use.first,) if one is not None]
+    counted = [Value()] if use.name == "enumerate" else []
+    items = [walk.element_of(item) for item in over] or [Value()] * len(counted)
+    return Value(element=Value(items=[*counted, *items]))
 
 
 @library("tqdm", "trange", "reversed", "iter", "list", "tuple", "sorted", "set", "track", "progress_bar")
 def copied(_walk: Walk, use: Use) -> Value | None:
     """What goes through a thing, or copies it."""
+    listed = use.name in ("list", "set", "sorted", "tuple")
     if use.first is None:
         return Value(items=[]) if use.name == "list" else None
-    if use.first.whole and use.name in ("list", "set", "sorted", "tuple"):
-        return names_of_table(use.first)
-    if use.name in ("list", "set", "sorted", "tuple") and (use.first.items or use.first.names):
-        return replace(use.first)  # a copy, which may lose names by itself
-    return use.first
-
-
-@library("range")
-def make_range(_walk: Walk, use: Use) -> Value:
-    return Value(order=True, made=use.name)
+    if listed and use.first.whole:
+        return use.first.table_names()
+    copies = listed and (use.first.items or use.first.names)  # a copy may lose names by itself
+    return replace(use.first) if copies else use.first
 
 
 @library("clone", "deepcopy", "copy")
@@ -244,7 +83,7 @@ MOST_WITHIN = 4
 def learner_in(item: Value) -> str:
     """The class that learns; of a pipeline without a model the one within that does."""
     if item.made in _SET.joins:
-        inside = classes_within(item)
+        inside = item.classes()
         if any(_RE.predicts.search(name) for name in inside):
             return ""
         return next((n for n in inside if _RE.learns.match(n) or _RE.by_target.match(n)), "")
@@ -259,28 +98,27 @@ def fit(walk: Walk, use: Use) -> Value | None:
     if first is None:
         return None
     what = learner_in(base)
-    if base.made in _SET.codes or any(n in _SET.codes for n in classes_within(base)):
+    if base.made in _SET.codes or any(n in _SET.codes for n in base.classes()):
         code(walk, use.node, base.made, first, base)
     if not what:
-        supervised = columns_taken(walk, first, base) if PICKS.intersection(classes_within(base)) else first
-        supervise(walk, use.node, supervised, use.args[1] if len(use.args) > 1 else use.named.get("y"))
+        supervised = columns_taken(walk, first, base) if PICKS.intersection(base.classes()) else first
+        walk.supervise(use.node, supervised, use.args[1] if len(use.args) > 1 else use.named.get("y"))
         if "validation_split" in use.named or _RE.searches.search(base.made):
-            divide(walk, first, use.node, "fit", base.call)
+            walk.divide(first, use.node, "fit", base.call)
         return derived(first) if name in ("fit_transform", "fit_resample") else base
     kind = "target" if _RE.by_target.match(what) else "fit"
-    learned = learned_from(walk, use.node, what, kind, flat(first).rows)
+    learned = walk.learned_from(use.node, what, kind, flat(first).rows)
     if base.made not in _SET.codes and kind == "fit":
         walk.fitted.append(Coding(use.node, what, flat(first).rows, not walk.unsure, base, None))
     base.state = frozenset((learned,))
-    apply_learned(walk, base.state, first)
+    walk.apply_learned(base.state, first)
     if name in ("fit", "partial_fit", "adapt"):
         return base
     out = columns_out(walk, first, base)
     out.learned |= {learned}
     if not _RE.resamples.search(what):
         return out
-    answer = like(use.args[1]) if len(use.args) > 1 else derived(first)
-    answer.reads = use.args[1].reads if len(use.args) > 1 else frozenset()
+    answer = use.args[1].keeping(use.args[1].like(), "reads") if len(use.args) > 1 else derived(first)
     answer.learned |= {learned}
     return Value(items=[out, answer])
 
@@ -288,9 +126,9 @@ def fit(walk: Walk, use: Use) -> Value | None:
 def columns_out(walk: Walk, given: Value, by: Value) -> Value:
     """What a transformer makes of rows, with the columns that are known to be in it still."""
     if by.made in _SET.same_columns or _RE.resamples.search(by.made):
-        return like(given)
+        return given.like()
     taken = columns_taken(walk, given, by)
-    return like(taken) if taken is not None else derived(given)
+    return taken.like() if taken is not None else derived(given)
 
 
 def columns_taken(walk: Walk, given: Value, by: Value, deep: int = 0) -> Value | None:
@@ -306,13 +144,13 @@ def columns_taken(walk: Walk, given: Value, by: Value, deep: int = 0) -> Value |
     names: ColumnNames | None = None
     for part in parts or ():
         last = part.items[-1] if part.items and len(part.items) > 1 else None
-        stated = names_in(last) if last is not None else None
+        stated = last.listed_names() if last is not None else None
         if last is not None and isinstance(last.const, str):
             stated = ColumnNames(frozenset((last.const,)))
         if stated is None:
             return None
         names = stated if names is None else names.together_with(stated)
-    return pick_columns(walk, given, names, given.place or by.call or walk.script.tree) if names else None
+    return walk.pick_columns(given, names, given.place or by.call or walk.script.tree) if names else None
 
 
 @method("inverse_transform")
@@ -322,7 +160,7 @@ def transform(walk: Walk, use: Use) -> Value | None:
         return None
     out = columns_out(walk, use.first, use.base)
     out.learned |= use.base.state
-    apply_learned(walk, use.base.state, use.first)
+    walk.apply_learned(use.base.state, use.first)
     return out
 
 
@@ -336,34 +174,24 @@ def with_columns(walk: Walk, use: Use) -> Value | None:
         return derived(base)  # pandas: some of the columns
     if use.name == "select":
         chooser = use.args[0] if len(use.args) == 1 else Value(items=use.args)
-        if (picked := columns_by(walk, base, chooser, use.node)) is not None:
+        if (picked := walk.columns_by(base, chooser, use.node)) is not None:
             return picked
     if not flat(*use.given).rows:
         return derived(base) if use.name == "select" else None
     if use.name == "filter" and (how := next((a.cut for a in use.args if a.cut), ())):
-        return choose_by(walk, base, how, use.node)
+        return walk.choose_by(base, how, use.node)
     made = [item for arg in use.args for item in ([arg] if arg.items is None else arg.items)]
-    out = keep_rows(base, made)
+    out = base.with_more(made)
     for name, operand in use.named.items():
-        set_column(walk, out, name, operand, use.node, walk.values.argument(use.node, name))
+        walk.set_column(out, name, operand, use.node, walk.values.argument(use.node, name))
     out.whole = out.whole and use.name != "select"
     own = flat(base).rows
     for operand in [h for h in (out, *out.attrs.values()) if h.learned or h.stats]:
         operand.learned = frozenset(
-            learned_from(walk, one.place, one.what, one.kind, own) if DEFERRED in one.rows else one
+            walk.learned_from(one.place, one.what, one.kind, own) if DEFERRED in one.rows else one
             for one in operand.learned
         )
         operand.stats = frozenset(s for s in operand.stats if DEFERRED not in s.rows)
-    return out
-
-
-def keep_rows(base: Value, others: list[Value]) -> Value:
-    """Rows stay those of the base, whatever is joined to them."""
-    out = like(base, *others)
-    own = flat(bare(base)).rows
-    if own:
-        out.rows = frozenset(own)
-    out.columns, out.centred, out.single = base.columns, base.centred, base.single
     return out
 
 
@@ -377,32 +205,20 @@ def code(walk: Walk, node: ast.AST, what: str, item: Value, coder: Value | None 
     walk.codings.append(Coding(node, what, rows, not walk.unsure, coder, columns, walk.present > 0))
 
 
-def classes_within(item: Value, deep: int = 0) -> list[str]:
-    out = [item.made] if item.made else []
-    if deep < 6:
-        for part in (*(item.items or ()), *item.attrs.values()):
-            out += classes_within(part, deep + 1)
-    return out
-
-
-_PARTS = ("train", "valid", "part")
+def parts_of(walk: Walk, use: Use, value: Value, several: int = 2) -> list[Value]:
+    """The rows of a value divided by a call: those to train on, those to judge by, further ones."""
+    walk.divide(value, use.node, use.name, use.node)
+    return [walk.part_of(value, use.node, ("train", "valid", "part")[min(at, 2)]) for at in range(several)]
 
 
 @library("train_test_split", "temporal_train_test_split")
 def split_arrays(walk: Walk, use: Use) -> Value:
     """`train_test_split(X, y)`: two parts of each."""
     arrays = [*use.args, *(v for k, v in use.named.items() if k in ("X", "y", "arrays"))]
-    items: list[Value] = []
     walk.answers += [use.named["stratify"]] if "stratify" in use.named else []
     if len(arrays) > 1:
-        supervise(walk, use.node, arrays[0], arrays[1], final=False)
-    for operand in arrays:
-        divide(walk, operand, use.node, use.name, use.node)
-        for part in ("train", "valid"):
-            item = part_of(walk, operand, use.node, part)
-            item.index = (use.node, part)
-            items.append(item)
-    return Value(items=items)
+        walk.supervise(use.node, arrays[0], arrays[1], final=False)
+    return Value(items=[part for one in arrays for part in parts_of(walk, use, one)])
 
 
 @method("train_test_split", "random_split")
@@ -410,29 +226,25 @@ def split_data_set(walk: Walk, use: Use) -> Value | None:
     """A method of a data set: `ds.train_test_split(test_size=0.1)`."""
     if not flat(use.base).rows:
         return None
-    divide(walk, use.base, use.node, use.name, use.node)
-    train, valid = (part_of(walk, use.base, use.node, part) for part in ("train", "valid"))
-    return Value(keys={"train": train, "test": valid}, made="parts")
+    return Value(keys=dict(zip(("train", "test"), parts_of(walk, use, use.base), strict=True)), made="parts")
 
 
 @library("random_split")
 def random_split(walk: Walk, use: Use) -> Value | None:
     if use.first is None:
         return None
-    divide(walk, use.first, use.node, use.name, use.node)
     lengths = use.args[1].items if len(use.args) > 1 else use.named.get("lengths", Value()).items
-    stated = [_PARTS[min(at, 2)] for at in range(len(lengths) if lengths is not None else 2)]
-    return Value(items=[part_of(walk, use.first, use.node, part) for part in stated])
+    return Value(items=parts_of(walk, use, use.first, 2 if lengths is None else len(lengths)))
 
 
 @library(*_SET.scoring)
 def cross_validate(walk: Walk, use: Use) -> Value | None:
     """`cross_val_score(model, X, y)`."""
     rest = use.args[1:3] + [v for k, v in use.named.items() if k in ("X", "y")]
-    if len(rest) > 1 and not PICKS.intersection(classes_within(use.args[0] if use.args else Value())):
-        supervise(walk, use.node, rest[0], rest[1])
+    if len(rest) > 1 and not PICKS.intersection((use.args[0] if use.args else Value()).classes()):
+        walk.supervise(use.node, rest[0], rest[1])
     for item in rest:
-        divide(walk, item, use.node, use.name, use.node)
+        walk.divide(item, use.node, use.name, use.node)
     return derived(*rest) if rest else None
 
 
@@ -447,7 +259,7 @@ def split_folds(walk: Walk, use: Use) -> Value | None:
     walk.answers += use.given[1:2]
     for at, item in enumerate(use.given):
         if at < 2 or not flat(item).rows:
-            divide(walk, item, node, base.made, base.call)
+            walk.divide(item, node, base.made, base.call)
     return Value(element=Value(items=[Value(index=(node, part)) for part in ("train", "valid")]))
 
 
@@ -456,9 +268,9 @@ def sample(walk: Walk, use: Use) -> Value | None:
     """`df.sample(frac=0.8)`: some rows; with `frac=1` all in another order."""
     if not use.base.rows:
         return None
-    share = constant(walk, walk.values.argument(use.node, "frac", 1), use.scope)
+    share = walk.constant(walk.values.argument(use.node, "frac", 1), use.scope)
     if isinstance(share, int | float) and 0 < share < 1:
-        return part_of(walk, use.base, use.node, "train")
+        return walk.part_of(use.base, use.node, "train")
     return use.base
 
 
@@ -470,16 +282,16 @@ def drop(walk: Walk, use: Use) -> Value | None:
     index = use.first.index if use.first is not None else None
     if index is None:
         return drop_columns(walk, use)
-    divide(walk, use.base, index[0], "sample")
-    return part_of(walk, use.base, index[0], "valid")
+    walk.divide(use.base, index[0], "sample")
+    return walk.part_of(use.base, index[0], "valid")
 
 
 def drop_columns(walk: Walk, use: Use) -> Value | None:
     """`df.drop(columns=["id"])`, also in place; `df.columns.drop("id")`."""
     values = walk.values
-    axis = constant(walk, values.argument(use.node, "axis", 1), use.scope)
+    axis = walk.constant(values.argument(use.node, "axis", 1), use.scope)
     given = values.argument(use.node, "columns") or values.argument(use.node, "labels", 0)
-    names = listed_columns(walk, given, use.scope)
+    names = walk.listed_columns(given, use.scope)
     rest = [a.const for a in use.args[1:]]
     if names is not None:  # polars: drop("id", "price")
         names |= {one for one in rest if isinstance(one, str)}
@@ -487,24 +299,21 @@ def drop_columns(walk: Walk, use: Use) -> Value | None:
         return drop_names(walk, use)
     if axis in (0, "index") or values.argument(use.node, "index") is not None:
         return None
-    out = without_columns(use.base, names or frozenset())
+    out = use.base.without_columns(names or frozenset())
     out.whole, out.place = out.whole and names is not None, use.node
-    if constant(walk, values.argument(use.node, "inplace"), use.scope) is True and names is not None:
+    if walk.constant(values.argument(use.node, "inplace"), use.scope) is True and names is not None:
         for name in names:
-            drop_column(use.base, name)
+            use.base.drop_column(name)
     return out
 
 
-@method("difference")
-@method("remove")
-@method("discard")
+@method("difference", "remove", "discard")
 def drop_names(walk: Walk, use: Use) -> Value | None:
     """`df.columns.drop("id")`, `.difference([...])`; `.remove("id")` in place."""
     if use.base.made != "columns":
         return None
-    stated = listed_columns(walk, use.node.args[0] if use.node.args else None, use.scope)
-    known = use.base.names
-    names = known.without(stated) if known is not None and stated is not None else None
+    stated = walk.listed_columns(use.node.args[0] if use.node.args else None, use.scope)
+    names = use.base.names.without(stated) if use.base.names is not None and stated is not None else None
     if use.name in ("remove", "discard"):
         use.base.names = names
         return Value(const=None)
@@ -519,8 +328,8 @@ def subset(walk: Walk, use: Use) -> Value | None:
     index = use.args[1].index
     if index is None:
         return derived(use.args[0])
-    divide(walk, use.args[0], index[0], "positions")
-    return part_of(walk, use.args[0], *index)
+    walk.divide(use.args[0], index[0], "positions")
+    return walk.part_of(use.args[0], *index)
 
 
 @library("DataLoader")
@@ -545,19 +354,19 @@ def reduce(walk: Walk, use: Use) -> Value:
     if base.made == "groupby" and not base.series:
         return reduce_groups(walk, use.node, base)
     if is_across(walk, use) or base.single or base.made in ("rolling", "groupby") or not found.rows:
-        out = derived(base)
-        out.single = base.single
-        if base.made == "rolling":
-            out.reads = base.reads  # of a window that ends with the row itself
-        return out
-    by_hand = _selected(found.rows) if walk.loops and base.columns and base.columns & walk.targets else None
-    if by_hand:
-        stat = learned_from(walk, use.node, "mean", "target", by_hand)
+        reads = (
+            base.reads if base.made == "rolling" else frozenset[str]()
+        )  # a window ends with the row itself
+        return replace(derived(base), single=base.single, reads=reads)
+    selected = [r.parent for r in found.rows if r.parent is not None and not r.part]  # by a mask
+    of_target = walk.loops and base.columns and base.columns & walk.targets
+    if of_target and selected and len(selected) == len(found.rows):
+        stat = walk.learned_from(use.node, "mean", "target", frozenset(selected))
         return Value(learned=found.learned, stats=frozenset((stat,)))
     what = use.name
     if "max" in what:
         what = "max" if _of_each_column(use) else "one max"
-    stat = learned_from(walk, use.node, what, "spread" if use.name in _SET.high else "mean", found.rows)
+    stat = walk.learned_from(use.node, what, "spread" if use.name in _SET.high else "mean", found.rows)
     return Value(learned=found.learned, stats=frozenset({stat} | found.stats), columns=base.columns)
 
 
@@ -565,7 +374,7 @@ def is_across(walk: Walk, use: Use) -> bool:
     """Whether each row is reduced by itself: `axis=1`."""
     behind = int(use.name.endswith(("percentile", "quantile"))) + (not use.base.rows)
     given = walk.values.argument
-    axis = constant(walk, given(use.node, "dim") or given(use.node, "axis", behind), use.scope)
+    axis = walk.constant(given(use.node, "dim") or given(use.node, "axis", behind), use.scope)
     if isinstance(axis, int) and not isinstance(axis, bool):
         return axis != 0
     return isinstance(axis, list | tuple) and 0 not in axis
@@ -577,11 +386,11 @@ def group(walk: Walk, use: Use) -> Value:
     base = use.base
     walk.grouped[use.node] = flat(base).rows
     by = use.first
-    key = constant(walk, walk.values.argument(use.node, "by", 0), use.scope)
+    key = walk.constant(walk.values.argument(use.node, "by", 0), use.scope)
     own = base.columns if base.columns is not None and len(base.columns) == 1 else None
     out = Value(base.rows, base.learned, base.stats, base.series, made="groupby", columns=own)
     out.reads = base.reads if own else out.reads
-    out.attrs = {k: v for k, v in base.attrs.items() if k[:1] == "["}
+    out.attrs = base.single_columns()
     out.attrs["by"] = Value(const=key, columns=by.columns if by is not None else None)
     return out
 
@@ -594,18 +403,14 @@ def reduce_groups(walk: Walk, node: ast.AST, base: Value, *, rowwise: bool = Fal
     key = by.const if by is not None else None
     keys = set(key if isinstance(key, list) else [key])
     of_target = columns is not None and len(columns) == 1 and columns & walk.targets and not keys & columns
-    out = derived(base)
-    out.columns = columns
-    if not rowwise:
-        out.rows = frozenset(grouped_rows(walk, rows, node) for rows in found.rows)
-        out.series = frozenset()
-    if of_target and not base.series:
-        stat = learned_from(walk, node, "mean", "target", found.rows)
-        if rowwise:
-            out.learned |= {stat}
-        else:
-            out.stats |= {stat}
-    return out
+    out = replace(derived(base), columns=columns)
+    stats = (
+        {walk.learned_from(node, "mean", "target", found.rows)} if of_target and not base.series else set()
+    )
+    if rowwise:
+        return replace(out, learned=out.learned | stats)
+    rows = frozenset(walk.grouped_rows(rows, node) for rows in found.rows)
+    return replace(out, rows=rows, series=frozenset(), stats=out.stats | stats)
 
 
 def sum_into(walk: Walk, node: ast.AST, key: Value, more: Value) -> Value:
@@ -614,7 +419,7 @@ def sum_into(walk: Walk, node: ast.AST, key: Value, more: Value) -> Value:
     if not (more.single and more.reads & walk.targets and rows and flat(key).rows and walk.loops):
         return more
     place = walk.calling[-1] if walk.active and walk.calling else node
-    stat = learned_from(walk, place, "mean", "target", frozenset(rows))
+    stat = walk.learned_from(place, "mean", "target", frozenset(rows))
     return Value(learned=more.learned, stats=more.stats | {stat})
 
 
@@ -623,8 +428,8 @@ def sum_into(walk: Walk, node: ast.AST, key: Value, more: Value) -> Value:
 def pivot(walk: Walk, use: Use) -> Value:
     function = not use.base.rows
     base = use.args[0] if function and use.args else use.base
-    column = constant(walk, walk.values.argument(use.node, "values", int(function)), use.scope)
-    item = columns_of(base, (column,)) if isinstance(column, str) else derived(base)
+    column = walk.constant(walk.values.argument(use.node, "values", int(function)), use.scope)
+    item = base.columns_named((column,)) if isinstance(column, str) else derived(base)
     return reduce_groups(walk, use.node, item)
 
 
@@ -637,21 +442,20 @@ def aggregate(walk: Walk, use: Use) -> Value:
     if base.made == "rolling":
         return reduce(walk, use)
     if name == "describe" or (name in ("agg", "aggregate") and not base.single and base.made != "col"):
-        stat = learned_from(walk, use.node, name, "mean", flat(base).rows)
+        stat = walk.learned_from(use.node, name, "mean", flat(base).rows)
         return Value(stats=frozenset((stat,)) | base.stats, learned=base.learned)
     if name == "sum":
         return derived(base) if base.single else Value(learned=base.learned, stats=base.stats)
     function = use.first.function if use.first is not None else None
     if use.first is not None and function is not None:
-        row = derived(base)
-        row.single = True
-        return keep_rows(base, [call_value(walk, use.first, [row, *use.args[1:]], use.named)])
-    return keep_rows(base, use.given)
+        row = replace(derived(base), single=True)
+        return base.with_more([walk.call_value(use.first, [row, *use.args[1:]], use.named)])
+    return base.with_more(use.given)
 
 
 def aggregate_groups(walk: Walk, use: Use) -> Value:
     base, name, node = use.base, use.name, use.node
-    stated = {constant(walk, a, use.scope) for a in node.args if not isinstance(a, ast.Dict | ast.List)}
+    stated = {walk.constant(a, use.scope) for a in node.args if not isinstance(a, ast.Dict | ast.List)}
     function = use.first.function if use.first is not None else None
     looked = [part for one in (node, function) if one is not None for part in ast.walk(one)]
     past = any(isinstance(part, ast.Attribute) and part.attr in _LOOKS_BACK for part in looked)
@@ -668,7 +472,7 @@ def aggregate_groups(walk: Walk, use: Use) -> Value:
         out.series |= {node}
     if past and use.first is not None and function is not None:
         group.reads, group.columns = base.reads, base.columns
-        out.reads = call_value(walk, use.first, [group], use.named).reads
+        out.reads = walk.call_value(use.first, [group], use.named).reads
     return out
 
 
@@ -677,11 +481,11 @@ def aggregated_columns(walk: Walk, node: ast.Call, scope: Scope) -> set[str]:
     out: set[str] = set()
     for inner in ast.walk(node):
         if isinstance(inner, ast.Dict):
-            out |= {str(constant(walk, k, scope)) for k in inner.keys if k is not None}
+            out |= {str(walk.constant(k, scope)) for k in inner.keys if k is not None}
         elif is_call(inner, "col") and inner is not node and inner.args:
-            out.add(str(constant(walk, inner.args[0], scope)))
+            out.add(str(walk.constant(inner.args[0], scope)))
         elif isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
-            column, how = (constant(walk, part, scope) for part in inner.elts)
+            column, how = (walk.constant(part, scope) for part in inner.elts)
             out |= {str(column)} if how not in _SET.counts else set()
     return out
 
@@ -692,10 +496,9 @@ def over_group(walk: Walk, use: Use) -> Value | None:
     base = use.base
     if not base.stats:
         return None
-    out = derived(base)
-    out.rows, out.stats = frozenset((DEFERRED,)), frozenset()
+    out = replace(derived(base), rows=frozenset((DEFERRED,)), stats=frozenset())
     if base.columns and base.columns & walk.targets:
-        out.learned |= {learned_from(walk, use.node, "mean", "target", frozenset((DEFERRED,)))}
+        out.learned |= {walk.learned_from(use.node, "mean", "target", frozenset((DEFERRED,)))}
     return out
 
 
@@ -707,10 +510,3 @@ def _of_each_column(use: Use) -> bool:
     axis = any(named.arg in ("axis", "dim") for named in use.node.keywords)
     builtin = isinstance(use.node.func, ast.Name) and use.node.func.id == "max"
     return not builtin and (table or axis or len(use.args) > 1 - method)
-
-
-def _selected(rows: frozenset[Rows]) -> frozenset[Rows]:
-    """What these rows were selected from by a mask; nothing where they are no selection."""
-    if not rows or not all(r.parent is not None and not r.part for r in rows):
-        return frozenset()
-    return frozenset(r.parent for r in rows if r.parent is not None)

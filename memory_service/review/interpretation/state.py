@@ -1,45 +1,17 @@
-"""The abstract value, and what one walk through a script has found so far, with its one evaluator."""
+"""The abstract value: rows, columns, and what was learned of which rows."""
 
 from __future__ import annotations
 
 import ast
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
-from typing import Any, TypeVar
+from functools import reduce
+from typing import Any
 
-from memory_service.review.source.script import Function, last_name
-from memory_service.review.tables import patterns
-from memory_service.review.values.values import Values
-
-_RE = patterns("interpretation")
-
-
-def bare(base: Value) -> Value:
-    """A table without what went into single columns of it."""
-    return Value(
-        base.rows, base.learned | base.state, base.stats, base.series, items=base.items, keys=base.keys,
-        element=base.element, attrs={k: v for k, v in base.attrs.items() if k[:1] != "["}, single=base.single,
-    )  # fmt: skip
-
-
-def like(base: Value, *others: Value) -> Value:
-    """The same table, with what others bring."""
-    out = derived(bare(base), *others)
-    out.attrs = {k: v for k, v in base.attrs.items() if k[:1] == "["}
-    out.whole, out.dropped, out.columns, out.place = base.whole, base.dropped, base.columns, base.place
-    return out
-
-
-def keeping(base: Value, out: Value, *names: str) -> Value:
-    for name in names:
-        setattr(out, name, getattr(base, name))
-    return out
-
+from memory_service.review.source.script import Function
 
 UNKNOWN: Any = object()
-
+OTHER_ROWS = "of other rows"  # a table with values of other rows: `df.shift(1)`
 MOST_LEVELS = 5
 MOST_WITHIN = 60
 
@@ -148,6 +120,101 @@ class Value:
     content: str = ""  # "number" or "text": what a new column holds
     on_card: bool = False  # tensors of it were put on the GPU
 
+    def bare(self) -> Value:
+        """A table without what went into single columns of it."""
+        return Value(
+            self.rows, self.learned | self.state, self.stats, self.series, items=self.items, keys=self.keys,
+            element=self.element, attrs={k: v for k, v in self.attrs.items() if k[:1] != "["},
+            single=self.single,
+        )  # fmt: skip
+
+    def like(self, *others: Value) -> Value:
+        """The same table, with what others bring."""
+        out = derived(self.bare(), *others)
+        out.attrs = self.single_columns()
+        return self.keeping(out, "whole", "dropped", "columns", "place")
+
+    def single_columns(self) -> dict[str, Value]:
+        """What went into single columns, by "[column]"."""
+        return {name: value for name, value in self.attrs.items() if name[:1] == "["}
+
+    def column(self, name: str) -> Value:
+        """`df["a"]`, `df.a`."""
+        out = self.columns_named((name,))
+        out.single, out.centred = self.single, self.centred
+        out.made = self.made if self.made in ("groupby", "rolling", "col") else ""
+        out.index = None
+        return out
+
+    def columns_named(self, names: Sequence[str]) -> Value:
+        """Columns of a table, with what went into these and not what went into others."""
+        unnamed = self.attrs.get("[?]")  # what went into columns that the text does not name
+        more = Value(learned=unnamed.learned, stats=unnamed.stats) if unnamed is not None else None
+        out = derived(self.bare(), more, *(self.attrs.get(f"[{name}]") for name in names))
+        out.columns = frozenset(names)
+        if len(names) == 1 and OTHER_ROWS not in self.attrs:
+            item = self.attrs.get(f"[{names[0]}]")
+            out.reads = out.columns | (item.reads if item is not None else frozenset())
+        out.attrs = {f"[{n}]": self.attrs[f"[{n}]"] for n in names if f"[{n}]" in self.attrs}
+        return out
+
+    def drop_column(self, name: str) -> None:
+        """A column goes out of a table in place: `pop`, `del`, `drop(..., inplace=True)`."""
+        self.dropped |= {name}
+        self.columns = self.columns - {name} if self.columns is not None else None
+        self.attrs.pop(f"[{name}]", None)
+
+    def without_columns(self, dropped: frozenset[str]) -> Value:
+        left = {k: v for k, v in self.single_columns().items() if k[1:-1] not in dropped}
+        out = derived(self.bare(), *left.values())
+        out.attrs, out.made = left, self.made if self.made == "groupby" else ""
+        out.whole, out.dropped = self.whole, self.dropped | dropped
+        out.columns = self.columns - dropped if self.columns is not None else None
+        out.single = self.single
+        return out
+
+    def listed_names(self) -> ColumnNames | None:
+        """What a list of columns names; None for a list that grew by what is not known, or for no list."""
+        if self.names is not None or (self.items is not None and self.element is not None):
+            return self.names
+        listed = self.const if self.const is not UNKNOWN else [item.const for item in self.items or ()]
+        if isinstance(listed, list | tuple) and listed and all(isinstance(one, str) for one in listed):
+            return ColumnNames(frozenset(listed))
+        return None
+
+    def table_names(self) -> Value:
+        """`df.columns`."""
+        known = self.columns is not None or self.whole
+        names = ColumnNames(self.columns, self.dropped) if known else None
+        return Value(self.rows, made="columns", names=names, owner=self)
+
+    def parts(self) -> Iterable[Value]:
+        yield from self.items or ()
+        yield from (self.keys or {}).values()
+        yield from self.attrs.values()
+        if self.element is not None:
+            yield self.element
+
+    def classes(self, deep: int = 0) -> list[str]:
+        out = [self.made] if self.made else []
+        if deep < 6:
+            for part in (*(self.items or ()), *self.attrs.values()):
+                out += part.classes(deep + 1)
+        return out
+
+    def with_more(self, others: Iterable[Value]) -> Value:
+        """Rows stay those of the self, whatever is joined to them."""
+        out = self.like(*others)
+        own = flat(self.bare()).rows
+        if own:
+            out.rows = frozenset(own)
+        return self.keeping(out, "columns", "centred", "single")
+
+    def keeping(self, out: Value, *names: str) -> Value:
+        for name in names:
+            setattr(out, name, getattr(self, name))
+        return out
+
 
 @dataclass(eq=False, slots=True)
 class Scope:
@@ -173,7 +240,7 @@ def flat(*values: Value | None) -> Value:
         value, deep = pending.pop()
         if id(value) not in seen:
             seen[id(value)] = value
-            pending += [(part, deep + 1) for part in parts(value)] if deep < MOST_LEVELS else []
+            pending += [(part, deep + 1) for part in value.parts()] if deep < MOST_LEVELS else []
     held = seen.values()
     return Value(
         frozenset[Rows]().union(*(one.rows for one in held)),
@@ -182,14 +249,6 @@ def flat(*values: Value | None) -> Value:
         frozenset[ast.AST]().union(*(one.series for one in held)),
         on_card=any(one.on_card for one in held),
     )
-
-
-def parts(value: Value) -> Iterable[Value]:
-    yield from value.items or ()
-    yield from (value.keys or {}).values()
-    yield from value.attrs.values()
-    if value.element is not None:
-        yield value.element
 
 
 def derived(*values: Value | None) -> Value:
@@ -210,18 +269,14 @@ def either(one: Value | None, other: Value | None) -> Value:
         return other
     if other.const is None and other.made == "":
         return one
-    pairs = None
-    if one.items is not None and other.items is not None and len(one.items) == len(other.items):
-        pairs = [either(a, b) for a, b in zip(one.items, other.items, strict=True)]
-    known = [value for value in (one, other) if value.items is not None]
-    if pairs is None and len(known) == 1:
-        pairs = known[0].items
-    keys = None
-    if one.keys is not None or other.keys is not None:
-        a, b = one.keys or {}, other.keys or {}
-        keys = {name: either(a.get(name), b.get(name)) for name in {**a, **b}}
+    known = [value.items for value in (one, other) if value.items is not None]
+    pairs = known[0] if len(known) == 1 else None
+    if len(known) == 2 and len(known[0]) == len(known[1]):
+        pairs = [either(a, b) for a, b in zip(*known, strict=True)]
+    named = [value.keys or {} for value in (one, other)]
+    keys = {name: either(*(each.get(name) for each in named)) for name in {**named[0], **named[1]}}
     out = replace(
-        one, items=pairs, keys=keys,
+        one, items=pairs, keys=keys if one.keys is not None or other.keys is not None else None,
         element=either(one.element, other.element) if one.element or other.element else None,
         attrs={**other.attrs, **one.attrs},
         const=one.const if type(one.const) is type(other.const) and one.const == other.const else UNKNOWN,
@@ -246,189 +301,3 @@ def one_of(values: Iterable[Value | None]) -> Value:
 _OF_BOTH = ("rows", "learned", "stats", "series", "state", "reads", "centred", "order", "on_card")
 _OF_THE_FIRST = ("made", "dotted", "function", "owner", "kind", "scope", "index", "call", "place")
 _IF_THE_SAME = ("cut", "columns", "names")
-MOST_STEPS = 30_000  # statements and expressions of one walk; a training script takes some thousand
-MOST_FITS = 100
-MOST_DIVISIONS = 200
-MOST_PARTS = 2_000  # fits and statistics, divisions, and parts of rows that are distinguished
-
-
-@dataclass(eq=False, slots=True)
-class Division:
-    """Rows divided into some to train on and some to judge by. `maker`: the splitter's own call."""
-
-    place: ast.AST
-    kind: str
-    maker: ast.Call | None
-    contents: Value
-
-
-@dataclass(eq=False, slots=True)
-class Coding:
-    """Categories numbered. `present`: only where a column is; `unconditional`: under no other condition."""
-
-    place: ast.AST
-    what: str
-    rows: frozenset[Rows]
-    unconditional: bool
-    coder: Value | None
-    columns: frozenset[str] | None
-    present: bool = False
-
-
-@dataclass(slots=True)
-class Use:
-    """One call with its values. `base`: what a method is of; `dotted`: the full name of a function."""
-
-    node: ast.Call
-    name: str
-    args: list[Value]
-    named: dict[str, Value]
-    scope: Scope
-    base: Value = field(default_factory=Value)
-    dotted: str = ""
-
-    @property
-    def first(self) -> Value | None:
-        return self.args[0] if self.args else self.named.get("X") or self.named.get("x")
-
-    @property
-    def given(self) -> list[Value]:
-        return [*self.args, *self.named.values()]
-
-
-@dataclass(frozen=True)
-class Supervised:
-    """Features handed on beside the answer. `final`: to a model, not to what divides them first."""
-
-    place: ast.AST
-    features: Value
-    answer: Value
-    final: bool
-
-
-MOST_SUPERVISED = 200
-
-
-class Walk:
-    """The state of one walk."""
-
-    def __init__(self, values: Values, targets: frozenset[str] = frozenset()) -> None:
-        self.script = values.script
-        self.values = values
-        self.module = Scope({})
-        self._targets, self.needs_targets = targets, False
-        self.answers: list[Value] = []  # targets by their names or by where they are handed
-        self.target_names: set[str] = set()  # columns that constants name as targets
-        self.steps = self.deep = self.unsure = self.present = 0
-        self.active: list[ast.AST] = []
-        self.times: Counter[ast.AST] = Counter()
-        self.returned: list[list[Value]] = []
-        self.yielded: list[list[Value]] = []
-        self.made: list[Value] = []
-        self.objects: dict[ast.ClassDef, Value] = {}
-        self.loops: list[ast.AST] = []
-        self.calling: list[ast.Call] = []
-        self.leaks: dict[Learned, ast.AST] = {}  # learned from rows -> the division that sets them apart
-        self.divisions: list[Division] = []  # in the order of the run
-        self.codings: list[Coding] = []  # categories numbered
-        self.fitted: list[Coding] = []
-        self.supervised: list[Supervised] = []  # features and targets that go together
-        self.grouped: dict[ast.AST, frozenset[Rows] | set[Rows]] = {}
-        self.loaders: dict[ast.AST, list[Value]] = {}  # call of a DataLoader -> its data sets
-        self.shared: dict[int, set[str]] = {}
-        self.files: dict[tuple[object, str], Rows] = {}
-        self.parts: dict[tuple[int, int, str], Rows] = {}
-        self.cuts: dict[tuple[str, ...], dict[str, Value]] = {}
-        self.roles: dict[int, set[str]] = {}
-        self.chosen: dict[int, Value] = {}
-        self.too_much = Learned(self.script.tree, "", "", frozenset())
-        self.known: dict[tuple[int, frozenset[Rows]], Learned] = {}
-
-    @cached_property
-    def unbound(self) -> set[str]:
-        """Names that nothing in a snippet makes or imports."""
-        names = self.script.all(ast.Name)
-        bound = {name.id for name in names if not isinstance(name.ctx, ast.Load)} | {*self.script.imports}
-        bound |= {arg.arg for arg in self.script.all(ast.arg)} | {*self.script.functions}
-        starred = any(one.name == "*" for one in self.script.all(ast.alias))
-        return {name.id for name in names if not starred} - bound
-
-    @cached_property
-    def predicts_numbers(self) -> bool:
-        """Whether a loss, a metric or a model says that the target is a number."""
-        return any(_RE.of_numbers.search(last_name(call.func)) for call in self.script.calls)
-
-    @property
-    def targets(self) -> frozenset[str]:
-        """Columns that are to be predicted, as a walk before has found them."""
-        self.needs_targets = True
-        return self._targets
-
-
-Handler = Callable[..., Any]  # (walk, node, scope) of a node of the tree, (walk, use) of a call
-EXPRESSIONS: dict[type[ast.AST], Handler] = {}
-STATEMENTS: dict[type[ast.AST], Handler] = {}
-METHODS: dict[str, Handler] = {}
-LIBRARY: dict[str, Handler] = {}
-Registered = TypeVar("Registered", bound=Handler)
-
-
-def _in(table: dict[Any, Handler]) -> Callable[..., Callable[[Registered], Registered]]:
-    def of(*keys: Any) -> Callable[[Registered], Registered]:
-        return lambda handler: (table.update(dict.fromkeys(keys, handler)), handler)[1]
-
-    return of
-
-
-evaluates, runs, method, library = _in(EXPRESSIONS), _in(STATEMENTS), _in(METHODS), _in(LIBRARY)
-MOST_DEEP = 120
-
-
-def evaluate(walk: Walk, node: ast.AST | None, scope: Scope) -> Value:
-    walk.steps += 1
-    if node is None or walk.steps > MOST_STEPS or walk.deep > MOST_DEEP:
-        return Value()
-    walk.deep += 1
-    try:
-        handler = EXPRESSIONS.get(type(node))
-        if handler is None:
-            parts = [evaluate(walk, c, scope) for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr)]
-            return derived(*parts)
-        found = handler(walk, node, scope)
-        return found if isinstance(found, Value) else Value()
-    finally:
-        walk.deep -= 1
-
-
-def constant(walk: Walk, node: ast.AST | None, scope: Scope) -> Any:
-    """The constant that an expression is in this run, else None."""
-    if node is None:
-        return None
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Name):
-        found = scope.find(node.id)
-        if found is not None and found.const is not UNKNOWN:
-            return found.const
-    if isinstance(node, ast.Slice | ast.Compare) or last_name(node) == "columns":
-        return None
-    return walk.values.one(node)
-
-
-LEVELS_OF_A_BODY = 4  # of MOST_DEEP: a call takes so many more frames
-
-
-def run_body(walk: Walk, body: Sequence[ast.stmt], scope: Scope) -> bool:
-    """Whether it ends what is around it: `return`, `raise`, `continue`, `break`."""
-    if walk.deep > MOST_DEEP:
-        return False
-    walk.deep += LEVELS_OF_A_BODY
-    ended = False
-    for statement in body:
-        walk.steps += 1
-        handler = STATEMENTS.get(type(statement))
-        if walk.steps > MOST_STEPS or (handler is not None and handler(walk, statement, scope)):
-            ended = True
-            break
-    walk.deep -= LEVELS_OF_A_BODY
-    return ended

@@ -18,7 +18,6 @@ from memory_service.review.source.script import (
     parameters_of,
     roots,
     texts_in,
-    words,
     words_in,
 )
 from memory_service.review.tables import name_sets, patterns
@@ -27,24 +26,20 @@ from memory_service.review.training import LIGHTNING
 _RE = patterns("folds")
 _SET = name_sets("folds")
 _NO_SAVE = ("numpy.", "PIL.", "matplotlib.", "json.", "yaml.")
-_ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments")
-_SETTINGS = words("cfg config conf hparams opt args settings")
-_OF_MINUTES = {"boosting", "sklearn"}  # what is trained again soon
 MOST_NAMES = 4  # names within names that are followed to settings
 
 
 def fold_rules(facts: Facts) -> Iterator[Finding]:
     """no-fold-checkpoint: a fold that writes nothing, or all to the same file."""
     loops = facts.training.fold_loops
-    for loop in loops:
-        if set(loops) & {*facts.script.above(loop)} or facts.training.folds.count(loop) == 1:
-            continue
+    outer = (loop for loop in loops if not set(loops) & {*facts.script.above(loop)})
+    for loop in (loop for loop in outer if facts.training.fold_count(loop) != 1):
         saves = [c for c in facts.script.within_calls(loop.body) if _saves(facts, c)]
         imported = any(facts.training.trains_elsewhere(n) for n in facts.script.within(loop.body))
         if not saves and not imported and not _trainer_saves(facts, loop):
             place = _switched_off(facts, loop) or loop
             found = finding("no-fold-checkpoint", place, "none")
-            yield replace(found, severity="note") if facts.training.kinds <= _OF_MINUTES else found
+            yield replace(found, severity="note") if facts.training.kinds <= _SET.of_minutes else found
         elif saves and all(_same_path(facts, c) for c in saves):
             yield finding("no-fold-checkpoint", saves[0], "same-file")
 
@@ -75,41 +70,31 @@ def _same_path(facts: Facts, call: ast.Call) -> bool:
             return True
     same = [a for a in arguments_of(call) if _is_fixed(facts, a)]
     others = [a for a in arguments_of(call) if a not in same]
-    if any(
+    made = any(
         isinstance(a, ast.JoinedStr | ast.BinOp) or any(map(_RE.path.search, words_in(a))) for a in others
-    ):
-        return False
-    return any(_RE.file.search(text) for a in same for text in _texts(facts, a)[-1:])
-
-
-def _texts(facts: Facts, node: ast.AST) -> list[str]:
-    """The literal texts of a path, the file's name last."""
-    text = facts.values.text(node)
-    return [text] if text is not None else texts_in(facts.values.origin(node))
+    )
+    texts = ((facts.values.text(a), facts.values.origin(a)) for a in same)
+    files = (texts_in(origin)[-1:] if text is None else [text] for text, origin in texts)
+    return not made and any(_RE.file.search(name) for names in files for name in names)
 
 
 def _is_fixed(facts: Facts, node: ast.AST, deep: int = 0) -> bool:
     """Whether a path is the same for each fold: of texts, settings, and names set to such, in no loop."""
     if isinstance(node, ast.Constant) or deep > MOST_NAMES:
         return isinstance(node, ast.Constant)
-    if isinstance(node, ast.BinOp | ast.JoinedStr | ast.FormattedValue):
-        parts = (part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
-        return all(_is_fixed(facts, part, deep) for part in parts)
-    if isinstance(node, ast.Call):
-        if is_call(node, "parse_args", "load", "safe_load", *facts.script.classes):
-            return not facts.script.loops(node)
-        path = is_call(node, "join", "Path", "str", "joinpath")
-        return path and all(_is_fixed(facts, part, deep) for part in arguments_of(node))
-    if not isinstance(node, ast.Name | ast.Attribute):
-        return False
-    if last_name(node) in facts.script.imports:
-        return True
+    if is_call(node, "parse_args", "load", "safe_load", *facts.script.classes):
+        return not facts.script.loops(node)
+    joined = is_call(node, "join", "Path", "str", "joinpath")
+    if joined or isinstance(node, ast.BinOp | ast.JoinedStr | ast.FormattedValue):
+        inner = (part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
+        return all(_is_fixed(facts, part, deep) for part in (arguments_of(node) if joined else inner))  # type: ignore[arg-type]
+    if not isinstance(node, ast.Name | ast.Attribute) or last_name(node) in facts.script.imports:
+        return isinstance(node, ast.Name | ast.Attribute)
     sources = facts.values.definitions(node)
     set_here = facts.values.assigned(node.id, node) if isinstance(node, ast.Name) else sources
     if None in sources or any(facts.script.loops(source) for source in set_here if source is not None):
         return False
-    named = {last_name(node), last_name(node.value) if isinstance(node, ast.Attribute) else ""}
-    if named & _SETTINGS:
+    if {last_name(node), last_name(getattr(node, "value", node))} & _SET.settings:
         return True
     return bool(sources) and all(s is not None and _is_fixed(facts, s, deep + 1) for s in sources)
 
@@ -118,7 +103,7 @@ def _trainer_saves(facts: Facts, loop: ast.For) -> bool:
     """transformers' and Lightning's trainers write checkpoints unless told not to."""
     for call in facts.script.within_calls(loop.body):
         saves = _no_checkpoints(facts, call) is None
-        if is_call(call, *_ARGUMENTS) and saves and facts.text(call, "output_dir", 0) is None:
+        if is_call(call, *_SET.arguments) and saves and facts.text(call, "output_dir", 0) is None:
             return True
         if _is_lightning(facts, call):
             return saves
@@ -128,7 +113,7 @@ def _trainer_saves(facts: Facts, loop: ast.For) -> bool:
 def _switched_off(facts: Facts, loop: ast.For) -> ast.AST | None:
     """Where the script tells the trainer of its folds not to save, if it does: what to change."""
     calls = list(facts.script.within_calls(loop.body))
-    known = [c for c in calls if is_call(c, *_ARGUMENTS) or _is_lightning(facts, c)]
+    known = [c for c in calls if is_call(c, *_SET.arguments) or _is_lightning(facts, c)]
     if not known and any(last_name(c.func).endswith("Trainer") for c in calls):
         known = facts.training.arguments
     return next((place for call in known if (place := _no_checkpoints(facts, call)) is not None), None)
@@ -136,7 +121,7 @@ def _switched_off(facts: Facts, loop: ast.For) -> ast.AST | None:
 
 def _no_checkpoints(facts: Facts, call: ast.Call) -> ast.AST | None:
     """`save_strategy="no"`, `enable_checkpointing=False`."""
-    if is_call(call, *_ARGUMENTS):
+    if is_call(call, *_SET.arguments):
         given = facts.argument(call, "save_strategy")
         off = given is not None and (last_name(given) == "NO" or facts.values.text(given) == "no")
     else:
@@ -164,19 +149,15 @@ def missing_fold_rules(facts: Facts) -> Iterator[Finding]:
 def _loaded_unseen(facts: Facts) -> Iterator[Finding]:
     """`for fold in range(N_FOLDS): load(f"fold_{fold}.pt")` where nothing asks whether the file is there."""
     script, trained = facts.script, set(facts.training.fold_loops)
-    for loop in script.all(ast.For):
-        if loop in trained or not _is_range_of_folds(facts, loop.iter):
-            continue
+    for loop in (x for x in script.all(ast.For) if x not in trained and _is_range_of_folds(facts, x.iter)):
         loads = [c for c in script.within_calls(loop.body) if _loads_fold(facts, c, loop, loop.target)]
         if loads and not _is_checked(facts, loop):
             place = loads[0] if script.function(loads[0]) is script.function(loop) else loop
             yield needs_all(place, "loop", loop)
     training = {node for loop in trained for node in script.within(loop.body)}
-    comprehensions: list[Comprehension] = [*script.all(ast.ListComp), *script.all(ast.GeneratorExp)]
-    for comp in comprehensions:
-        over = comp.generators[0]
-        if comp in training or over.ifs or not _is_range_of_folds(facts, over.iter):
-            continue
+    whole = (c for c in script.all(ast.ListComp, ast.GeneratorExp) if c not in training)
+    numbered = ((c, c.generators[0]) for c in whole if _is_range_of_folds(facts, c.generators[0].iter))
+    for comp, over in ((c, over) for c, over in numbered if not over.ifs):
         loads_fold = any(_loads_fold(facts, c, comp, over.target) for c in script.within_calls(comp.elt))
         if loads_fold and not _is_checked(facts, comp):
             yield needs_all(comp, "expression")
@@ -185,18 +166,18 @@ def _loaded_unseen(facts: Facts) -> Iterator[Finding]:
 def _fixed_share(facts: Facts) -> Iterator[Finding]:
     """`test_pred += model.predict(test) / N_FOLDS`: wrong as soon as one fold is missing."""
     training = facts.training
-    trained, fits = set(training.fold_loops), {fit.call for fit in training.fits}
+    trained, fits = set(training.fold_loops), set(training.fits)
     for change in facts.script.all(ast.AugAssign):
         whole = change.value
         divisions = [n for n in ast.walk(whole) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
         scaled = isinstance(whole, ast.BinOp) and isinstance(whole.op, ast.Div | ast.Mult)
-        loops = [up for up in facts.script.loops(change) if up in trained or training.folds.is_fold(up)]
+        loops = [up for up in facts.script.loops(change) if up in trained or training.is_fold(up)]
         if not isinstance(change.op, ast.Add) or not scaled or not divisions or not loops:
             continue
         share = divisions[0].right
         learning = (up for up in loops if up in trained or fits & {*facts.script.within_calls(up.body)})
         over, number = next(learning, None), facts.values.number(share)
-        fixed = isinstance(over, ast.For) and number is not None and number == training.folds.count(over)
+        fixed = isinstance(over, ast.For) and number is not None and number == training.fold_count(over)
         counted = is_call(share, "len") and not re.search(r"fold|split", " ".join(roots(share)).lower())
         if (fixed or _says_folds(share)) and not counted and (over is None or _may_leave_out(facts, over)):
             yield needs_all(change, "planned-share")
@@ -206,10 +187,9 @@ def _shared_by_all(facts: Facts) -> Iterator[Finding]:
     """`sum(probs) / FOLDS` of what was loaded from the files that are there."""
     loops = facts.training.fold_loops
     listed = any(_RE.kept.search(ast.dump(call)[:600]) for call in facts.script.called(*_SET.checks))
-    if not listed and not any(_may_leave_out(facts, loop) for loop in loops):
-        return
-    counts = {facts.training.folds.count(loop) for loop in loops} - {None}
-    for node in facts.script.all(ast.BinOp):
+    listed = listed or any(_may_leave_out(facts, loop) for loop in loops)
+    counts = {facts.training.fold_count(loop) for loop in loops} - {None}
+    for node in facts.script.all(ast.BinOp) if listed else ():
         count = node.right.value if isinstance(node.right, ast.Constant) else None
         planned = count in counts or _says_folds(node.right)
         summed = isinstance(node.op, ast.Div) and is_call(node.left, "sum")
@@ -219,11 +199,10 @@ def _shared_by_all(facts: Facts) -> Iterator[Finding]:
 
 def _may_leave_out(facts: Facts, loop: ast.For | ast.While) -> bool:
     """Whether a loop over folds can pass one over or end early; else the sum over folds is right."""
-    return any(
-        isinstance(node, ast.Return | ast.Try)
-        or (isinstance(node, ast.Break | ast.Continue) and facts.script.loops(node)[0] is loop)
-        for node in facts.script.within(loop.body, follow=False)
-    )
+    inside = [*facts.script.within(loop.body, follow=False)]
+    ends = (node for node in inside if isinstance(node, ast.Break | ast.Continue))
+    own = any(facts.script.loops(node)[0] is loop for node in ends)
+    return own or any(isinstance(node, ast.Return | ast.Try) for node in inside)
 
 
 def _says_folds(node: ast.AST) -> bool:
@@ -242,10 +221,9 @@ def _is_range_of_folds(facts: Facts, node: ast.AST) -> bool:
         return is_call(node, "range", "trange") and counted
     if isinstance(node, ast.List | ast.Tuple):
         found = facts.values.one(node)
-        if not isinstance(found, list):
-            return False
-        numbered = len(found) > 1 and all(isinstance(v, str) and _RE.numbered.search(v) for v in found)
-        return numbered or all(isinstance(v, int) for v in found)
+        listed = found if isinstance(found, list) else [None]
+        numbered = len(listed) > 1 and all(isinstance(v, str) and _RE.numbered.search(v) for v in listed)
+        return numbered or all(isinstance(v, int) for v in listed)
     if isinstance(node, Comprehension):
         over = node.generators[0]
         named = re.search(r"fold|cv", ast.dump(node.elt) + ast.dump(over.iter), re.IGNORECASE)
@@ -259,24 +237,21 @@ def _is_range_of_folds(facts: Facts, node: ast.AST) -> bool:
 
 def _loads_fold(facts: Facts, call: ast.Call, around: ast.AST, target: ast.AST) -> bool:
     """A load whose path has the loop's variable in it."""
-    if not _RE.loads.match(last_name(call.func)):
-        return False
-    if facts.script.qualified(call.func).startswith(("json.", "yaml.", "numpy.")):
+    others = facts.script.qualified(call.func).startswith(("json.", "yaml.", "numpy."))
+    if others or not _RE.loads.match(last_name(call.func)):
         return False
     names, given = names_in(target), arguments_of(call)
     named = any(re.search(r"fold|^k$|^i$|^f$", name, re.IGNORECASE) for name in names)
     if isinstance(around, ast.For) and not named:  # numbered weights, not parts of the data
         listed = isinstance(around.iter, ast.Name | ast.ListComp | ast.List | ast.Tuple)
         return any(words_in(g) & names and (listed or _RE.weights.search(ast.dump(g))) for g in given)
-    paths: list[ast.AST] = [*given]
-    for name in (n for g in given for n in ast.walk(g) if isinstance(n, ast.Name)):
-        paths += facts.values.assigned(name.id, name)
-    if any(words_in(path) & names for path in paths):
-        return True
+    read = [n for g in given for n in ast.walk(g) if isinstance(n, ast.Name)]
+    paths = [*given, *(path for name in read for path in facts.values.assigned(name.id, name))]
     function = facts.script.function(call)
-    if function is None or function is facts.script.function(around):
-        return False
-    return any(re.search(r"fold|path|ckpt|weight", p, re.IGNORECASE) for p in parameters_of(function))
+    helper = function is not None and function is not facts.script.function(around)
+    parameters = parameters_of(function) if function is not None and helper else []
+    handed = any(re.search(r"fold|path|ckpt|weight", name, re.IGNORECASE) for name in parameters)
+    return handed or any(words_in(path) & names for path in paths)
 
 
 def _is_checked(facts: Facts, around: ast.AST) -> bool:

@@ -13,7 +13,6 @@ from memory_service.review.findings import Finding, finding, told
 from memory_service.review.interpretation.state import Value, flat
 from memory_service.review.source.script import (
     Function,
-    Script,
     all_parameters,
     bases_of,
     calls_in,
@@ -23,6 +22,7 @@ from memory_service.review.source.script import (
     name_of,
     names_in,
     parameters_of,
+    receiver,
     roots,
     unpacked,
     words_in,
@@ -61,17 +61,19 @@ def loaders_of(facts: Facts) -> list[Loader]:
 def _loaders(facts: Facts) -> list[Loader]:
     script, values = facts.script, facts.values
     found = []
-    for call in script.called("DataLoader", *(heir.name for heir in script.heirs.get("DataLoader", ()))):
-        if not _of_torch(script, call):
+    used = script.uses("torch", "lightning", "pytorch_lightning", "accelerate") or "torch" in script.text
+    calls = script.called("DataLoader", *(heir.name for heir in script.heirs.get("DataLoader", ())))
+    for call in calls if used else ():
+        if script.qualified(call.func).startswith(("torch_geometric", "dgl", "fastai", "monai")):
             continue
         function = script.function(call)
-        callers = values.callers(function)[0] if function is not None else []
+        callers = values.callers(function)[0] if function is not None and _depends(call, function) else []
         callers = [c for c in callers if script.function(c) is not function and script.runs(c)]
-        if function is None or not 1 < len(callers) <= MOST_CALLERS or not _depends(call, function):
+        if not 1 < len(callers) <= MOST_CALLERS:
             found.append(_loader(facts, call, call))
             continue
         for caller in callers:
-            with values.called_by(function, caller):
+            with values.called_by(function, caller):  # type: ignore[arg-type]
                 found.append(_loader(facts, call, caller))
     return found
 
@@ -79,12 +81,6 @@ def _loaders(facts: Facts) -> list[Loader]:
 def _depends(call: ast.Call, function: Function | None) -> bool:
     """Whether what a loader gets comes from the parameters of the function around."""
     return function is not None and bool(roots(call) & {p.arg for p in all_parameters(function)})
-
-
-def _of_torch(script: Script, call: ast.Call) -> bool:
-    if script.qualified(call.func).startswith(("torch_geometric", "dgl", "fastai", "monai")):
-        return False
-    return script.uses("torch", "lightning", "pytorch_lightning", "accelerate") or "torch" in script.text
 
 
 def _loader(facts: Facts, call: ast.Call, place: ast.Call) -> Loader:
@@ -116,11 +112,9 @@ def _in_memory(data: Value) -> bool:
 
 def _as_given(facts: Facts, node: ast.AST | None) -> ast.AST | None:
     """Where a number is written, as the one caller looked at gives it; where it is computed, the number."""
-    if node is None:
-        return None
-    written = facts.values.origin(node)
+    written = facts.values.origin(node) if node is not None else None
     number = facts.values.number(written)
-    if number is None or isinstance(written, ast.Constant):
+    if written is None or number is None or isinstance(written, ast.Constant):
         return written
     return ast.copy_location(ast.Constant(number), written)
 
@@ -130,17 +124,17 @@ def _role(facts: Facts, call: ast.Call, dataset: ast.AST | None, place: ast.Call
     names: list[str] = []
     for made in dict.fromkeys((place, call)):
         statement = script.statement(made)
-        if isinstance(statement, ast.Assign):
-            for target in own_targets(statement, made):
-                names += [last_name(t) for t in ast.walk(target) if last_name(t) != "self"]
+        targets = own_targets(statement, made) if isinstance(statement, ast.Assign) else []
+        names += [last_name(t) for target in targets for t in ast.walk(target) if last_name(t) != "self"]
         given = dataset if made is call else None
         names += sorted(words_in(given)) if given is not None else []
         names += sorted(w for a in made.args for w in words_in(a)) if made is not call else []
         names.append(getattr(script.function(made), "name", ""))
-    for name in names:
-        for role, pattern in _MAP.small_words.items():
-            if re.search(pattern, name.lower()):
-                return role  # type: ignore[return-value]
+    roles = (
+        role for name in names for role, said in _MAP.small_words.items() if re.search(said, name.lower())
+    )
+    if role := next(roles, None):
+        return role  # type: ignore[return-value]
     if facts.values.one(facts.values.argument(call, "shuffle", 2)) is True:
         return "train"
     if dataset is not None and (place is call or not _depends(call, script.function(call))):
@@ -161,15 +155,12 @@ def _test_files(node: ast.AST) -> list[str]:
 
 
 LEAST_WORKERS = 4  # without `cpu_count`; with it R08's 8, bounded by the cores
-
 WANTED_WORKERS = 8
 NEVER_WITHOUT_REASON = 32
 LEAST_ROWS = 4096
 LARGE_INPUT = 384
 SHORT_TEXT = 128  # tokens
 DEFAULT_BATCH = 8  # of transformers' TrainingArguments
-_READERS = ("image_dataset_from_directory", "flow_from_directory", "flow_from_dataframe")
-_NO_WORKERS = "no num_workers, which means 0"
 
 
 def loader_rules(facts: Facts) -> Iterator[Finding]:
@@ -186,10 +177,9 @@ def loader_rules(facts: Facts) -> Iterator[Finding]:
     for call in training.arguments if training.trains else ():
         if not facts.values.open_ended(call):
             yield from _arguments(facts, call)
-    for fit in training.fits:
-        none = fit.kind == "ultralytics" and facts.value(fit.call, "workers") == 0
-        if none and facts.context.cpu_count != 1:
-            yield finding("loader-workers", fit.call, "ultralytics")
+    for fit in training.fits_of("ultralytics") if facts.context.cpu_count != 1 else ():
+        if facts.value(fit, "workers") == 0:
+            yield finding("loader-workers", fit, "ultralytics")
 
 
 def _shown(made: list[Loader], found: list[Iterator[Finding]], *, same: bool) -> Iterator[Finding]:
@@ -208,28 +198,24 @@ def _workers(facts: Facts, loader: Loader) -> Iterator[Finding]:
     if loader.role in ("valid", "test") and cores is not None:
         least = max(1, least // 2)
     place = facts.argument(loader.call, "num_workers", 5)
-    if given >= least or cores == 1 or has_reason(facts, loader.call, place):
-        return
-    wanted = min(WANTED_WORKERS, cores) if cores else "min(8, os.cpu_count() or 1)"
-    set_to, beside = f"num_workers={given}" if loader.workers else _NO_WORKERS, f" beside {cores} cores"
-    shown = {"given": set_to, "beside": beside if cores else "", "wanted": wanted}
-    yield finding("loader-workers", loader.call, "loader", **shown)
+    if given < least and cores != 1 and not has_reason(facts, loader.call, place):
+        wanted = min(WANTED_WORKERS, cores) if cores else "min(8, os.cpu_count() or 1)"
+        set_to = f"num_workers={given}" if loader.workers else "no num_workers, which means 0"
+        beside = f" beside {cores} cores" if cores else ""
+        yield finding("loader-workers", loader.call, "loader", given=set_to, beside=beside, wanted=wanted)
 
 
 def _pinned(facts: Facts, loader: Loader) -> Iterator[Finding]:
     by_helper = loader.open_ended or facts.script.called("Fabric", "Accelerator")
-    if not facts.for_card or loader.pinned is None or any(loader.pinned) or (by_helper and not loader.pinned):
-        return
-    if loader.in_memory and loader.on_card:
-        return
-    has = "has pin_memory=False" if loader.pinned else "does not set pin_memory"
-    yield finding("loader-pin-memory", loader.call, "loader", has=has)
+    off = loader.pinned is not None and not any(loader.pinned) and bool(loader.pinned or not by_helper)
+    if off and facts.for_card and not (loader.in_memory and loader.on_card):
+        has = "has pin_memory=False" if loader.pinned else "does not set pin_memory"
+        yield finding("loader-pin-memory", loader.call, "loader", has=has)
 
 
 def _persistent(facts: Facts, loader: Loader) -> Iterator[Finding]:
-    if loader.role == "test" or loader.persistent is None or (loader.open_ended and not loader.persistent):
-        return
-    if loader.workers is not None and not any(loader.workers):
+    unknown = loader.persistent is None or (loader.open_ended and not loader.persistent)
+    if loader.role == "test" or unknown or (loader.workers is not None and not any(loader.workers)):
         return
     function = facts.script.function(loader.call)
     single_pass = any(loader.call in calls_in(up.iter) for up in facts.script.around(loader.call, ast.For))
@@ -254,8 +240,7 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 
 def training_batches(facts: Facts) -> list[tuple[ast.AST, int]]:
     """(where, batch size) of what feeds the training."""
-    places = [place for place in _batch_places(facts) if place is not None]
-    pairs = [(place, number) for place in places for number in facts.values.all(place) or ()]
+    pairs = ((at, number) for at in _batch_places(facts) if at for number in facts.values.all(at) or ())
     return [(place, number) for place, number in pairs if type(number) is int and number > 0]
 
 
@@ -269,12 +254,13 @@ def _batch_places(facts: Facts) -> Iterator[ast.AST | None]:
         if given is None and not facts.values.open_ended(call):
             given = ast.copy_location(ast.Constant(DEFAULT_BATCH), call)
         yield given
-    yield from (facts.argument(fit.call, "batch_size") for fit in facts.training.fits if fit.kind == "keras")
-    for fit in facts.training.fits:
-        if fit.kind == "ultralytics":
-            given, usual = facts.argument(fit.call, "batch"), facts.training.set_for(fit.call, "batch")
-            yield given or (ast.copy_location(ast.Constant(int(usual)), fit.call) if usual else None)
-    yield from (facts.argument(c, "batch_size") for c in script.called(*_READERS) if _for_training(facts, c))
+    yield from (facts.argument(fit, "batch_size") for fit in facts.training.fits_of("keras"))
+    for fit in facts.training.fits_of("ultralytics"):
+        given, usual = facts.argument(fit, "batch"), facts.training.set_for(fit, "batch")
+        yield given or (ast.copy_location(ast.Constant(int(usual)), fit) if usual else None)
+    yield from (
+        facts.argument(c, "batch_size") for c in script.called(*_LIST.readers) if _for_training(facts, c)
+    )
     for call in script.called("batch") if script.uses("tensorflow") else ():
         if isinstance(call.func, ast.Attribute) and call.args and _for_training(facts, call):
             yield call.args[0]
@@ -290,10 +276,8 @@ def _slices(facts: Facts) -> Iterator[ast.AST | None]:
         for function in facts.script.functions.get(last_name(call.func), ())[:1]:
             names = parameters_of(function)
             for step in (_step_of(facts, inner) for inner in calls_in(function)):
-                if isinstance(step, ast.Name) and step.id in names:
-                    yield facts.argument(call, step.id, names.index(step.id)) or step
-                else:
-                    yield step
+                own = step.id if isinstance(step, ast.Name) and step.id in names else ""
+                yield (facts.argument(call, own, names.index(own)) if own else None) or step
 
 
 def _step_of(facts: Facts, call: ast.Call) -> ast.AST | None:
@@ -301,11 +285,10 @@ def _step_of(facts: Facts, call: ast.Call) -> ast.AST | None:
     name = last_name(call.func)
     if name in ("range", "trange", "arange") and len(call.args) == 3:
         return call.args[2]
-    if name == "split" and isinstance(call.func, ast.Attribute):
-        own = facts.script.qualified(call.func) == "torch.split"
-        given = facts.argument(call, "split_size", 1 if own else 0)
-        return given if facts.values.number(given) is not None else None
-    return None
+    own = facts.script.qualified(call.func) == "torch.split"
+    cuts = name == "split" and receiver(call) is not None
+    given = facts.argument(call, "split_size", 1 if own else 0) if cuts else None
+    return given if facts.values.number(given) is not None else None
 
 
 def _for_training(facts: Facts, call: ast.Call) -> bool:
@@ -322,8 +305,7 @@ def small_batches(facts: Facts) -> Iterator[Finding]:
     for place, batch in batches if context.card != "cpu" else ():
         case, rows = "", context.n_train
         if _sees_images(facts) and not facts.dense and batch <= NEVER_WITHOUT_REASON and not _is_large(facts):
-            if rows is None or rows >= 50 * batch:
-                case = "images"
+            case = "images" if rows is None or rows >= 50 * batch else ""
         elif batch <= DEFAULT_BATCH and _is_short_text(facts):
             case = "texts"
         elif facts.modality == "tabular" and facts.script.uses("torch", "tensorflow", "keras", "fastai"):
@@ -358,13 +340,12 @@ def _is_large(facts: Facts) -> bool:
 
 def accumulation(facts: Facts) -> int | None:
     """Over how many batches gradients are accumulated (R07); None where nothing says so, 0 where unknown."""
-    named = ("gradient_accumulation_steps", "accumulate_grad_batches")
-    numbers = [facts.values.number(given) for given in facts.script.given_as(*named)]
-    if None in numbers:
-        return 0
+    given = facts.script.given_as("gradient_accumulation_steps", "accumulate_grad_batches")
+    numbers = [*map(facts.values.number, given)]
     stated = ((last_name(t), node.value) for node in facts.script.all(ast.Assign) for t in node.targets)
-    numbers += [facts.values.number(value) or 1 for name, value in stated if "accum" in name.lower()]
-    return max((int(number) for number in numbers if number is not None), default=None)
+    counted = [facts.values.number(value) or 1 for name, value in stated if "accum" in name.lower()]
+    known = (int(number) for number in (*numbers, *counted) if number is not None)
+    return 0 if None in numbers else max(known, default=None)
 
 
 def has_reason(facts: Facts, place: ast.AST, value: ast.AST | None = None) -> bool:
@@ -377,21 +358,15 @@ def has_reason(facts: Facts, place: ast.AST, value: ast.AST | None = None) -> bo
     return any(len(comment.split()) >= 3 and not _RE.no_reason.search(comment) for comment in comments)
 
 
-_SCALED = (
-    '\n# scaler = torch.amp.GradScaler("cuda") before the loop; the card has no bf16\n'
-    "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"
-)
-_TYPES = ("dtype", "torch_dtype", "param_dtype", "amp_dtype")
-
-
 def precision_rules(facts: Facts) -> Iterator[Finding]:
     """no-mixed-precision and deprecated-amp."""
     yield from _deprecated(facts)
     if facts.for_card and facts.context.tensor_cores is not False:
         kinds = facts.training.kinds
-        for kind, rule in _FRAMEWORKS.items():
-            if kind in kinds:
-                yield from rule(facts)
+        yield from _torch(facts) if "torch" in kinds else ()
+        yield from _lightning(facts) if "lightning" in kinds else ()
+        yield from _transformers(facts) if "transformers" in kinds else ()
+        yield from _by_fit(facts)
 
 
 def _deprecated(facts: Facts) -> Iterator[Finding]:
@@ -413,9 +388,7 @@ def _deprecated(facts: Facts) -> Iterator[Finding]:
 
 def _paste(facts: Facts, name: str) -> str:
     """The interface of now, in fp16 on a card without bf16."""
-    return (
-        _MAP.paste[name].replace("bfloat16", "float16") if facts.context.bf16 is False else _MAP.paste[name]
-    )
+    return _MAP.paste[name].replace("bfloat16", "float16" if facts.context.bf16 is False else "bfloat16")
 
 
 def _is_fallback(facts: Facts, node: ast.AST) -> bool:
@@ -427,38 +400,35 @@ def _is_fallback(facts: Facts, node: ast.AST) -> bool:
 def _torch(facts: Facts) -> Iterator[Finding]:
     script = facts.script
     loops = [x for x in facts.training.loops if x.batch is not None]
-    loops = [x for x in loops if x.epoch is None or script.runs(x.epoch)]
-    if not loops or not script.runs(loops[0].backward) or switched_on(facts):
-        return
-    place = loops[0].batch or loops[0].backward
-    comment = script.comment_near(getattr(place, "lineno", 0))
-    if has_reason(facts, place) and re.search(r"fp32|precision|float32|amp", comment):
-        return
-    scaled = _SCALED if facts.context.bf16 is False else ""
-    shown = loops[0].backward if place in script.loops(loops[0].backward) else place
-    case = "accelerate" if script.called("Accelerator") else "loop"
-    yield finding("no-mixed-precision", shown, case, place, paste=_paste(facts, "autocast"), scaled=scaled)
+    for loop in [x for x in loops if x.epoch is None or script.runs(x.epoch)][:1]:
+        place = loop.batch or loop.backward
+        comment = script.comment_near(getattr(place, "lineno", 0))
+        reason = has_reason(facts, place) and re.search(r"fp32|precision|float32|amp", comment)
+        if reason or not script.runs(loop.backward) or switched_on(facts):
+            continue
+        scaled = _MAP.paste["scaled"] if facts.context.bf16 is False else ""
+        shown = loop.backward if place in script.loops(loop.backward) else place
+        case = "accelerate" if script.called("Accelerator") else "loop"
+        yield finding(
+            "no-mixed-precision", shown, case, place, paste=_paste(facts, "autocast"), scaled=scaled
+        )
 
 
 def switched_on(facts: Facts) -> bool:
     """Whether autocast, half weights or a trainer's setting is there; what is switched off does not count."""
     script = facts.script
-    for call in script.called("autocast"):
-        kind = facts.argument(call, "dtype", 1)
-        full = kind is not None and last_name(kind) in ("float32", "float", "float64")
-        if not full and facts.value(call, "enabled") is not False:
-            return True
-    if any(_asks_for_half(facts, call) for call in script.called("Accelerator", "Fabric", "initialize")):
-        return True
-    if any(isinstance(call.func, ast.Attribute) for call in script.called("half", "bfloat16")):
-        return True
-    typed = [*script.given_as(*_TYPES), *(given for call in script.called("to") for given in call.args)]
-    if any(re.search(r"'(float16|bfloat16|half)'", ast.dump(node)[:400]) for node in typed):
-        return True
-    if any(re.search(r"autocast|amp_ctx|amp_context|precision_context", name) for name in script.imports):
-        return True
+    on = (call for call in script.called("autocast") if facts.value(call, "enabled") is not False)
+    kinds = (last_name(facts.argument(call, "dtype", 1) or call) for call in on)
+    typed = [*script.given_as(*_LIST.types), *(given for call in script.called("to") for given in call.args)]
     contexts = (name_of(item.context_expr) for item in script.all(ast.withitem))
-    return any(re.search(r".autocast|autocast.|amp_", name) for name in contexts)
+    return (
+        any(kind not in ("float32", "float", "float64") for kind in kinds)
+        or any(_asks_for_half(facts, call) for call in script.called("Accelerator", "Fabric", "initialize"))
+        or any(receiver(call) is not None for call in script.called("half", "bfloat16"))
+        or any(re.search(r"'(float16|bfloat16|half)'", ast.dump(node)[:400]) for node in typed)
+        or any(re.search(r"autocast|amp_ctx|amp_context|precision_context", name) for name in script.imports)
+        or any(re.search(r".autocast|autocast.|amp_", name) for name in contexts)
+    )
 
 
 def _asks_for_half(facts: Facts, call: ast.Call) -> bool:
@@ -474,13 +444,10 @@ def _asks_for_half(facts: Facts, call: ast.Call) -> bool:
 def _lightning(facts: Facts) -> Iterator[Finding]:
     for trainer in facts.script.called("Trainer") if facts.script.uses(*LIGHTNING) else ():
         given = facts.argument(trainer, "precision")
-        open_ended = given is None and facts.values.open_ended(trainer)
-        if open_ended or facts.text(trainer, "accelerator") == "cpu":
-            continue
-        value = facts.values.one(given)
-        if given is None:
+        value, on_cpu = facts.values.one(given), facts.text(trainer, "accelerator") == "cpu"
+        if given is None and not on_cpu and not facts.values.open_ended(trainer):
             yield finding("no-mixed-precision", trainer, "trainer-default")
-        elif value in (32, "32", "32-true"):
+        elif given is not None and not on_cpu and value in (32, "32", "32-true"):
             yield finding("no-mixed-precision", given, "trainer", value=value)
 
 
@@ -492,34 +459,21 @@ def _transformers(facts: Facts) -> Iterator[Finding]:
             yield finding("no-mixed-precision", call, "arguments")
 
 
-def _keras(facts: Facts) -> Iterator[Finding]:
-    for call in facts.script.called("set_global_policy", "set_policy", "set_dtype_policy", "Policy"):
-        policy = facts.values.text(call.args[0] if call.args else None)
-        if policy is None or "mixed" in policy or policy in ("bfloat16", "float16"):
-            return
-    if facts.modality != "tabular":
-        place = next(fit.call for fit in facts.training.fits if fit.kind == "keras")
-        yield finding("no-mixed-precision", place, "keras")
-
-
-def _fastai(facts: Facts) -> Iterator[Finding]:
-    tables = facts.modality == "tabular" or facts.script.uses("fastai.tabular")
-    if not tables and not facts.script.called("to_fp16", "to_bf16", "MixedPrecision"):
-        place = next(fit.call for fit in facts.training.fits if fit.kind == "fastai")
-        yield finding("no-mixed-precision", place, "fastai")
-
-
-def _ultralytics(facts: Facts) -> Iterator[Finding]:
-    for fit in facts.training.fits:
-        if fit.kind == "ultralytics" and facts.value(fit.call, "amp") is False:
-            place = facts.argument(fit.call, "amp") or fit.call
-            yield finding("no-mixed-precision", place, "ultralytics")
-
-
-_FRAMEWORKS = {
-    "torch": _torch, "lightning": _lightning, "transformers": _transformers, "keras": _keras,
-    "fastai": _fastai, "ultralytics": _ultralytics,
-}  # fmt: skip
+def _by_fit(facts: Facts) -> Iterator[Finding]:
+    """Keras, fastai and ultralytics, whose fits tell nothing of the precision, or that it is full."""
+    script, fits = facts.script, facts.training.fits_of
+    calls = script.called("set_global_policy", "set_policy", "set_dtype_policy", "Policy")
+    policies = [facts.values.text(call.args[0] if call.args else None) for call in calls]
+    half = script.called("to_fp16", "to_bf16", "MixedPrecision") or script.uses("fastai.tabular")
+    full = (
+        []
+        if any(name is None or "float16" in name or "mixed" in name for name in policies)
+        else fits("keras")
+    )
+    full = [*full[:1], *([] if half else fits("fastai")[:1])] if facts.modality != "tabular" else []
+    full += [fit for fit in fits("ultralytics") if facts.value(fit, "amp") is False]
+    for fit in full:
+        yield finding("no-mixed-precision", facts.argument(fit, "amp") or fit, facts.training.fits[fit])
 
 
 _SET = name_sets("hardware")
@@ -533,30 +487,22 @@ def memory_rules(facts: Facts) -> Iterator[Finding]:
     """memory-read-between-steps, no-memory-at-first-batch, no-memory-every-epoch."""
     if facts.training.offers:
         yield from _between_steps(facts)
-    if not facts.for_card or _is_logged(facts) or "tensorflow" in facts.training.kinds:
+    uses, tracked = facts.script.uses, facts.script.called("watch_gpu", "log_system_metrics")
+    logged = uses("memory_service") or (tracked and uses("wandb", "neptune", "comet_ml", "clearml"))
+    if not facts.for_card or logged or "tensorflow" in facts.training.kinds:
         return
     for loop in facts.training.loops:
         if loop.epoch is not None and facts.script.runs(loop.epoch):
             yield from _of_loop(facts, loop, loop.epoch)
             return
-    for fit in facts.training.fits:
-        if fit.kind in ("lightning", "transformers", "keras"):
-            yield from _of_callbacks(facts, fit.call)
-            return
-
-
-def _is_logged(facts: Facts) -> bool:
-    """The client of this service, or a tracker, reads the card by itself."""
-    uses = facts.script.uses
-    tracked = facts.script.called("watch_gpu", "log_system_metrics")
-    return uses("memory_service") or (bool(tracked) and uses("wandb", "neptune", "comet_ml", "clearml"))
+    for fit in facts.training.fits_of("lightning", "transformers", "keras")[:1]:
+        yield from _of_callbacks(facts, fit)
 
 
 def _between_steps(facts: Facts) -> Iterator[Finding]:
     script = facts.script
-    named: list[ast.Attribute | ast.Name] = [*script.all(ast.Attribute), *script.all(ast.Name)]
-    peaks = {_where(facts, node) for node in named if last_name(node) in _SET.peak}
-    meters = {_meter(facts, node) for node in named if last_name(node) in _SET.peak} - {None}
+    read = [node for node in script.all(ast.Attribute, ast.Name) if last_name(node) in _SET.peak]
+    peaks, meters = {_where(facts, one) for one in read}, {_meter(facts, one) for one in read} - {None}
     if "nvidia-smi" in script.text or re.search(r"\[['\"]peak['\"]\]", script.text):
         return
     for at, call in enumerate(script.called("memory_allocated")):
@@ -606,21 +552,15 @@ def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -
 def _leaves_backward(facts: Facts, function: Function) -> bool:
     """A step that returns the loss, whose backward pass the framework makes."""
     bases = bases_of(facts.script.class_of(function))
-    if any(base.endswith("Trainer") for base in bases):
-        return function.name == "compute_loss"
-    return function.name in ("training_step", "forward") and bool(bases)
+    trainer = any(base.endswith("Trainer") for base in bases)
+    return bool(bases) and function.name in (("compute_loss",) if trainer else ("training_step", "forward"))
 
 
 def _reads(facts: Facts, node: ast.AST) -> bool:
     """Whether a node reads memory itself, or calls a helper from elsewhere that says so."""
-    match node:
-        case ast.Attribute() | ast.Name():
-            return last_name(node) in _ANY
-        case ast.Constant(value=str(text)):
-            return "nvidia-smi" in text
-        case ast.Call():
-            return bool(_RE.helper.search(name_of(node))) and name_of(node) not in facts.script.functions
-    return False
+    if isinstance(node, ast.Call):
+        return bool(_RE.helper.search(name_of(node))) and name_of(node) not in facts.script.functions
+    return last_name(node) in _ANY or (isinstance(node, ast.Constant) and "nvidia-smi" in str(node.value))
 
 
 def _reads_within(facts: Facts, place: ast.AST | list[ast.stmt]) -> bool:
@@ -654,17 +594,15 @@ def _every_epoch(facts: Facts, batch: ast.For | ast.While | None, epoch: ast.For
     inner = set(script.within(batch.body)) if batch is not None else set()
     steps = _SET.of_each_batch | (names_in(batch.target) if isinstance(batch, ast.For) else set())
     epochs = names_in(epoch.target) if isinstance(epoch, ast.For) else set()
-    for node in script.within(epoch.body):
-        if not _reads(facts, node):
-            continue
-        if node not in inner:
-            tests = [n for test in guards_of(script, node, epoch) for n in ast.walk(test)]
-            compared = [n for n in tests if isinstance(n, ast.Compare) and isinstance(n.ops[0], ast.Eq)]
-            if not any(words_in(n.left) & epochs for n in compared):  # `if epoch == 0`: only once
-                return True
-        elif batch is not None and all(words_in(test) <= steps for test in guards_of(script, node, batch)):
-            return True
-    return False
+
+    def again(node: ast.AST) -> bool:
+        if batch is not None and node in inner:
+            return all(words_in(test) <= steps for test in guards_of(script, node, batch))
+        tests = [n for test in guards_of(script, node, epoch) for n in ast.walk(test)]
+        compared = [n for n in tests if isinstance(n, ast.Compare) and isinstance(n.ops[0], ast.Eq)]
+        return not any(words_in(n.left) & epochs for n in compared)  # `if epoch == 0`: only once
+
+    return any(_reads(facts, node) and again(node) for node in script.within(epoch.body))
 
 
 def _of_callbacks(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
@@ -674,14 +612,12 @@ def _of_callbacks(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
     if any(name[:1].isupper() and _RE.callbacks.search(name) for name in made):
         return
     first = every = False
-    for function in (f for functions in script.functions.values() for f in functions):
-        hook = script.class_of(function) is not None or _RE.epoch_hooks.search(function.name)
-        if not hook or not script.runs(function):
-            continue
-        own = script.within(function, follow=False)
+    for function in (f for functions in script.functions.values() for f in functions if script.runs(f)):
+        each = bool(_RE.epoch_hooks.search(function.name))
+        own = script.within(function, follow=False) if each or script.class_of(function) is not None else ()
         if any(_reads(facts, n) or _helper_reads(facts, n) for n in own):
             first = first or bool(_RE.batch_hooks.search(function.name))
-            every = every or bool(_RE.epoch_hooks.search(function.name)) or _again(facts, function)
+            every = every or each or _again(facts, function)
     for keyword in (k for c in script.called("LambdaCallback") for k in c.keywords if k.arg):
         if _reads_within(facts, keyword.value):
             first = first or "batch" in str(keyword.arg)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, islice, takewhile
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.interpretation.state import Coding, Division, Rows, Supervised, all_of
+from memory_service.review.interpretation.state import Rows, all_of
+from memory_service.review.interpretation.walk import Coding, Division, Supervised
 from memory_service.review.rules.loss import VALUE_FAMILIES, metric_of
 from memory_service.review.source.script import (
     Script,
@@ -19,9 +20,11 @@ from memory_service.review.source.script import (
     entries_of,
     grouped,
     is_call,
+    is_none,
     keyword_names,
     last_name,
     receiver,
+    receiver_name,
 )
 from memory_service.review.tables import PATTERNS, name_sets, patterns
 from memory_service.review.values.values import Values
@@ -49,16 +52,6 @@ def several_each(texts: Sequence[str]) -> Iterator[str]:
         for pattern in _EACH_HAS:
             words = (stated[1].rstrip("s") for stated in pattern.finditer(text))
             yield from (word for word in words if word not in single)
-
-
-def columns_listed(texts: Iterable[str]) -> Iterator[str]:
-    """ "meta.csv: clip, actor, emotion" -> "clip", "actor", "emotion"."""
-    for text in texts:
-        for stated in _RE.listed.finditer(text):
-            yield from re.findall(r"\w+", stated[1])
-
-
-_GROUPS = ("groups", "group", "group_ids", "patients", "subjects", "speakers")
 
 
 def group_column(facts: Facts) -> str:
@@ -89,20 +82,17 @@ def _counted_columns(facts: Facts) -> Iterator[str]:
 
 def _is_reported(facts: Facts, call: ast.Call) -> bool:
     """Printed, logged or asserted: the author knows of groups. A count for an embedding tells nothing."""
-    for up in facts.script.above(call):
-        if isinstance(up, ast.Assert | ast.JoinedStr | ast.Compare):
-            return True
-        if isinstance(up, ast.Call) and last_name(up.func) in ("print", "info", "debug", "warning", "log"):
-            return True
-        if isinstance(up, ast.stmt):
-            return isinstance(up, ast.Expr)
-    return False
+    stated = facts.script.statement(call)
+    inside = [*takewhile(lambda up: up is not stated, facts.script.above(call)), stated]
+    shown = (isinstance(up, ast.Assert | ast.JoinedStr | ast.Compare) for up in inside)
+    logged = (is_call(up, "print", "info", "debug", "warning", "log") for up in inside)
+    return isinstance(stated, ast.Expr) or any(shown) or any(logged)
 
 
 def _named_columns(facts: Facts) -> Iterator[str]:
     """It is assigned to a name that says so."""
     for node in facts.script.all(ast.Assign):
-        if any(last_name(target).lower() in _GROUPS for target in node.targets):
+        if any(last_name(target).lower() in _SET.groups for target in node.targets):
             yield from (c for n in ast.walk(node.value) if (c := column_of(facts.values, n)))
 
 
@@ -135,7 +125,8 @@ def _columns_mentioned(facts: Facts) -> Iterator[str]:
     """Names that may be columns: texts, `df.patient`, and what is written beside the name of a table."""
     yield from facts.script.strings
     yield from (name for _, names in _noted(facts) for name in names)
-    yield from columns_listed(prose_of(facts.script))
+    listed = (stated[1] for text in prose_of(facts.script) for stated in _RE.listed.finditer(text))
+    yield from (name for text in listed for name in re.findall(r"\w+", text))  # "meta.csv: clip, actor"
     for node in facts.script.all(ast.Attribute):
         if isinstance(node.value, ast.Name) and node.value.id not in facts.script.imports:
             yield node.attr
@@ -174,13 +165,9 @@ def column_of(values: Values, node: ast.AST) -> str | None:
 
 def split_rules(facts: Facts) -> Iterator[Finding]:
     """fit-before-split and target-statistics-before-split."""
-    walk = facts.walk
-    shown: set[ast.AST] = set()
-    for learned, place in walk.leaks.items():
-        stated = facts.script.statement(learned.place)
-        if stated in shown:
-            continue
-        shown.add(stated)
+    leaks = reversed([*facts.walk.leaks.items()])
+    first = {facts.script.statement(learned.place): (learned, place) for learned, place in leaks}
+    for learned, place in reversed([*first.values()]):
         rule = "target-statistics-before-split" if learned.kind == "target" else "fit-before-split"
         case = "it" if learned.kind == "target" or learned.what else "standardised"
         yield finding(rule, learned.place, case, what=learned.what, at=getattr(place, "lineno", 0))
@@ -254,11 +241,9 @@ def _series(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
         if own.value != "time":  # of the branches of its `split` this one runs
             yield finding("shuffled-time-series", own, "own", why=_IS_FORECAST)
         return
-    for division in divisions:
-        shuffled, why = _shuffled(facts, division), _of_time(facts, division)
-        if shuffled is not None and why:
-            yield finding("shuffled-time-series", shuffled, why=why)
-            return
+    found = ((_shuffled(facts, division), _of_time(facts, division)) for division in divisions)
+    for shuffled, why in islice(((at, why) for at, why in found if at is not None and why), 1):
+        yield finding("shuffled-time-series", shuffled, why=why)
 
 
 def _shuffled(facts: Facts, division: Division) -> ast.AST | None:
@@ -305,34 +290,26 @@ def _divider(facts: Facts, division: Division) -> tuple[str, ast.Call | None]:
 
 def _groups(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
     kinds = [(one, *_divider(facts, one)) for one in divisions]
-    for division, kind, _ in kinds:
-        at = 2 if isinstance(division.place, ast.Call) and last_name(division.place.func) == "split" else None
-        if kind not in _SET.ignores_groups or not isinstance(division.place, ast.Call):
+    careless = [(one, kind) for one, kind, _ in kinds if kind in _SET.ignores_groups]
+    for division, kind in careless:
+        place = division.place
+        if not isinstance(place, ast.Call):
             continue
-        given = facts.values.argument(division.place, "groups", at)
-        nothing = isinstance(given, ast.Constant) and given.value is None
-        answer = facts.values.argument(division.place, "y", 1)
-        nothing = nothing or (None not in (given, answer) and ast.dump(given) == ast.dump(answer))  # type: ignore[arg-type]
-        if given is not None and facts.values.one(given) is None and not nothing:
-            fix = _fix(division.kind)
-            yield finding("groups-across-folds", division.place, "ignored", kind=kind, fix=fix)
+        given = facts.argument(place, "groups", 2 if is_call(place, "split") else None)
+        nothing = given is None or is_none(given) or _alike(given, facts.argument(place, "y", 1))
+        if not nothing and facts.values.one(given) is None:
+            yield finding("groups-across-folds", place, "ignored", kind=kind, fix=_fix(division.kind))
             return
-    if any("Group" in kind for _, kind, _ in kinds):
-        return
-    column = group_column(facts)
-    for division, kind, _ in kinds if column else ():
-        if kind not in _SET.ignores_groups or _of_time(facts, division) or _of_groups(division):
+    column = "" if any("Group" in kind for _, kind, _ in kinds) else group_column(facts)
+    for division, kind in careless if column else ():
+        rows = division.contents.rows
+        one_each = rows and all(any(step.grouped for step in one.line()) for one in rows)
+        if one_each or _of_time(facts, division):
             continue
         direct = division.kind in ("train_test_split", "random_split", *_SET.by_parameter)
         place = division.place if direct or division.maker is None else division.maker
         yield finding("groups-across-folds", place, "rows", column=column, kind=kind, fix=_fix(division.kind))
         return
-
-
-def _of_groups(division: Division) -> bool:
-    """What is split has one row a group already."""
-    value = division.contents.rows
-    return bool(value) and all(any(step.grouped for step in rows.line()) for rows in value)
 
 
 def _fix(kind: str) -> str:
@@ -341,23 +318,18 @@ def _fix(kind: str) -> str:
     return f"{'Stratified' if 'Stratified' in kind else ''}GroupKFold(n_splits=5).split(X, y, groups)"
 
 
-_SCORES = re.compile(r"_(score|error|loss|report|matrix|curve)$|^(rmse|mae|mse|accuracy)|metric")
-_HELD_OUT = re.compile(r"(?i)test|val|hold")
-
-
 def held_out_rules(facts: Facts) -> Iterator[Finding]:
     """judged-on-training-rows."""
     folders = [c for c in facts.script.called("ImageFolder") if not facts.argument(c, "is_valid_file", 4)]
-    for at, later in enumerate(folders if not facts.script.called(*_SET.divides) else ()):
-        root = facts.argument(later, "root", 0)
-        same = (one for one in folders[:at] if _alike(facts.argument(one, "root", 0), root))
-        named = ast.unparse(getattr(facts.script.statement(later), "targets", [root])[0]) if root else ""
-        if any(same) and root is not None and _HELD_OUT.search(named):
+    roots = [(c, root) for c in folders if (root := facts.argument(c, "root", 0))]
+    for at, (later, root) in enumerate(roots if not facts.script.called(*_SET.divides) else ()):
+        named = ast.unparse(getattr(facts.script.statement(later), "targets", [root])[0])
+        if any(_alike(one, root) for _, one in roots[:at]) and _RE.held_out.search(named):
             yield finding("judged-on-training-rows", later, "folder", root=ast.unparse(root))
     for fit in facts.training.fits:
-        if fit.call.args:
-            yield from _part_of_fitted(facts, fit.call)
-            yield from _fitted_alone(facts, fit.call)
+        if fit.args:
+            yield from _part_of_fitted(facts, fit)
+            yield from _fitted_alone(facts, fit)
 
 
 def _part_of_fitted(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
@@ -366,21 +338,18 @@ def _part_of_fitted(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
     given = facts.argument(fit, "validation_data")
     pair = next(iter(facts.values.sources(given)), given) if isinstance(given, ast.Name) else given
     judged = [(fit, one) for one in getattr(pair, "elts", [])[:2]]
-    fits = [one.call for one in facts.training.fits if _alike(receiver(one.call), receiver(fit))]
+    fits = [one for one in facts.training.fits if _alike(receiver(one), receiver(fit))]
     until = min((order[one] for one in fits if order[one] > order[fit]), default=order[fit] + 10**6)
     for call in facts.script.called("score", "evaluate", "predict", "predict_proba"):
         near = facts.script.function(call) is facts.script.function(fit) and order[fit] < order[call] < until
-        named = is_call(call, "score", "evaluate") or _HELD_OUT.search(
-            ast.unparse(call.args[0] if call.args else call)
-        )
+        rows = ast.unparse(call.args[0]) if call.args else ""
+        named = is_call(call, "score", "evaluate") or _RE.held_out.search(rows)
         if near and named and _alike(receiver(call), receiver(fit)):
             judged += [(call, one) for one in call.args[:1]]
-    for place, part in judged:
-        whole = next((one for one in fit.args[:2] if _divided(facts, part, one, fit)), None)
-        if whole is not None:
-            of = {"part": ast.unparse(part), "whole": ast.unparse(whole)}
-            yield finding("judged-on-training-rows", place, "part", **of)
-            return
+    pairs = ((place, part, whole) for place, part in judged for whole in fit.args[:2])
+    for place, part, whole in islice((p for p in pairs if _divided(facts, p[1], p[2], fit)), 1):
+        of = {"part": ast.unparse(part), "whole": ast.unparse(whole)}
+        yield finding("judged-on-training-rows", place, "part", **of)
 
 
 def _divided(facts: Facts, part: ast.AST, whole: ast.AST, fit: ast.Call) -> bool:
@@ -412,11 +381,10 @@ def _fitted_alone(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
     predicted = [call for call in script.called("predict", "predict_proba") if _alike(receiver(call), model)]
     others = any(call.args and not _alike(call.args[0], fit.args[0]) for call in predicted)
     by_hand = any(isinstance(receiver(call), ast.Compare) for call in script.called("mean"))
-    scores = by_hand or any(map(_SCORES.search, script.calls_by_name))
+    scores = by_hand or any(map(_RE.scores.search, script.calls_by_name))
     submits = script.called("to_csv") and not scores
-    if len(fit.args) < 2 or "oob_score" in script.text or (others and not submits):
-        return
-    if judged and all(_alike(call.args[0], fit.args[0]) for call in judged):
+    alone = len(fit.args) > 1 and "oob_score" not in script.text and (submits or not others)
+    if alone and judged and all(_alike(call.args[0], fit.args[0]) for call in judged):
         yield finding("judged-on-training-rows", judged[0], "alone", rows=ast.unparse(fit.args[0]))
 
 
@@ -425,7 +393,6 @@ def _alike(one: ast.AST | None, other: ast.AST | None) -> bool:
 
 
 recoded = partial(finding, "labels-reencoded")
-_SHARED_CODES = ("CategoricalDtype", "set_categories", "union_categoricals")
 
 
 def code_rules(facts: Facts) -> Iterator[Finding]:
@@ -437,22 +404,18 @@ def code_rules(facts: Facts) -> Iterator[Finding]:
 def _refitted(facts: Facts) -> Iterator[Finding]:
     """refitted-on-test: a scaler, imputer or vectorizer fitted on training rows, then on those to predict."""
     certain = (fit for fit in facts.walk.fitted if fit.unconditional and fit.rows)
-    fits = [fit for fit in certain if fit.what not in _ONLY_SHOWN]
+    fits = [fit for fit in certain if fit.what not in _SET.only_shown]
     for at, later in enumerate(fits):
         if any(one.what == later.what and _is_later(one.rows, later.rows, alike=False) for one in fits[:at]):
             yield finding("refitted-on-test", later.place, what=later.what)
 
 
-_ONLY_SHOWN = ("TSNE", "UMAP", "MDS")
-
-
 def _recoded(facts: Facts) -> Iterator[Finding]:
     """The first place that numbers rows of prediction after those of training."""
-    if facts.script.called(*_SHARED_CODES):
+    if facts.script.called(*_SET.shared_codes):
         return
-    aligned = bool(
-        facts.script.called("reindex", "align", "Categorical") or _RE.aligned.search(facts.script.text)
-    )
+    script = facts.script
+    aligned = script.called("reindex", "align", "Categorical") or _RE.aligned.search(script.text)
     certain = [coding for coding in facts.walk.codings if coding.unconditional and coding.rows]
     kinds = grouped((c.what, c) for c in certain if not (c.what == "get_dummies" and aligned))
     for what, codings in kinds.items():
@@ -498,13 +461,11 @@ def _listed_unordered(facts: Facts) -> Iterator[Finding]:
     script = facts.script
     for comp in script.all(ast.DictComp):
         over = comp.generators[0].iter
-        if not is_call(over, "enumerate") or not over.args:
+        listed = over.args[0] if is_call(over, "enumerate") and over.args else None
+        maker = getattr(script.class_of(comp) or script.function(comp), "name", "")
+        made = script.called(maker) if maker else []
+        if listed is None or len({ast.dump(call) for call in made}) < 2:
             continue
-        owner, function = script.class_of(comp), script.function(comp)
-        maker = owner.name if owner is not None else function.name if function is not None else ""
-        if not maker or len({ast.dump(c) for c in script.calls_by_name.get(maker, ())}) < 2:
-            continue
-        listed = over.args[0]
         sources = facts.values.sources(listed) or [listed]
         if len(sources) == 1 and _order_of(sources[0]) in ("set", "unique"):
             yield recoded(comp, "unordered", maker=maker)
@@ -516,41 +477,34 @@ def _listed_twice(facts: Facts) -> Iterator[Finding]:
     script = facts.script
     if not facts.training.trains and not facts.training.offers:
         return
-    listed: list[tuple[ast.AST, str, ast.AST]] = []
-    for node in script.all(ast.Assign):
-        kind = _order_of(node.value) if _RE.classes.search(last_name(node.targets[0])) else ""
-        if kind:
-            listed.append((node, kind, node.value))
-    yield from _factorized(facts, listed)
-    for place, kind, _ in listed:
-        if kind == "sorted":
-            continue
+    classes = (node for node in script.all(ast.Assign) if _RE.classes.search(last_name(node.targets[0])))
+    listed = [(node, kind) for node in classes if (kind := _order_of(node.value))]
+    yield from _factorized(facts, [node for node, kind in listed if kind == "sorted"])
+    for place, kind in listed:
         function = script.function(place)
-        other = {k for p, k, _ in listed if p is not place and script.function(p) is not function}
+        other = {k for p, k in listed if script.function(p) is not function}
         predicts = function is None or bool(_RE.predicts.search(function.name))
-        if other and (kind == "set" or (predicts and other != {kind})):
+        if kind != "sorted" and other and (kind == "set" or (predicts and other != {kind})):
             yield recoded(place, "twice", kind=kind)
             return
 
 
-def _factorized(facts: Facts, listed: list[tuple[ast.AST, str, ast.AST]]) -> Iterator[Finding]:
+def _factorized(facts: Facts, listed: list[ast.Assign]) -> Iterator[Finding]:
     """`pd.factorize(df[c])[0]` counts classes as they come; `sorted(df[c].unique())` names them otherwise."""
-    called = facts.script.called("factorize")
-    unsorted = [call for call in called if "sort" not in {k.arg for k in call.keywords}]
+    unsorted = [c for c in facts.script.called("factorize") if "sort" not in keyword_names(c)]
     unsorted = [call for call in unsorted if isinstance(facts.script.parents[call], ast.Subscript)]
     columns = {column_of(facts.values, n) for call in unsorted for n in ast.walk(call)} - {None}
-    for place, kind, value in listed:
-        if kind == "sorted" and columns & {column_of(facts.values, n) for n in ast.walk(value)}:
+    for place in listed:
+        if columns & {column_of(facts.values, n) for n in ast.walk(place.value)}:
             yield recoded(place, "factorized")
 
 
 def _order_of(node: ast.AST) -> str:
     """How a list of classes is ordered: "sorted", "set", "unique", or "" for what is no such list."""
+    if not isinstance(node, ast.Call | ast.ListComp | ast.DictComp | ast.Subscript | ast.Attribute):
+        return ""
     names = {last_name(call.func) for call in calls_in(node)}
-    if isinstance(node, ast.Call | ast.ListComp | ast.DictComp | ast.Subscript | ast.Attribute):
-        unique = (n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr == "unique")
-        of_numpy = "unique" in names and any(last_name(n.value) in ("np", "numpy") for n in unique)
-        if names & {"sorted", "sort"} or of_numpy:
-            return "sorted"
-        return "set" if "set" in names else "unique" if names & {"unique", "drop_duplicates"} else ""
-    return ""
+    of_numpy = any(receiver_name(c) in ("np", "numpy") for c in calls_in(node) if is_call(c, "unique"))
+    if names & {"sorted", "sort"} or of_numpy:
+        return "sorted"
+    return "set" if "set" in names else "unique" if names & {"unique", "drop_duplicates"} else ""

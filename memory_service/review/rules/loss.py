@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from memory_service.domain.description.metrics import Metric, metric_named
@@ -18,12 +19,12 @@ from memory_service.review.source.script import (
     is_none,
     is_of_self,
     last_name,
+    name_of,
     names_in,
     receiver,
     receiver_name,
     unpacked,
     without_methods,
-    words,
 )
 from memory_service.review.tables import name_maps, name_sets, patterns
 from memory_service.review.training import BOOSTED, BOOSTERS, KERAS, TRAINS_TREES
@@ -33,8 +34,6 @@ _RE = patterns("loss")
 _SET = name_sets("loss")
 Why = tuple[str, dict[str, Any]]  # case of wrong-loss, and values in its message
 _LOSSES = {name: kind for kind, names in _MAP.names_of.items() for name in names.split()}
-_REGRESSIONS = ("image-regression", "audio-regression", "tabular-regression", "text-regression")
-_CLASSIFICATIONS = tuple(f"{data}-classification" for data in ("image", "text", "tabular", "audio"))
 CLASS_FAMILIES = frozenset(("auc", "log-loss", "accuracy", "f-score", "mcc"))
 VALUE_FAMILIES = frozenset(("error-regression",))
 
@@ -48,11 +47,9 @@ def loss_rules(facts: Facts) -> Iterator[Finding]:
     if not facts.script.uses("torch", "lightning", "pytorch_lightning"):
         return
     shown: set[ast.AST] = set()
-    for call in facts.script.calls:
+    for call in (call for call in facts.script.calls if call.args):
         kind, maker = _loss_of(facts, call)
-        if kind is None or not call.args or (maker or call) in shown:
-            continue
-        why = _wrong(facts, call, kind)
+        why = _wrong(facts, call, kind) if kind is not None and (maker or call) not in shown else None
         if why is not None:
             shown.add(maker or call)
             yield finding("wrong-loss", maker or call, why[0], **why[1])
@@ -60,9 +57,9 @@ def loss_rules(facts: Facts) -> Iterator[Finding]:
 
 def _wrong(facts: Facts, call: ast.Call, kind: str) -> Why | None:
     """Why a loss does not fit what it gets or what predictions are judged by."""
-    wrong = _mismatch(kind, activation_of(facts, call.args[0]))
-    if wrong is not None:
-        return wrong
+    activation, (case, wrong) = activation_of(facts, call.args[0]), _MISMATCHES.get(kind, ("", ()))
+    if activation in wrong:
+        return case, {"activation": activation}
     if kind == "ce" and _has_one_output(facts, call.args[0]):
         return "one-output", {}
     if kind == "ce" and _predicts_labels(facts):
@@ -81,33 +78,26 @@ def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]
         stated = facts.values.entries(called.value).known.get(facts.values.text(called.slice) or "")
         makers = [stated] if isinstance(stated, ast.Call) else []
     made = {last_name(maker.func): maker for maker in makers}
-    if len({_LOSSES.get(name) for name in made}) > 1:  # by a branch, as the output may be
-        return None, None
-    theirs = (m for m in made.values() if facts.script.is_of(m.func, "torch", "timm"))
-    found = next((maker for maker in theirs if last_name(maker.func) in _LOSSES), None)
+    kinds = {_LOSSES.get(name) for name in made}
+    theirs = (
+        m for name, m in made.items() if name in _LOSSES and facts.script.is_of(m.func, "torch", "timm")
+    )
+    found = next(theirs, None) if len(kinds) == 1 else None  # else by a branch, as the output may be
     return (_LOSSES[last_name(found.func)], found) if found is not None else (None, None)
 
 
-def _mismatch(kind: str, activation: str | None) -> Why | None:
-    squashed = activation in ("softmax", "sigmoid")
-    if kind == "ce" and squashed:
-        return "cross-entropy", {"activation": activation}
-    if kind == "bce-logits" and squashed:
-        return "bce-logits", {"activation": activation}
-    if kind == "bce" and activation in ("none", "log_softmax"):
-        return "bce", {}
-    if kind == "nll" and (activation == "none" or squashed):
-        return "nll", {}
-    return None
+# kind of loss -> (case of wrong-loss, what its input went through)
+_MISMATCHES = {
+    "ce": ("cross-entropy", ("softmax", "sigmoid")), "bce-logits": ("bce-logits", ("softmax", "sigmoid")),
+    "bce": ("bce", ("none", "log_softmax")), "nll": ("nll", ("none", "softmax", "sigmoid")),
+}  # fmt: skip
 
 
 def _output_of(facts: Facts, node: ast.AST | None) -> ast.AST | None:
     """The call that made an output, without changes of its shape."""
     for _ in range(4):
         node = without_methods(node, _SET.shapes)
-        if not isinstance(node, ast.Name):
-            break
-        node = next(iter(facts.values.last(node)), None)
+        node = next(iter(facts.values.last(node)), None) if isinstance(node, ast.Name) else node
     return node
 
 
@@ -136,38 +126,33 @@ def _predicts_labels(facts: Facts) -> bool:
 
 def _compares_labels(facts: Facts) -> bool:
     """Outputs of the Trainer are compared with a threshold and judged over several labels."""
-    if not facts.script.called("f1_score", "average_precision_score", "roc_auc_score", "fbeta_score"):
-        return False
-    averages = {facts.values.text(given) for given in facts.script.given_as("average")}
-    return bool(averages & {"micro", "macro", "samples", "weighted"}) and any(
-        isinstance(test.ops[0], ast.Gt | ast.GtE)
-        and any(isinstance(n, ast.Attribute) and n.attr == "predictions" for n in ast.walk(test.left))
-        and facts.values.number(test.comparators[0]) is not None
-        for test in facts.script.all(ast.Compare)
-    )
+    script, values = facts.script, facts.values
+    averages = {values.text(given) for given in script.given_as("average")}
+    judged = script.called("f1_score", "average_precision_score", "roc_auc_score", "fbeta_score")
+    tests = (test for test in script.all(ast.Compare) if isinstance(test.ops[0], ast.Gt | ast.GtE))
+    tests = (test for test in tests if values.number(test.comparators[0]) is not None)
+    read = (n.attr for test in tests for n in ast.walk(test.left) if isinstance(n, ast.Attribute))
+    return bool(judged and averages & {"micro", "macro", "samples", "weighted"}) and "predictions" in read
 
 
 def against_metric(facts: Facts, kind: str) -> Why | None:
     """A loss of values for a metric or task of classes, and the other way round."""
     metric, task = metric_of(facts), facts.context.task or ""
     family = metric.family if metric is not None else ""
-    if metric is not None and kind in ("mse", "l1") and family in CLASS_FAMILIES:
-        return "metric-of-classes", {"metric": metric.name}
-    if metric is not None and kind in ("ce", "nll") and family in VALUE_FAMILIES:
-        return "metric-of-values", {"metric": metric.name}
     of_values, of_classes = kind in ("mse", "l1"), kind in ("ce", "nll")
-    if of_classes and task in _REGRESSIONS and family != "kappa":
+    if metric is not None and of_values and family in CLASS_FAMILIES:
+        return "metric-of-classes", {"metric": metric.name}
+    if metric is not None and of_classes and family in VALUE_FAMILIES:
+        return "metric-of-values", {"metric": metric.name}
+    if of_classes and task in _SET.regressions and family != "kappa":
         return "regression", {}
-    if of_values and task in _CLASSIFICATIONS and family not in ("kappa", "correlation"):
+    if of_values and task in _SET.classifications and family not in ("kappa", "correlation"):
         return "classification", {}
     return None
 
 
-_CONVERTING = words("array asarray concatenate hstack cat list int clip")
-_EMPTY = ("zeros", "empty", "full", "zeros_like", "list")
 DEEPEST = 6
 DEEPEST_ACTIVATION = 8
-_HEADS = ("fc", "classifier", "head", "heads", "last_linear")
 _SMP = "segmentation_models_pytorch."
 
 
@@ -175,23 +160,17 @@ def score_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-loss: AUC, log loss … of hard classes."""
     for call in facts.script.called(*_MAP.metrics):
         given = facts.argument(call, "y_score", 1) or facts.argument(call, "y_pred")
-        why = _hard(facts, given, 0) if given is not None else ""
-        if why:
-            yield finding(
-                "wrong-loss", call, "probabilities", metric=_MAP.metrics[last_name(call.func)], why=why
-            )
+        if given is not None and (why := _hard(facts, given, 0)):
+            metric = _MAP.metrics[last_name(call.func)]
+            yield finding("wrong-loss", call, "probabilities", metric=metric, why=why)
     for node in facts.script.all(ast.Compare):
         against = facts.values.number(node.comparators[0])
-        tried = against is None and _of_numbers(facts, node.comparators[0])
+        loops = (loop for loop in facts.script.loops(node) if isinstance(loop, ast.For) and against is None)
+        numbers = (x.target for x in loops if is_call(x.iter, "arange", "linspace"))  # `for t in arange(...)`
+        tried = any(last_name(node.comparators[0]) in names_in(target) for target in numbers)
         why = _hard(facts, node.left, 0) if tried or against not in (None, 0.5, *range(100)) else ""
         if "predict" in why:
             yield finding("wrong-loss", node, "threshold", why=why)
-
-
-def _of_numbers(facts: Facts, node: ast.AST) -> bool:
-    """The thresholds that a loop tries: `for t in np.arange(0.1, 0.5, 0.01)`."""
-    loops = (loop for loop in facts.script.loops(node) if isinstance(loop, ast.For))
-    return any(last_name(node) in names_in(x.target) and is_call(x.iter, "arange", "linspace") for x in loops)
 
 
 def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
@@ -201,26 +180,27 @@ def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
     if isinstance(node, ast.Name):
         source = next(iter(facts.values.last(node)), None)
         found = _hard(facts, source, deep + 1) if source is not None else ""
-        empty = source is None or is_call(source, *_EMPTY) or getattr(source, "elts", None) == []
+        empty = source is None or is_call(source, *_SET.empty) or getattr(source, "elts", None) == []
         return found or (_filled(facts, node, deep) if empty else "")
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
         return _hard(facts, node.value, deep + 1)
-    if isinstance(node, ast.Compare):
-        return "what a threshold made" if isinstance(node.ops[0], ast.Gt | ast.GtE | ast.Lt | ast.LtE) else ""
-    if not isinstance(node, ast.Call):
-        return ""
-    name, base = last_name(node.func), receiver(node)
-    if name == "argmax":
-        return "what argmax picked"
-    if name in ("round", "rint") and len(node.args) == 1:
-        return "rounded predictions"
-    if name == "where" and len(node.args) == 3 and {facts.values.one(n) for n in node.args[1:]} <= {0, 1, -1}:
+    name, base = name_of(node), receiver(node)
+    given = node.args if isinstance(node, ast.Call) else []
+    where = name == "where" and len(given) == 3 and {facts.values.one(n) for n in given[1:]} <= {0, 1, -1}
+    compared = isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Gt | ast.GtE | ast.Lt | ast.LtE)
+    if where or compared:
         return "what a threshold made"
+    if not isinstance(node, ast.Call) or name == "argmax":
+        return "what argmax picked" if isinstance(node, ast.Call) else ""
+    if name in ("round", "rint") and len(given) == 1:
+        return "rounded predictions"
     if name == "predict" and base is not None:
         made = _estimator(facts, base)
         return f"the classes of {made}.predict" if _RE.classifier.search(made) else ""
-    inner = node.args[0] if name in _CONVERTING and node.args else base
-    return _hard(facts, inner, deep + 1) if inner is not None and name in _CONVERTING | _SET.keeping else ""
+    inner = node.args[0] if name in _SET.converting and node.args else base
+    return (
+        _hard(facts, inner, deep + 1) if inner is not None and name in _SET.converting | _SET.keeping else ""
+    )
 
 
 def _estimator(facts: Facts, node: ast.AST) -> str:
@@ -234,9 +214,8 @@ def _estimator(facts: Facts, node: ast.AST) -> str:
         return _estimator(facts, fitted)
     if isinstance(source, ast.Call) and re.search(r"ipeline$|SearchCV$", last_name(source.func)):
         inner = [last_name(call.func) for call in calls_in(source)]
-        inner += (
-            [_estimator(facts, a) for a in arguments_of(source)] if "Search" in last_name(source.func) else []
-        )
+        given = arguments_of(source) if "Search" in last_name(source.func) else []
+        inner += [_estimator(facts, one) for one in given]
         return next((name for name in inner if _RE.classifier.search(name)), "")
     return facts.values.made_by(node)
 
@@ -258,44 +237,21 @@ def _looped(facts: Facts, node: ast.Name) -> Sequence[ast.AST]:
 def _filled(facts: Facts, node: ast.Name, deep: int) -> str:
     """What an array or list is filled with: `oof[valid] = ...`, `preds.append(...)`, all of it hard."""
     script = facts.script
-    filled: list[tuple[ast.AST, ast.AST]] = [
-        (a, a.value) for a in script.all(ast.Assign) for t in a.targets
-        if isinstance(t, ast.Subscript) and last_name(t.value) == node.id
-    ]  # fmt: skip
+    items = [(t, a.value) for a in script.all(ast.Assign) for t in a.targets if isinstance(t, ast.Subscript)]
+    filled = [value for t, value in items if last_name(t.value) == node.id]
     calls = script.called("append", "extend")
-    filled += [(c, c.args[0]) for c in calls if receiver_name(c) == node.id and c.args]
-    filled += [(a, a.value) for a in script.all(ast.AugAssign) if last_name(a.target) == node.id]
-    function = script.function(node)
-    found = [_hard(facts, value, deep + 1) for place, value in filled if script.function(place) is function]
+    filled += [c.args[0] for c in calls if receiver_name(c) == node.id and c.args]
+    filled += [a.value for a in script.all(ast.AugAssign) if last_name(a.target) == node.id]
+    beside = [value for value in filled if script.function(value) is script.function(node)]
+    found = [_hard(facts, value, deep + 1) for value in beside]
     return found[0] if found and all(found) else ""
-
-
-_OBJECTIVES = {
-    "values": re.compile(
-        r"^(regression(_l[12])?|l[12]|mse|mae|rmse|huber|fair|poisson|quantile|reg:(squarederror|linear|"
-        r"absoluteerror|squaredlogerror|pseudohubererror)|RMSE|MAE|MAPE|Poisson|\w*Regressor)$"
-    ),
-    "classes": re.compile(
-        r"^(binary|multiclass|multiclassova|softmax|cross_entropy|binary:logistic|multi:soft(max|prob)|"
-        r"Logloss|MultiClass|MultiClassOneVsAll|CrossEntropy|\w*Classifier)$"
-    ),
-}
-_FOR_CLASSES = ("auc", "log-loss", "accuracy", "mcc")
-_CATEGORICAL = ("categorical_crossentropy", "sparse_categorical_crossentropy")
-_SQUARED = ("mse", "mean_squared_error", "mae", "mean_absolute_error")
-_WRONG_LABELS = {"categorical_crossentropy": "numbers", "sparse_categorical_crossentropy": "one-hot vectors"}
 
 
 def objective_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-loss of frameworks that name their loss."""
-    if facts.script.uses(*KERAS):
-        yield from _keras(facts)
     if facts.script.uses(*BOOSTERS):
         yield from _boosting(facts)
-
-
-def _keras(facts: Facts) -> Iterator[Finding]:
-    for call in facts.script.called("compile"):
+    for call in facts.script.called("compile") if facts.script.uses(*KERAS) else ():
         loss, output = facts.argument(call, "loss", 1), _keras_output(facts, call)
         name, logits, place = _keras_loss(facts, loss) if loss is not None else (None, False, call)
         if name is not None and output is not None:
@@ -309,22 +265,20 @@ def _keras(facts: Facts) -> Iterator[Finding]:
 def _wrong_keras(
     facts: Facts, name: str, logits: bool, units: float | None, activation: str | None, metrics: str
 ) -> Why | None:
-    metric = metric_of(facts)
-    labels = _keras_labels(facts)
-    classes = activation == "softmax" or "accuracy" in metrics or "auc" in metrics
-    if activation == "sigmoid" and units == 1 and metric is not None:
-        classes = classes or metric.family in _FOR_CLASSES
+    metric, labels = metric_of(facts), _keras_labels(facts)
+    two = activation == "sigmoid" and units == 1 and metric is not None and metric.family in _SET.for_classes
+    classes = two or activation == "softmax" or "accuracy" in metrics or "auc" in metrics
     if logits and activation in ("softmax", "sigmoid"):
         return "keras-logits", {"activation": activation}
-    if not logits and activation is None and name in (*_CATEGORICAL, "binary_crossentropy"):
+    if not logits and activation is None and name in (*_SET.categorical, "binary_crossentropy"):
         return "keras-no-activation", {"name": name}
     if activation == "softmax" and (units == 1 or (units and name == "binary_crossentropy")):
         return "keras-softmax-of-one" if units == 1 else "keras-binary-of-many", {"units": units}
-    if name in _CATEGORICAL and activation == "sigmoid":
+    if name in _SET.categorical and activation == "sigmoid":
         return "keras-sigmoid", {"name": name}
-    if name in _SQUARED and classes:
+    if name in _SET.squared and classes:
         return "keras-squared", {"name": name}
-    if labels and _WRONG_LABELS.get(name) == labels:
+    if labels and _MAP.wrong_labels.get(name) == labels:
         sparse = "" if name.startswith("sparse") else "sparse_"
         return "keras-labels", {"name": name, "labels": labels, "sparse": sparse}
     return None
@@ -352,7 +306,7 @@ def _keras_loss(facts: Facts, node: ast.AST) -> tuple[str | None, bool, ast.AST]
     source = next(iter(facts.values.sources(node)), node) if isinstance(node, ast.Name) else node
     if isinstance(source, ast.Call):
         snake = re.sub(r"(?<!^)(?=[A-Z])", "_", last_name(source.func)).lower()
-        if snake in (*_CATEGORICAL, "binary_crossentropy", "mean_squared_error", "mean_absolute_error"):
+        if snake in (*_SET.categorical, "binary_crossentropy", "mean_squared_error", "mean_absolute_error"):
             return snake, facts.value(source, "from_logits") is True, source
     return None, False, node
 
@@ -378,11 +332,9 @@ def _keras_layers(facts: Facts, compiled: ast.Call) -> list[ast.expr] | None:
     """The layers of `model = Sequential([...])` that is compiled; None where it is not made so."""
     model = receiver(compiled)
     sources = facts.values.sources(model) if isinstance(model, ast.Name) else []
-    if not isinstance(model, ast.Name) or len(sources) != 1 or not is_call(sources[0], "Sequential"):
-        return None
-    if any(receiver_name(call) == model.id for call in facts.script.called("add")):
-        return None
-    given = sources[0].args[:1]
+    added = {receiver_name(call) for call in facts.script.called("add")}
+    whole = isinstance(model, ast.Name) and len(sources) == 1 and model.id not in added
+    given = sources[0].args[:1] if whole and is_call(sources[0], "Sequential") else []
     return list(given[0].elts) if given and isinstance(given[0], ast.List | ast.Tuple) else None
 
 
@@ -395,18 +347,20 @@ def _boosting(facts: Facts) -> Iterator[Finding]:
         named = next((params[k] for k in ("objective", "loss_function", "application") if k in params), None)
         objective = facts.values.text(named) if named is not None else last_name(call.func)
         metric = facts.values.one(params.get("metric") or params.get("eval_metric"))
-        metrics = metric if isinstance(metric, list) else [metric] if isinstance(metric, str) else []
-        wrong = _wrong_objective(facts, objective, [str(m) for m in metrics]) if objective else None
+        metrics = (
+            [str(one) for one in metric] if isinstance(metric, list) else [metric] * isinstance(metric, str)
+        )
+        wrong = _wrong_objective(facts, objective, metrics) if objective else None
         if wrong is not None:
             yield finding("wrong-loss", named or call, wrong[0], **wrong[1])
 
 
 def _wrong_objective(facts: Facts, objective: str, metrics: list[str]) -> Why | None:
     """Why an objective (or a class that implies one) does not go with the metric or the task."""
-    of_values = bool(_OBJECTIVES["values"].match(objective))
+    of_values = bool(_RE.of_values.match(objective))
     if of_values and any(_RE.class_metrics.match(m) for m in metrics):
         return "trees-metric-of-classes", {"objective": objective, "metric": metrics[0]}
-    if not of_values and not _OBJECTIVES["classes"].match(objective):
+    if not of_values and not _RE.of_classes.match(objective):
         return None
     many = next((m for m in metrics if _RE.of_many_classes.match(m)), None)
     if many is not None and _RE.of_two_classes.match(objective):
@@ -458,12 +412,10 @@ def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
 
 def _new_head(facts: Facts, call: ast.Call) -> ast.AST | None:
     """What was put where the network that is called had its head."""
-    network, function = ast.dump(call.func), facts.script.function(call)
-    found: list[ast.AST] = []
-    for node, head in new_heads(facts.script):
-        near = facts.script.function(node) is function or isinstance(head.value, ast.Attribute)
-        if near and ast.dump(head.value) == network and not _wrapped_since(facts, call, node):
-            found.append(node.value)
+    home, heads = facts.script.function, new_heads(facts.script)
+    heads = ((n, head) for n, head in heads if ast.dump(head.value) == ast.dump(call.func))
+    near = (n for n, head in heads if home(n) is home(call) or isinstance(head.value, ast.Attribute))
+    found = [node.value for node in near if not _wrapped_since(facts, call, node)]
     return found[0] if len(found) == 1 else None
 
 
@@ -472,7 +424,7 @@ def new_heads(script: Script) -> Iterator[tuple[ast.Assign, ast.Attribute]]:
     for node in script.all(ast.Assign):
         for target in node.targets:
             head = target.value if isinstance(target, ast.Subscript) else target
-            if isinstance(head, ast.Attribute) and head.attr in _HEADS and not is_of_self(head):
+            if isinstance(head, ast.Attribute) and head.attr in _SET.heads and not is_of_self(head):
                 yield node, head
 
 
@@ -502,14 +454,11 @@ def _of_constructor(facts: Facts, call: ast.AST | None, deep: int) -> str | None
     return None
 
 
-def _outputs(facts: Facts, owner: ast.ClassDef | None) -> list[ast.expr]:
-    """What the `forward` of a class returns."""
-    body = owner.body if owner is not None else []
-    forward = next((n for n in body if isinstance(n, ast.FunctionDef) and n.name == "forward"), None)
-    return facts.script.returned(forward) if forward is not None else []
-
-
 def _returned(facts: Facts, owner: ast.ClassDef | None, deep: int) -> str | None:
-    certain = (value for value in _outputs(facts, owner) if not any(facts.script.around(value, ast.If)))
+    """What the `forward` of a class returns went through last."""
+    body = owner.body if owner is not None else []
+    forward = (n for n in body if isinstance(n, ast.FunctionDef) and n.name == "forward")
+    outputs = (value for method in islice(forward, 1) for value in facts.script.returned(method))
+    certain = (value for value in outputs if not any(facts.script.around(value, ast.If)))
     found = {activation_of(facts, value, deep + 1) for value in certain}
     return found.pop() if len(found) == 1 else None

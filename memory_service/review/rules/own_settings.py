@@ -11,16 +11,11 @@ from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.rules.hardware import has_reason
 from memory_service.review.rules.libraries.parameters import largest_tuning_rate
 from memory_service.review.rules.loss import against_metric
-from memory_service.review.source.script import words
-from memory_service.review.tables import name_sets
+from memory_service.review.tables import name_maps, name_sets
 
+_MAP = name_maps("own_settings")
 _SET = name_sets("own_settings")
 COUNTS = _SET.counts
-_CHOICES = {
-    "PRECISION": words("fp32 fp16 bf16"),
-    "SPLIT": words("random stratified group stratified-group time"),
-    "DEVICE": words("cpu cuda"),
-}
 _LOSSES = {"labels": "ce", "values": "mse"}  # what is learned -> the kind of loss
 
 LARGEST_RATE = 0.05  # of AdamW
@@ -34,8 +29,8 @@ def own_rules(facts: Facts) -> Iterator[Finding]:
         if name in COUNTS and not (whole and (node.value or name == "SEED")):
             over, usual = ("", 42) if name == "SEED" else (" over 0", 3 if name == "PATIENCE" else 1)
             yield wrong(node, "whole-number", name=name, value=node.value, over=over, usual=usual)
-        if name in _CHOICES and node.value not in _CHOICES[name]:
-            known = ", ".join(sorted(_CHOICES[name]))
+        known = ", ".join(sorted(_MAP.choices.get(name, "").split()))
+        if known and node.value not in known.split(", "):
             yield wrong(node, "choice", name=name, value=node.value, known=known)
         yield from _of_setting(facts, name, node)
 

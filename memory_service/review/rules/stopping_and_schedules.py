@@ -13,11 +13,11 @@ from memory_service.review.rules.libraries.parameters import largest_tuning_rate
 from memory_service.review.source.script import (
     Function,
     entries_of,
+    is_call,
     last_name,
     receiver,
     receiver_name,
     targets_of,
-    words,
 )
 from memory_service.review.tables import name_lists, name_maps, name_sets, patterns
 from memory_service.review.training import KERAS, LIGHTNING, TRAINS_TREES
@@ -26,21 +26,17 @@ _LIST = name_lists("stopping_and_schedules")
 _RE = patterns("stopping_and_schedules")
 MOST_WITHOUT_STOPPING = 5  # so few epochs end within R16's patience of 3-5 anyway
 MANY_ROUNDS = 500
-_SEEDED = ("random", "torch", "cuda", "np", "numpy", "tf")
-_SEED_PARAMETERS = {"random_state", "seed", "random_seed", "generator", "rng", "bagging_seed"}
-_STOPS = ("early_stopping_rounds", "early_stopping_round", "od_wait", "od_type", "early_stopping")
-_FLAGS = ("stop_training", "should_training_stop", "should_stop", "should_epoch_stop")
-_OWN_LOOPS = ("lightning", "transformers", "keras", "fastai")
 
 
 def time_rules(facts: Facts) -> Iterator[Finding]:
     """no-early-stopping, no-deadline and no-seed."""
     yield from _loops(facts)
-    for fit in facts.training.fits:
-        if fit.kind == "boosting":
-            yield from _boosting(facts, fit.call)
-    first = {fit.kind: fit.call for fit in reversed(facts.training.fits)}
-    for kind in _OWN_LOOPS:
+    for fit in facts.training.fits_of("boosting"):
+        rounds = boosted_rounds(facts, fit)
+        if rounds is not None and rounds >= MANY_ROUNDS and not stops_rounds(facts, fit):
+            yield finding("no-early-stopping", fit, "boosting", rounds=rounds)
+    first = {kind: call for call, kind in reversed(facts.training.fits.items())}
+    for kind in _LIST.own_loops:
         if kind in first:
             yield from _framework(facts, kind, first[kind])
     for kind, call in first.items():
@@ -56,14 +52,14 @@ def _loops(facts: Facts) -> Iterator[Finding]:
         epochs = training.epochs(loop)
         few = epochs is not None and epochs <= MOST_WITHOUT_STOPPING
         once = any(x.batch is loop for x in training.loops)
-        if not few and not training.stopping.stops_early(loop) and not _imported(facts, _RE.stopper):
+        if not few and not training.stops_early(loop) and not _imported(facts, _RE.stopper):
             what = "steps" if once else "epochs"
             many = "All" if epochs is None else epochs
             inside = [n for n in facts.script.within(loop.body, follow=False) if isinstance(n, ast.For)]
             alone = [one.batch for one in training.loops] == inside and not facts.script.loops(loop)
             seen = not alone or _RE.judged.search(facts.script.text)
             yield finding("no-early-stopping", loop, "loop" if seen else "blind", many=many, what=what)
-        if not (_alarm(facts) or training.stopping.clocked(loop) or _clocked_around(facts, loop)):
+        if not (_alarm(facts) or training.clocked(loop) or _clocked_around(facts, loop)):
             yield finding("no-deadline", loop, "loop", what="batches" if once else "epochs")
 
 
@@ -71,27 +67,20 @@ def _clocked_around(facts: Facts, node: ast.AST) -> bool:
     """A loop around a place, or around the calls of its function, stops by the clock."""
     loops = [*facts.script.around(node, ast.For, ast.While)]
     loops += [loop for call in facts.script.callers(node) for loop in facts.script.loops(call)]
-    return any(facts.training.stopping.clocked(loop) for loop in loops)
+    return any(facts.training.clocked(loop) for loop in loops)
 
 
 def _alarm(facts: Facts) -> bool:
-    alarms = facts.script.called("alarm", "setitimer", "Timer")
-    if any(facts.script.qualified(call.func).startswith(("signal.", "threading.")) for call in alarms):
-        return True
+    alarms = map(facts.script.qualified, (c.func for c in facts.script.called("alarm", "setitimer", "Timer")))
     served = re.search(r"stop_and_predict|\.verdict", facts.script.text)
-    return facts.script.uses("memory_service") and bool(served)
+    ours = facts.script.uses("memory_service") and bool(served)
+    return ours or any(name.startswith(("signal.", "threading.")) for name in alarms)
 
 
 def _imported(facts: Facts, pattern: re.Pattern[str]) -> bool:
     """A helper or callback of that name from elsewhere is used: it does what its name says."""
     own = {*facts.script.classes, *facts.script.functions}
     return any(pattern.search(name) and name not in own for name in facts.script.calls_by_name)
-
-
-def _boosting(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
-    rounds = boosted_rounds(facts, fit)
-    if rounds is not None and rounds >= MANY_ROUNDS and not stops_rounds(facts, fit):
-        yield finding("no-early-stopping", fit, "boosting", rounds=rounds)
 
 
 def boosted_rounds(facts: Facts, fit: ast.Call) -> float | None:
@@ -132,15 +121,15 @@ def stops_rounds(facts: Facts, fit: ast.Call) -> bool:
     made = makers(receiver(fit))
     for call in (fit, *made):
         unknown = (k for k in call.keywords if k.arg is None and facts.values.entries(k.value).open)
-        if any(facts.argument(call, name) is not None for name in _STOPS) or any(unknown):
+        if any(facts.argument(call, name) is not None for name in _SET.stops) or any(unknown):
             return True
-    others = {other.call for other in facts.training.fits} - {fit}
+    others = {*facts.training.fits} - {fit}
     others |= {maker for other in others for maker in makers(receiver(other))} - set(made)
     for stop in facts.script.called("early_stopping", "EarlyStopping"):
         if not others.intersection((stop, *facts.script.above(stop))):
             return True
     keywords = {k.arg for k in facts.script.all(ast.keyword) if facts.script.parents.get(k) not in others}
-    return bool({*keywords, *facts.script.strings} & set(_STOPS))
+    return bool({*keywords, *facts.script.strings} & set(_SET.stops))
 
 
 def _framework(facts: Facts, kind: str, fit: ast.Call) -> Iterator[Finding]:
@@ -161,9 +150,9 @@ _TIMED = {"ultralytics": "time", "autogluon": "time_limit"}  # ends by the clock
 
 def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
     """A callback or hook of this file ends training, by the clock or for another reason."""
-    script, is_clock = facts.script, facts.training.stopping.is_clock
-    stated: list[ast.Assign | ast.AugAssign] = [*script.all(ast.Assign), *script.all(ast.AugAssign)]
-    flags = [node for node in stated if any(last_name(target) in _FLAGS for target in targets_of(node))]
+    script, is_clock = facts.script, facts.training.is_clock
+    stated = script.all(ast.Assign, ast.AugAssign)
+    flags = [node for node in stated if any(last_name(target) in _SET.flags for target in targets_of(node))]
     raised = (n for n in script.all(ast.Raise) if n.exc is not None and "Cancel" in ast.dump(n.exc)[:200])
     for place in (place for place in (*flags, *raised) if script.runs(place)):
         function = script.function(place)
@@ -171,7 +160,7 @@ def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
         if not isinstance(place, ast.Raise) and not isinstance(place.value, ast.Constant):
             tests.append(place.value)
         clock = any(is_clock(test) for test in tests)
-        clock = clock or (not tests and function is not None and facts.training.stopping.clocked(function))
+        clock = clock or (not tests and function is not None and facts.training.clocked(function))
         if clock == by_clock:
             return True
     return False
@@ -180,19 +169,18 @@ def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
 def _seeds(facts: Facts) -> Iterator[Finding]:
     training, script, kinds = facts.training, facts.script, facts.training.kinds
     handed = (
-        n for n in script.all(ast.Attribute) if _RE.seed.search(n.attr) and last_name(n.value) in _SEEDED
+        n for n in script.all(ast.Attribute) if _RE.seed.search(n.attr) and last_name(n.value) in _SET.seeded
     )
     seeds = [call for call in script.calls if _RE.seed.search(last_name(call.func))]
     seeded = any(map(script.runs, [*seeds, *handed]))  # `for seed in (random.seed, np.random.seed): seed(7)`
     if not kinds or seeded or ("transformers" in kinds and not kinds & {"torch", "keras"}):
         return  # TrainingArguments has seed=42
     if kinds & {"torch", "lightning", "keras", "fastai"}:
-        place = training.place or script.tree
-        yield finding("no-seed", place)
+        yield finding("no-seed", training.place or script.tree)
         return
     given = {k.arg for k in script.all(ast.keyword)} | set(script.strings)
     random = script.called(*_LIST.random)
-    if random and not given & _SEED_PARAMETERS:
+    if random and not given & _SET.seed_parameters:
         folds = last_name(random[0].func) in ("KFold", "StratifiedKFold")
         if not folds or facts.value(random[0], "shuffle", 1) is True:
             yield finding("no-seed", random[0], "estimator")
@@ -243,8 +231,12 @@ def _callback(facts: Facts, call: ast.Call, default: str | None) -> Iterator[Fin
 
 def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     """What transformers' TrainingArguments contradict in themselves."""
-    if facts.value(call, "load_best_model_at_end") is True and not facts.values.open_ended(call):
-        yield from _strategies(facts, call)
+    given = facts.argument(call, "eval_strategy") or facts.argument(call, "evaluation_strategy")
+    strategy = facts.values.text(given) if given is not None else "no"
+    saved = facts.text(call, "save_strategy") or "steps"
+    best = facts.value(call, "load_best_model_at_end") is True and not facts.values.open_ended(call)
+    if best and strategy is not None and saved not in (strategy, "best"):  # it is saved when it is judged
+        yield wrong(call, "strategies", strategy=strategy, saved=saved)
     metric = facts.text(call, "metric_for_best_model") or ""
     greatest = facts.value(call, "greater_is_better")
     right = _direction(metric)
@@ -255,17 +247,6 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         yield wrong(place, "pretrained-rate", rate=rate)
 
 
-def _strategies(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    """To load the best model at the end it must be saved when it is evaluated."""
-    given = facts.argument(call, "eval_strategy") or facts.argument(call, "evaluation_strategy")
-    strategy = facts.values.text(given) if given is not None else "no"
-    saved = facts.text(call, "save_strategy") or "steps"
-    if strategy is not None and saved not in (strategy, "best"):
-        yield wrong(call, "strategies", strategy=strategy, saved=saved)
-
-
-_ALWAYS_IN_KERAS = words("loss lr learning_rate")
-_TRAINERS = ("Trainer", "Seq2SeqTrainer")
 _MOST_RETURNS = 20
 _MOST_TRAINERS = 20
 _MOST_WATCHED = 100
@@ -273,12 +254,13 @@ _MOST_WATCHED = 100
 
 def logged_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-parameter: a figure that nobody logs."""
-    if facts.script.uses(*LIGHTNING):
-        yield from _lightning(facts)
-    elif facts.script.uses(*KERAS):
-        known = _compiled(facts)
-        for call in facts.script.called("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"):
-            if known is not None and not facts.script.qualified(call.func).startswith("torch."):
+    script = facts.script
+    known = _logged(facts) if script.uses(*LIGHTNING) else _compiled(facts) if script.uses(*KERAS) else None
+    if script.uses(*LIGHTNING) and known:
+        yield from _lightning(facts, known)
+    elif not script.uses(*LIGHTNING) and known is not None:
+        for call in script.called("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"):
+            if not script.qualified(call.func).startswith("torch."):
                 yield from _keras(facts, call, known)
     for call in facts.training.arguments[:_MOST_TRAINERS]:
         yield from _trainer(facts, call)
@@ -289,11 +271,8 @@ def _nobody(place: ast.AST, name: str, known: Iterable[str], fix: str) -> Findin
     return finding("wrong-parameter", place, "not-logged", name=name, there=there, fix=fix)
 
 
-def _lightning(facts: Facts) -> Iterator[Finding]:
+def _lightning(facts: Facts, known: set[str]) -> Iterator[Finding]:
     """No module of the file logs it: Lightning ends with an error, or keeps nothing."""
-    known = _logged(facts)
-    if not known:
-        return
     for place, given in islice(_watched(facts), _MOST_WATCHED):
         monitor = facts.values.text(given)
         if monitor is not None and not any(monitor in (n, f"{n}_epoch", f"{n}_step") for n in known):
@@ -309,13 +288,10 @@ def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:
         return  # no other schedule looks at its figure
     places: list[ast.Dict | ast.Call] = [*script.all(ast.Dict), *script.called("dict", "update")]
     for place in places:
-        stated = dict(entries_of(place))
-        home = getattr(script.function(place), "name", "")
-        if "monitor" not in stated or home != "configure_optimizers":
-            continue
+        stated, home = dict(entries_of(place)), getattr(script.function(place), "name", "")
         schedule = stated.get("scheduler", stated.get("lr_scheduler"))
-        made = facts.values.made_by(schedule)
-        if isinstance(schedule, ast.Dict) or made in ("", "ReduceLROnPlateau"):
+        of_plateau = isinstance(schedule, ast.Dict) or values.made_by(schedule) in ("", "ReduceLROnPlateau")
+        if "monitor" in stated and home == "configure_optimizers" and of_plateau:
             yield stated["monitor"], stated["monitor"]
 
 
@@ -323,22 +299,15 @@ def _logged(facts: Facts) -> set[str]:
     """Figures that the modules of the file log; none where one is unknown."""
     values, script = facts.values, facts.script
     known: set[str] = set()
-    for log in script.called("log", "log_dict"):
-        if not receiver_name(log) or script.class_of(log) not in facts.training.lightning_classes:
-            continue
-        if script.qualified(log.func).startswith(("numpy.", "torch.", "math.", "wandb.")):
-            continue
-        name = values.argument(log, "name" if last_name(log.func) == "log" else "dictionary", 0)
-        if last_name(log.func) == "log_dict":
-            value = values.entries(name)
-            if value.open:
-                return set()
-            known |= set(value.known)
-            continue
-        stated = values.all(name)
-        if stated is None:
+    logs = [log for log in script.called("log", "log_dict") if receiver_name(log)]
+    logs = [log for log in logs if script.class_of(log) in facts.training.lightning_classes]
+    others = ("numpy.", "torch.", "math.", "wandb.")
+    for log in (log for log in logs if not script.qualified(log.func).startswith(others)):
+        several = values.entries(values.argument(log, "dictionary", 0)) if is_call(log, "log_dict") else None
+        one = values.all(values.argument(log, "name", 0))
+        if (one if several is None else None if several.open else several) is None:
             return set()
-        known |= {str(s) for s in stated}
+        known |= {*several.known} if several is not None else {str(stated) for stated in one or ()}
     bases = {last_name(b) for c in facts.training.lightning_classes for b in c.bases}
     return known if bases == {"LightningModule"} else set()
 
@@ -348,7 +317,7 @@ def _keras(facts: Facts, call: ast.Call, known: set[str]) -> Iterator[Finding]:
     at = 1 if last_name(call.func) == "ModelCheckpoint" else 0
     monitor = facts.values.text(facts.values.argument(call, "monitor", at))
     figure = (monitor or "").removeprefix("val_")
-    if not figure or figure in _ALWAYS_IN_KERAS or _plain(figure) in {_plain(name) for name in known}:
+    if not figure or figure in _SET.always_in_keras or _plain(figure) in {_plain(name) for name in known}:
         return
     best = next((name for name in sorted(known) if name in figure or figure in name), "loss")
     yield _nobody(call, str(monitor), known | {"loss"}, f'monitor="val_{best}"')
@@ -359,19 +328,17 @@ def _compiled(facts: Facts) -> set[str] | None:
     script = facts.script
     methods = (call for call in script.called("compile") if receiver(call) is not None)
     calls = [call for call in methods if not script.qualified(call.func).startswith(("torch.", "re."))]
-    if not calls or _RE.own_logs.search(script.text):
+    losses = [facts.argument(call, "loss", 1) for call in calls]
+    own = not calls or _RE.own_logs.search(script.text) or any(map(facts.values.open_ended, calls))
+    if own or any(loss is None or isinstance(loss, ast.Dict | ast.List) for loss in losses):
         return None
-    given: list[ast.AST | None] = []
-    for call in calls:
-        loss = facts.argument(call, "loss", 1)
-        if facts.values.open_ended(call) or loss is None or isinstance(loss, ast.Dict | ast.List):
-            return None
-        given += call.args[2:]  # the third are weights of the loss in Keras 3, metrics before
-        given += [facts.argument(call, name) for name in ("metrics", "weighted_metrics")]
+    behind = [one for call in calls for one in call.args[2:]]  # in Keras 3 the third are weights of the loss
+    stated = [facts.argument(call, name) for call in calls for name in ("metrics", "weighted_metrics")]
+    given = [*behind, *(one for one in stated if one is not None)]
     changed = {receiver_name(call) for call in script.called("append", "extend", "insert")}
-    if any(one is not None and last_name(one) in changed for one in given):
+    if any(last_name(one) in changed for one in given):
         return None
-    listed = [_only_source(facts, one) for one in given if one is not None]
+    listed = [_only_source(facts, one) for one in given]
     metrics = [_only_source(facts, one) for each in listed for one in getattr(each, "elts", [each])]
     made = [getattr(one, "func", one) for one in metrics if not isinstance(one, ast.Constant)]
     if any(script.qualified(one).split(".")[0] not in KERAS for one in made):
@@ -400,9 +367,9 @@ def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     if given is None or metric is None:
         return
     known: set[str] = set(_SET.always_in_trainer)
-    heirs = [heir for name in _TRAINERS for heir in script.heirs.get(name, ())]
+    heirs = [heir for name in _LIST.trainers for heir in script.heirs.get(name, ())]
     made = [one.name for one in heirs if not _SET.evaluates & {getattr(s, "name", "") for s in one.body}]
-    users = script.called(*_TRAINERS, *made)[:_MOST_TRAINERS]
+    users = script.called(*_LIST.trainers, *made)[:_MOST_TRAINERS]
     for trainer in users:
         computed = values.argument(trainer, "compute_metrics")
         rows = values.argument(trainer, "eval_dataset")

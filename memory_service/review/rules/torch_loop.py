@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
+from typing import Any
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
@@ -40,27 +40,18 @@ def words_passed(call: ast.Call) -> set[str]:
 
 def goes_beside_training(facts: Facts, call: ast.Call, near: ast.For) -> bool:
     """A loop over batches beside the one that trains: the model gets its rows, and nothing is learned."""
-    script = facts.script
-    function = script.function(call)
-    if function is not None and _RE.other_passes.search(function.name):
+    script, function, home = facts.script, facts.script.function(call), facts.script.loops(near)[:1]
+    if (function is not None and _RE.other_passes.search(function.name)) or _within(facts, near):
         return False
-    trained = facts.training.batches
-    if _within(facts, near):
+    supervised = {ast.dump(loop.iter) for loop in facts.training.batches if isinstance(loop, ast.For)}
+    if not words_passed(call) & names_in(near.target) or ast.dump(near.iter) in supervised:
         return False
-    reached = names_in(near.target)
-    supervised = {ast.dump(loop.iter) for loop in trained if isinstance(loop, ast.For)}
-    if not words_passed(call) & reached or ast.dump(near.iter) in supervised:
+    behind = (s for s in facts.training.backwards if script.order[s] > script.order[near])
+    behind = (s for s in behind if script.loops(s)[:1] == home)
+    if any(home or function is None or function in script.above(step) for step in behind):
         return False
-    home = script.loops(near)[:1]
-    bounds: list[ast.AST] = [*home[0].body] if home else [function if function is not None else script.tree]
-    inside = {node for bound in bounds for node in ast.walk(bound)}
-    for step in facts.training.backwards:
-        if script.loops(step)[:1] == home and script.order[step] > script.order[near] and step in inside:
-            return False
-    if function is None or home:
-        return True
-    callers = script.callers(call)
-    return bool(callers) and not any(_within(facts, caller) for caller in callers)
+    callers = script.callers(call) if function is not None and not home else []
+    return bool(function is None or home or callers) and not any(_within(facts, c) for c in callers)
 
 
 def _within(facts: Facts, node: ast.AST) -> bool:
@@ -90,7 +81,6 @@ def held_out(facts: Facts) -> set[str]:
     return {part.id for split in parts for part in split[1::2] if isinstance(part, ast.Name)}
 
 
-_SWITCHED = frozenset(("eval", "compile", "from_pretrained"))
 _READY_MADE = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
 MOST_CALLERS = 4  # functions above one another that are followed
 
@@ -100,16 +90,13 @@ def mode_at(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()
     script, function = facts.script, facts.script.function(call)
     if any("eval" in name_of(context) for context in script.contexts(call)):
         return "eval"
-    last, since = "", -1
-    for other in script.calls:
-        if script.order[other] >= script.order[call]:
-            break
-        if script.function(other) is not function or _is_off(facts, other, call):
-            continue
-        if switch := switch_of(facts, other):
-            last, since = switch, script.order[other]
-    if last:
-        return "train" if last == "eval" and _made_anew(facts, call, since) else last
+    earlier = takewhile(lambda other: script.order[other] < script.order[call], script.calls)
+    beside = (other for other in earlier if script.function(other) is function)
+    switches = [(switch, other) for other in beside if (switch := switch_of(facts, other))]
+    for last, since in reversed(switches):
+        if not _is_off(facts, since, call):
+            anew = last == "eval" and _made_anew(facts, call, script.order[since])
+            return "train" if anew else last
     if function is None:
         return "" if _comes_in_eval(facts) else "train"
     if _loads_own_model(facts, function):
@@ -150,7 +137,7 @@ def _is_new_network(facts: Facts, value: ast.AST) -> bool:
     """`timm.create_model(...).cuda()`, `Net()`, `build()`: networks come out in training mode."""
     called = {name_of(call) for call in calls_in(value)}
     helpers = (f for name in called for f in facts.script.functions.get(name, ()))
-    if _SWITCHED & (called | {name_of(call) for helper in helpers for call in calls_in(helper)}):
+    if _SET.switched & (called | {name_of(call) for helper in helpers for call in calls_in(helper)}):
         return False
     made = facts.values.made_by(value)
     own = bases_of(facts.script.classes.get(made)) & {"Module", "LightningModule"}
@@ -188,9 +175,6 @@ def _comes_in_eval(facts: Facts) -> bool:
     return bool(loaded) and not called("backward")
 
 
-_OFF = frozenset(("no_grad", "inference_mode"))
-_MODULES = {"Module", "LightningModule", "PreTrainedModel"}
-_BACKWARD = ("backward", "manual_backward", "grad")
 LONGEST_HEAD = 12  # lines from the head of a function to its loop that are shown as one place
 
 
@@ -217,8 +201,7 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
         if mode_at(facts, call) == "train":
             yield finding("eval-mode-missing", place, "loop", _single_pass(facts, place))
         if not _without_grad(facts, call):
-            since = _single_pass(facts, place)
-            yield finding("no-grad-missing", place, "it", since)
+            yield finding("no-grad-missing", place, "it", _single_pass(facts, place))
 
 
 def _trained_in_evaluation(facts: Facts) -> Iterator[Finding]:
@@ -226,18 +209,15 @@ def _trained_in_evaluation(facts: Facts) -> Iterator[Finding]:
     script = facts.script
     directly_in = grouped((inner, call) for call in script.calls for inner in script.loops(call)[:1])
     for loop in facts.training.loops:
-        if loop.batch is None:
-            continue
         modes: dict[str, ast.Call] = {}
-        for call in directly_in.get(loop.batch, ()):
-            name = receiver_name(call)
+        for call in directly_in.get(loop.batch, ()) if loop.batch is not None else ():
+            name, switch = receiver_name(call), modes.get(last_name(call.func))
+            learns = script.order[call] < script.order[loop.backward] and not _under_no_grad(facts, call)
             if name and switch_of(facts, call):
                 modes[name] = call
-            elif script.order[call] < script.order[loop.backward] and last_name(call.func) in modes:
-                switch = modes[last_name(call.func)]
-                if switch_of(facts, switch) == "eval" and not _under_no_grad(facts, call):
-                    yield finding("eval-mode-missing", switch, "trained", model=name or "model")
-                    return
+            elif switch is not None and learns and switch_of(facts, switch) == "eval":
+                yield finding("eval-mode-missing", switch, "trained", model=name or "model")
+                return
 
 
 def _single_pass(facts: Facts, place: ast.AST) -> Function | None:
@@ -253,7 +233,7 @@ def _single_pass(facts: Facts, place: ast.AST) -> Function | None:
 
 
 def _learns(facts: Facts, places: Iterable[ast.AST]) -> bool:
-    return any(is_call(c, *_BACKWARD) for c in facts.script.within_calls(places))
+    return any(is_call(c, *_SET.backward) for c in facts.script.within_calls(places))
 
 
 def _both_phases(facts: Facts) -> set[ast.AST]:
@@ -265,8 +245,7 @@ def _both_phases(facts: Facts) -> set[ast.AST]:
         if any(isinstance(test, ast.Compare) and _asks_phase(facts, test, step) for test in tests):
             found |= facts.training.batches & set(script.loops(step))
     switched = any(c.args or c.keywords for c in script.called("train"))
-    switched = switched or (bool(found) and any(switch_of(facts, c) == "eval" for c in script.calls))
-    return set() if switched else found
+    return set() if switched or any(found and switch_of(facts, c) == "eval" for c in script.calls) else found
 
 
 def _asks_phase(facts: Facts, test: ast.Compare, step: ast.Call) -> bool:
@@ -287,19 +266,17 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
         return bool(_RE.model.search(last_name(base)))
     if not name or name[0].isupper() or not (call.args or call.keywords):
         return False
-    if name in script.functions or name in script.classes or name in script.imports:
-        return False
-    if base is not None and last_name(base) not in ("self", "ema", "cls"):
+    known = name in script.functions or name in script.classes or name in script.imports
+    if known or (base is not None and last_name(base) not in ("self", "ema", "cls")):
         return False
     if bases_of(script.class_of(call)) & {"Module", "LightningModule", "LightningDataModule", "Trainer"}:
         return False
     if not _RE.model.search(name) and not _is_one_of_models(facts, call):
         made = facts.values.made_by(call.func)
-        if not bases_of(script.classes.get(made)) & _MODULES:
+        if not bases_of(script.classes.get(made)) & _SET.modules:
             ready = made in ("create_model", "Sequential") or is_ready_made(facts, call.func)
             return ready and script.uses("torch")
-    first = call.args[0] if call.args else None
-    return not (isinstance(first, ast.Constant) and isinstance(first.value, str))
+    return not (call.args and isinstance(getattr(call.args[0], "value", None), str))
 
 
 def _is_own_method(facts: Facts, call: ast.Call) -> bool:
@@ -308,18 +285,18 @@ def _is_own_method(facts: Facts, call: ast.Call) -> bool:
         return False
     methods = facts.script.functions.get(last_name(call.func), ())
     own = (method for method in methods if "Module" in bases_of(facts.script.class_of(method)))
-    plain = (method for method in own if not words_in(method) & (_OFF | {"eval"}))
+    plain = (method for method in own if not words_in(method) & (_SET.off | {"eval"}))
     return any(last_name(c.func) in ("self", "forward") for method in plain for c in calls_in(method))
 
 
 def _is_one_of_models(facts: Facts, call: ast.Call) -> bool:
     """`u(x) for u in unets`: what is called goes through a collection of models."""
-    for up in facts.script.above(call):
-        for one in [up] if isinstance(up, ast.For) else getattr(up, "generators", []):
-            if last_name(one.target) == last_name(call.func) and last_name(one.iter):
-                name = last_name(one.iter)
-                return name.endswith("s") and bool(_RE.model.search(name[:-1]))
-    return False
+    around = [
+        [up] if isinstance(up, ast.For) else getattr(up, "generators", []) for up in facts.script.above(call)
+    ]
+    over = (last_name(o.iter) for each in around for o in each if last_name(o.target) == last_name(call.func))
+    name = next(filter(None, over), "")
+    return name.endswith("s") and bool(_RE.model.search(name[:-1]))
 
 
 def _names_rows(words: Iterable[str]) -> bool:
@@ -337,12 +314,9 @@ def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
     around: list[ast.AST] = [*near.body] if near is not None else [function] if function is not None else []
     if _learns(facts, around):
         return None
-    found = words_passed(call)
-    for loop in rows:
-        found |= words_in(loop.iter)
-        if any(is_call(node, *_BACKWARD) for node in ast.walk(loop)):
-            break
-    judged = _names_rows(found)
+    learns = [any(is_call(node, *_SET.backward) for node in ast.walk(loop)) for loop in rows]
+    until = learns.index(True) + 1 if True in learns else len(rows)
+    judged = _names_rows(words_passed(call).union(*(words_in(loop.iter) for loop in rows[:until])))
     if not judged and function is not None:
         judged = bool(_RE.judges.search(function.name)) and not _learns(facts, [function])
     if not judged and (supervised := only_predicts(facts, call, rows)) is not None:
@@ -352,18 +326,15 @@ def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
     if near is None or not judged:
         return call if judged else None
     named = [word.lower() for word in words_in(near.iter)]
-    of_training = any("train" in word and not re.search("val|test", word) for word in named)
-    return None if of_training else near
+    return None if any("train" in word and not re.search("val|test", word) for word in named) else near
 
 
 def _after_batches(facts: Facts, call: ast.Call) -> bool:
     """In the loop over epochs, behind the one over batches, on rows of validation."""
-    near, order = next(iter(facts.script.loops(call)), None), facts.script.order
-    batches = [loop.batch for loop in facts.training.loops if near is not None and loop.epoch is near]
-    batch = next((batch for batch in reversed(batches) if batch is not None), None)
-    if batch is None or order[batch] >= order[call]:
+    near, order, found = facts.script.loops(call)[:1], facts.script.order, words_passed(call)
+    batches = [loop.batch for loop in facts.training.loops if loop.batch and [loop.epoch] == near]
+    if not batches or order[batches[-1]] >= order[call]:
         return False
-    found = words_passed(call)
     return bool(found & held_out(facts)) or _names_rows(found)
 
 
@@ -405,10 +376,10 @@ def _without_grad(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = froze
     decorators = (decorator for up in around for decorator in up.decorator_list)
     if _under_no_grad(facts, call) or any(_turns_off(facts, decorator) for decorator in decorators):
         return True
-    for other in script.called("set_grad_enabled"):
-        earlier = script.order[other] < script.order[call]
-        if earlier and not isinstance(script.parents.get(other), ast.withitem) and _turns_off(facts, other):
-            return True
+    switches = (c for c in script.called("set_grad_enabled") if script.order[c] < script.order[call])
+    plain = (c for c in switches if not isinstance(script.parents.get(c), ast.withitem))
+    if any(_turns_off(facts, switch) for switch in plain):
+        return True
     if function is None or len(seen) > 4 or function in seen:
         return False
     callers = script.callers(call)
@@ -422,14 +393,13 @@ def _turns_off(facts: Facts, node: ast.AST) -> bool:
     if name == "set_grad_enabled" and isinstance(node, ast.Call):
         return facts.value(node, "mode", 0) is not True
     helper = next(iter(facts.script.functions.get(name, ())), None)
-    if name not in _OFF and helper is not None:
-        return any(last_name(n) in _OFF for n in ast.walk(helper))
+    if name not in _SET.off and helper is not None:
+        return any(last_name(n) in _SET.off for n in ast.walk(helper))
     return bool(_RE.turns_off.search(name))
 
 
 _SET = name_sets("torch_loop")
 _LOGS = ("math.", "numpy.", "torch.", "tensorflow.")
-_LETS_GO = frozenset(("item", "detach", "float", "tolist", "numpy", "cpu_item"))
 
 
 def loop_rules(facts: Facts) -> Iterator[Finding]:
@@ -440,21 +410,17 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
     yield from _overwritten(facts)
     loops = [loop for loop in facts.training.loops if isinstance(loop.batch, ast.For)]
     loops = [loop for loop in loops if isinstance(loop.backward, ast.Call)]
-    steps: dict[int, list[ast.Call]] = defaultdict(list)
-    for call in facts.script.called("step") if not _RE.zeroes.search(facts.script.text) else ():
-        if loops and _is_optimizer(facts, call):
-            steps[id(facts.script.function(call))].append(call)
     for loop in loops:
-        yield from _not_zeroed(facts, loop, steps[id(facts.script.function(loop.backward))])
-        yield from _keeps_graph(facts, loop)
-        yield from _accumulated(facts, loop)
-        batch = loop.batch or loop.backward
-        last = getattr(batch, "body", [None])[-1]
+        batch: Any = loop.batch
+        yield from _not_zeroed(facts, loop, batch)
+        yield from _keeps_graph(facts, loop, batch)
+        yield from _accumulated(facts, loop, batch)
+        last = batch.body[-1]
         if isinstance(last, ast.Break) and not any(isinstance(n, ast.Continue) for n in ast.walk(batch)):
             yield finding("result-thrown-away", last, "one-batch")
         for call in calls_in(batch):
             of_torch = re.match(r"torch\.optim\.[A-Z]\w+$", facts.script.qualified(call.func))
-            if of_torch and facts.script.loops(call)[:1] == [loop.batch]:
+            if of_torch and facts.script.loops(call)[:1] == [batch]:
                 yield wrong(call, "optimizer-anew", name=last_name(call.func))
     yield from _off_card(facts, loops)
     for epochs in facts.training.epoch_loops[:1] if not _RE.used.search(facts.script.text) else ():
@@ -472,26 +438,22 @@ def _by_wrong_numbers(facts: Facts) -> Iterator[Finding]:
     script, summed = facts.script, set[str]()
     singly = names_in(*(loop.iter for loop in facts.training.batches if isinstance(loop, ast.For)))
     for node in script.all(ast.BinOp) if _RE.decibels.search(script.text) else ():
-        if not (isinstance(node.op, ast.Mult) and is_call(node.right, "log")):
-            continue
-        if script.qualified(node.right.func).startswith(_LOGS) and facts.values.number(node.left) in (10, 20):
+        log = is_call(node.right, "log") and script.qualified(node.right.func).startswith(_LOGS)
+        if log and isinstance(node.op, ast.Mult) and facts.values.number(node.left) in (10, 20):
             yield wrong(node, "decibels")
     for change in script.all(ast.AugAssign) if "reduction" not in script.text else ():
         share = change.value if isinstance(change.value, ast.BinOp) else None
         value = share.left if share is not None else change.value
         if not is_call(value, "item") or "loss" not in receiver_name(value).lower() or _is_sum(facts, value):
             continue
-        if share is not None and isinstance(share.op, ast.Div) and _counts_rows(share.right):
-            yield wrong(change, "mean-divided", by=ast.unparse(share.right))
+        by = share.right if share is not None and isinstance(share.op, ast.Div) else None  # `x.size(0)`
+        shape = isinstance(by, ast.Subscript) and last_name(by.value) == "shape"  # `x.shape[0]`
+        if by is not None and (shape or is_call(by, "size")):
+            yield wrong(change, "mean-divided", by=ast.unparse(by))
         summed |= {last_name(change.target)} if share is None else set()
-    for node in script.all(ast.BinOp):
-        rows = is_call(node.right, "len") and node.right.args and last_name(node.right.args[0]) == "dataset"
-        if (
-            rows
-            and "dataset" not in singly
-            and isinstance(node.op, ast.Div)
-            and last_name(node.left) in summed
-        ):
+    for node in script.all(ast.BinOp) if "dataset" not in singly else ():
+        shared = isinstance(node.op, ast.Div) and last_name(node.left) in summed
+        if shared and is_call(node.right, "len") and "dataset" in map(last_name, node.right.args[:1]):
             yield wrong(node, "mean-divided", by=ast.unparse(node.right))
 
 
@@ -503,22 +465,16 @@ def _is_sum(facts: Facts, item: ast.Call) -> bool:
     return any(is_call(call, "sum") for call in inside)
 
 
-def _counts_rows(node: ast.AST) -> bool:
-    """`x.size(0)`, `x.shape[0]`."""
-    return is_call(node, "size") or (isinstance(node, ast.Subscript) and last_name(node.value) == "shape")
-
-
 def _overwritten(facts: Facts) -> Iterator[Finding]:
     """`loss = f(x).item()` in a loop, after `loss = 0`, and `loss / n` behind it: the last batch counts."""
-    script = facts.script
-    for loop in script.all(ast.For):
-        inside = [node for statement in loop.body for node in ast.walk(statement)]
+    script, order = facts.script, facts.script.order
+    for loop in (loop for loop in script.all(ast.For) if not is_call(loop.iter, "range")):
+        inside, home = [node for one in loop.body for node in ast.walk(one)], script.function(loop)
         searches = any(isinstance(node, ast.Break | ast.Continue) for node in inside)
         read = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-        for node in () if searches or is_call(loop.iter, "range") else loop.body:
-            set_to = isinstance(node, ast.Assign) and is_call(node.value, "item") and node.targets[0]
-            name = set_to.id if isinstance(set_to, ast.Name) else ""
-            home, order = script.function(loop), script.order
+        for node in () if searches else loop.body:
+            name = getattr(node.targets[0], "id", "") if isinstance(node, ast.Assign) else ""
+            name = name if is_call(getattr(node, "value", None), "item") else ""
             before = (n.value for n in script.set_in.get((home, name), ()) if order[n] < order[loop])
             behind = (n for n in script.all(ast.BinOp) if _is(n.left, name) and order[n] > order[loop])
             behind = (n for n in behind if script.function(n) is home and n not in inside)
@@ -529,104 +485,84 @@ def _overwritten(facts: Facts) -> Iterator[Finding]:
 
 def _off_card(facts: Facts, loops: Sequence[Loop]) -> Iterator[Finding]:
     """Nothing goes to a GPU, and nothing says that the CPU is meant; tables may stay there."""
-    rows = facts.script.called("TensorDataset") and not facts.script.called("from_pretrained")
-    if facts.modality in ("tabular", "time-series") or rows:
-        return
-    own = [loop.batch for loop in loops if loop.batch is not None and facts.script.runs(loop.batch)]
-    if (
-        own
-        and facts.context.card != "cpu"
-        and not facts.training.on_card
-        and "cpu" not in facts.script.text
-        and not facts.script.uses("deepspeed")
-    ):
+    script = facts.script
+    rows = script.called("TensorDataset") and not script.called("from_pretrained")
+    own = [loop.batch for loop in loops if loop.batch is not None and script.runs(loop.batch)]
+    meant = facts.modality in ("tabular", "time-series") or facts.context.card == "cpu"
+    meant = meant or "cpu" in script.text or script.uses("deepspeed") or facts.training.on_card
+    if own and not rows and not meant:
         yield finding("not-on-gpu", own[0])
 
 
 def _on_cpu(facts: Facts) -> Iterator[Finding]:
     """`device = "cpu"`, whatever the machine has."""
-    script, named = facts.script, {"device", "device_map"}
+    script, named = facts.script, ("device", "device_map")
     meant = facts.context.card == "cpu" or facts.modality == "tabular" or script.called("TensorDataset")
     own = facts.training.backwards or script.uses("ultralytics")  # Trainers move the network themselves
-    if not own or meant or _RE.other_device.search(script.text):
-        return
     stated = [node.value for node in script.all(ast.Assign) if last_name(node.targets[0]).lower() in named]
-    for node in (*stated, *script.given_as(*named)):
-        if "cpu" in (facts.values.one(node), facts.text(node, "type", 0) if is_call(node, "device") else ""):
+    for node in (*stated, *script.given_as(*named)) if own and not meant else ():
+        made = facts.text(node, "type", 0) if is_call(node, "device") else ""
+        if "cpu" in (facts.values.one(node), made) and not _RE.other_device.search(script.text):
             yield finding("not-on-gpu", node)
             return
 
 
-def _not_zeroed(facts: Facts, loop: Loop, steps: Sequence[ast.Call]) -> Iterator[Finding]:
+def _not_zeroed(facts: Facts, loop: Loop, batch: ast.For) -> Iterator[Finding]:
     """Only where nothing in the file zeroes gradients and the optimizer steps beside the backward pass."""
-    script = facts.script
-    owner = script.class_of(loop.backward)
-    if owner is not None and bases_of(owner) - {"object"}:
+    script, home = facts.script, facts.script.function
+    if _RE.zeroes.search(script.text) or bases_of(script.class_of(loop.backward)) - {"object"}:
         return  # what it inherits may zero them
-    if not steps or not all(script.loops(step) and loop.batch in script.loops(step) for step in steps):
-        return
-    assert loop.batch is not None  # noqa: S101 - of a For, as the caller looked
-    calls = (call for node in loop.batch.body for call in calls_in(node))
-    others = (c for c in script.within_calls(loop.batch.body) if not is_call(c, "step", "unscale_"))
-    handed = any(
-        _RE.optimizer.search(last_name(argument)) for call in others for argument in arguments_of(call)
-    )
-    if handed or any("torch.optim" in script.qualified(call.func) for call in calls):
-        return  # a helper from elsewhere may do anything with it; one made anew has no gradients
-    yield finding("gradients-not-zeroed", loop.backward)
+    steps = [c for c in script.called("step") if home(c) is home(loop.backward) and _is_optimizer(facts, c)]
+    others = (c for c in script.within_calls(batch.body) if not is_call(c, "step", "unscale_"))
+    handed = (last_name(argument) for call in others for argument in arguments_of(call))
+    if (
+        not steps
+        or not all(batch in script.loops(c) for c in steps)
+        or any(map(_RE.optimizer.search, handed))
+    ):
+        return  # a helper from elsewhere may do anything with it
+    calls = (call for node in batch.body for call in calls_in(node))
+    if not any("torch.optim" in script.qualified(call.func) for call in calls):  # made anew it has none
+        yield finding("gradients-not-zeroed", loop.backward)
 
 
-def _accumulated(facts: Facts, loop: Loop) -> Iterator[Finding]:
+def _accumulated(facts: Facts, loop: Loop, batch: ast.For) -> Iterator[Finding]:
     """The optimizer steps once in several batches; gradients are zeroed in each, or no loss is divided."""
-    script, batch = facts.script, loop.batch
-    assert batch is not None  # noqa: S101 - as the caller looked
+    script = facts.script
     inside = [call for statement in batch.body for call in calls_in(statement)]
     for step in (call for call in inside if is_call(call, "step") and _is_optimizer(facts, call)):
-        counts = [_every(facts, test) for test in guards_of(script, step, batch)]
-        found = [every for every in counts if every is not None]
+        tests = ([n for n in ast.walk(t) if isinstance(n, ast.BinOp)] for t in guards_of(script, step, batch))
+        rests = ([n.right for n in each if isinstance(n.op, ast.Mod)] for each in tests)
+        found = [each[0] for each in rests if each and facts.values.number(each[0]) != 1]  # `% n == 0`
         if len(found) != 1:
             continue
-        every = found[0]
         optimizer = last_name(step.args[0] if step.args else receiver(step) or step)
         zeroed = [c for c in inside if is_call(c, "zero_grad") and receiver_name(c) == optimizer]
         always = (c for c in zeroed if not guards_of(script, c, batch))
         each = next((c for c in always if script.loops(c)[:1] == [batch]), None)
-        count = ast.unparse(every)
+        count = ast.unparse(found[0])
         if each is not None:
             yield finding("accumulation-voided", each, optimizer=optimizer, count=count)
-        elif not _divides(facts, loop, batch, every):
-            place = loop.backward
-            yield finding("accumulation-unscaled", place, count=count)
+        elif not _divides(facts, loop, batch, found[0]):
+            yield finding("accumulation-unscaled", loop.backward, count=count)
         return
 
 
-def _every(facts: Facts, test: ast.AST) -> ast.expr | None:
-    """`n` of `(step + 1) % n == 0`, where it is not known to be one."""
-    for node in ast.walk(test):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-            return None if facts.values.number(node.right) == 1 else node.right
-    return None
-
-
-def _divides(facts: Facts, loop: Loop, batch: ast.AST, every: ast.expr) -> bool:
+def _divides(facts: Facts, loop: Loop, batch: ast.For, every: ast.expr) -> bool:
     """Whether something divides the loss, or knows over how many batches it is summed."""
-    loss = receiver(loop.backward) if isinstance(loop.backward, ast.Call) else None
-    loss = loss.args[0] if is_call(loss, "scale") and loss.args else loss
+    loss = _loss_of(loop.backward)
     name = loss.id if isinstance(loss, ast.Name) else ""
     named = {name for name in words_in(every) if name not in ("self", "args", "cfg", "config", "CFG")}
     texts = set(texts_in(every))
-    body = batch.body if isinstance(batch, ast.For | ast.While) else []
-    for node in facts.script.within([*body, loop.backward]):
-        made = isinstance(node, ast.Assign) and any(_is(to, name) for to in node.targets)
-        if made and any(isinstance(one, ast.Div) for one in ast.walk(node)):
-            return True
-        if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div | ast.Mult):
-            parts = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
-            if any(words_in(part) & named or set(texts_in(part)) & texts for part in parts):
-                return True
-            if isinstance(node.op, ast.Div) and (not name or any(_carries(part, name) for part in parts[:1])):
-                return True
+    for node in facts.script.within([*batch.body, loop.backward]):
         given = arguments_of(node) if isinstance(node, ast.Call) else []
+        if isinstance(node, ast.Assign) and any(_is(to, name) for to in node.targets):
+            if any(isinstance(one, ast.Div) for one in ast.walk(node)):
+                return True
+        elif isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div | ast.Mult):
+            given = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.target, node.value]
+            if isinstance(node.op, ast.Div) and (not name or _carries(given[0], name)):
+                return True
         if any(words_in(one) & named or set(texts_in(one)) & texts for one in given):
             return True
     by_wrapper = facts.script.called("Accelerator", "Fabric", "initialize")
@@ -643,16 +579,15 @@ def _across_folds(facts: Facts) -> Iterator[Finding]:
         anew = any(is_call(c, *_SET.resets) or "torch.optim." in script.qualified(c.func) for c in calls)
         ends = any(isinstance(n, ast.Break) and script.loops(n)[:1] == [loop] for n in inside)
         for call in calls if not anew and not ends else ():
-            keras = any(fit.call is call and fit.kind == "keras" for fit in training.fits)
+            keras = training.fits.get(call) == "keras"
             learns = keras or (is_call(call, "step") and _is_optimizer(facts, call))
             holder = call.args[0] if is_call(call, "step") and call.args else receiver(call)
             if not learns or not isinstance(holder, ast.Name) or holder.id in made:
                 continue
-            makers = [m for m in facts.values.makers(holder) if script.order.get(m, 0) < script.order[loop]]
-            of_torch = [m for m in makers if "torch.optim." in script.qualified(m.func)]
-            if (makers if keras else of_torch) and len(makers) == len(facts.values.makers(holder)):
-                line = getattr(makers[0], "lineno", 0)
-                yield finding("model-across-folds", loop, name=holder.id, at=line)
+            makers = facts.values.makers(holder)
+            known = makers if keras else [m for m in makers if "torch.optim." in script.qualified(m.func)]
+            if known and all(script.order.get(m, 0) < script.order[loop] for m in makers):
+                yield finding("model-across-folds", loop, name=holder.id, at=makers[0].lineno)
                 return
 
 
@@ -666,16 +601,19 @@ def _is_optimizer(facts: Facts, step: ast.Call) -> bool:
     return named or any(re.match(r"torch\.optim\.\w+$", facts.script.qualified(m.func)) for m in makers)
 
 
-def _keeps_graph(facts: Facts, loop: Loop) -> Iterator[Finding]:
+def _loss_of(backward: ast.AST) -> ast.AST | None:
+    """`loss` of `loss.backward()`, `scaler.scale(loss).backward()`."""
+    loss = receiver(backward)
+    return loss.args[0] if is_call(loss, "scale") and loss.args else loss
+
+
+def _keeps_graph(facts: Facts, loop: Loop, batch: ast.For) -> Iterator[Finding]:
     """A loss kept as it is, beyond its batch, behind or before the backward pass that is made of it."""
-    loss = receiver(loop.backward) if isinstance(loop.backward, ast.Call) else None
-    if is_call(loss, "scale") and loss.args:
-        loss = loss.args[0]
-    if isinstance(loss, ast.Name | ast.BinOp) and isinstance(loop.batch, ast.For):
-        for name in sorted(
-            names_in(loss) & (_of_rows(loop.batch) if isinstance(loss, ast.BinOp) else {loss.id})
-        ):
-            yield from _kept(facts, loop, loop.batch, name)
+    loss = _loss_of(loop.backward)
+    names = {loss.id} if isinstance(loss, ast.Name) else set()
+    names = names_in(loss) & _of_rows(batch) if isinstance(loss, ast.BinOp) else names
+    for name in sorted(names):
+        yield from _kept(facts, loop, batch, name)
 
 
 def _of_rows(batch: ast.For) -> set[str]:
@@ -690,7 +628,7 @@ def _of_rows(batch: ast.For) -> set[str]:
 
 def _tensors(value: ast.AST) -> set[str]:
     """Names that a value is made of, but for numbers of them: `len(x) / n`, `y.mean().item()`."""
-    if is_call(value, "len", "size", *_LETS_GO) or getattr(value, "attr", "") == "shape":
+    if is_call(value, "len", "size", *_SET.lets_go) or getattr(value, "attr", "") == "shape":
         return set()
     parts = (_tensors(part) for part in ast.iter_child_nodes(value))
     return {value.id} if isinstance(value, ast.Name) else set().union(*parts)
@@ -699,37 +637,29 @@ def _tensors(value: ast.AST) -> set[str]:
 def _kept(facts: Facts, loop: Loop, batch: ast.For, name: str) -> Iterator[Finding]:
     """What the backward pass starts from, or a part of it, by its name."""
     inside = [n for statement in batch.body for n in ast.walk(statement)]
-    if loop.backward not in inside or not any(_is(to, name) for n in inside for to in _targets(n)):
-        return
     stated = [(to, n.value) for n in inside if isinstance(n, ast.Assign) for to in n.targets]
-    if any(is_call(c, *_LETS_GO) for to, value in stated if _is(to, name) for c in calls_in(value)):
+    made = [value for to, value in stated if _is(to, name)]
+    if loop.backward not in inside or not made or any(map(_lets_go, made)):
         return
-    fresh = {to.id for to, value in stated if isinstance(to, ast.Name) and to.id not in names_in(value)}
-    fresh |= {to.id for to, value in stated if isinstance(to, ast.Name) and any(_let_go(value))}
+    named = [(to.id, value) for to, value in stated if isinstance(to, ast.Name)]
+    fresh = {to for to, value in named if to not in names_in(value) or _lets_go(value)} | {name}
     for node in inside:
         holder: ast.AST | None = None
         if isinstance(node, ast.Call) and is_call(node, "append") and len(node.args) == 1:
             holder = receiver(node) if _is(node.args[0], name) else None
         elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and _carries(node.value, name):
             holder = node.target
-        elif (
-            isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and _carries(node.value, name)
-        ):
-            to = node.targets[0]
-            holder = to if isinstance(to, ast.Name) and to.id in names_in(node.value) else None
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):
+            to, again = node.targets[0], _carries(node.value, name)
+            holder = to if again and isinstance(to, ast.Name) and to.id in names_in(node.value) else None
         contexts = facts.script.contexts(node) if isinstance(node, ast.AugAssign | ast.Assign) else ()
-        without_grad = any(is_call(context, "no_grad", "inference_mode") for context in contexts)
-        if holder is None or last_name(holder) in fresh | {name} or without_grad:
-            continue
-        yield finding("loss-keeps-graph", node, name=name)
+        without_grad = any(is_call(context, *_SET.off) for context in contexts)
+        if holder is not None and last_name(holder) not in fresh and not without_grad:
+            yield finding("loss-keeps-graph", node, name=name)
 
 
-def _targets(node: ast.AST) -> list[ast.expr]:
-    return node.targets if isinstance(node, ast.Assign) else []
-
-
-def _let_go(value: ast.AST) -> Iterator[ast.Call]:
-    return (call for call in calls_in(value) if is_call(call, *_LETS_GO))
+def _lets_go(value: ast.AST) -> bool:
+    return any(is_call(call, *_SET.lets_go) for call in calls_in(value))
 
 
 def _carries(value: ast.AST, name: str) -> bool:
@@ -747,25 +677,22 @@ def _is(node: ast.AST, name: str) -> bool:
 
 def _not_shuffled(facts: Facts, loader: Loader, loops: list[Loop]) -> Iterator[Finding]:
     call, values = loader.call, facts.values
-    if loader.role not in ("train", "") or loader.open_ended:
-        return
     given = {"sampler": 3, "batch_sampler": 4, "worker_init_fn": None, "generator": None}
-    if any(values.argument(call, name, at) is not None for name, at in given.items()):
-        return
+    others = any(values.argument(call, name, at) is not None for name, at in given.items())
     shuffle = values.argument(call, "shuffle", 2)
-    if shuffle is not None and values.all(shuffle) != [False]:
+    mixed = shuffle is not None and values.all(shuffle) != [False]
+    if loader.role not in ("train", "") or loader.open_ended or others or mixed:
         return
-    if not _is_map_style(facts, call) or not _feeds(facts, loader, loops) or has_reason(facts, call, shuffle):
-        return
-    why = "False." if shuffle is not None else "not set, which means False."
-    yield finding("train-not-shuffled", call, why=why)
+    if _is_map_style(facts, call) and _feeds(facts, loader, loops) and not has_reason(facts, call, shuffle):
+        why = "False." if shuffle is not None else "not set, which means False."
+        yield finding("train-not-shuffled", call, why=why)
 
 
 def _is_map_style(facts: Facts, call: ast.Call) -> bool:
     dataset = facts.values.argument(call, "dataset", 0)
     names = {last_name(maker.func) for maker in facts.values.makers(dataset)}
     own = [facts.script.classes.get(name) for name in names - _SET.map_style]
-    parts = ([getattr(part, "name", "") for part in owner.body] if owner is not None else [] for owner in own)
+    parts = ([getattr(part, "name", "") for part in getattr(owner, "body", [])] for owner in own)
     by_key = all("__getitem__" in inside for inside in parts)
     return bool(names) and by_key and not any("IterableDataset" in bases_of(owner) for owner in own)
 
@@ -778,11 +705,7 @@ def _feeds(facts: Facts, loader: Loader, loops: list[Loop]) -> bool:
     names = {last_name(t) for t in own_targets(statement, loader.place)} - {""}
     function = facts.script.function
     beside = [x for x in loops if loader.role or function(x.backward) is function(statement)]
-    over = (node for loop in beside if isinstance(loop.batch, ast.For) for node in ast.walk(loop.batch.iter))
-    if any(isinstance(node, ast.Name) and node.id in names for node in over):
-        return True
-    if not loader.role:
-        return False
-    learning = {getattr(facts.script.function(loop.backward), "name", "") for loop in loops} - {""}
+    over = names_in(*(loop.batch.iter for loop in beside if isinstance(loop.batch, ast.For)))
+    learning = {getattr(function(loop.backward), "name", "") for loop in loops if loader.role} - {""}
     given = (argument for call in facts.script.called(*sorted(learning)) for argument in arguments_of(call))
-    return any(isinstance(argument, ast.Name) and argument.id in names for argument in given)
+    return bool(names & (over | {last_name(one) for one in given if isinstance(one, ast.Name)}))

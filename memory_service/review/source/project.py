@@ -144,15 +144,11 @@ def _silence_warnings() -> None:
 def _decoded(raw: bytes) -> str:
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Unreadable(1, 1, "It is UTF-16, which Python does not read.", "Save it as UTF-8.")
-    codec = "utf-8"
-    if not raw.startswith(b"\xef\xbb\xbf"):
-        for head in raw[:2000].splitlines()[:2]:
-            stated = _COOKIE.match(head)
-            if stated:
-                codec = stated[1].decode("ascii", "replace").lower().replace("_", "-")
-                break
-            if head.strip() and not head.lstrip().startswith(b"#"):
-                break
+    codec, heads = "utf-8", raw[:2000].splitlines()[:2]
+    heads = heads[: 1 if heads and heads[0].strip() and not heads[0].lstrip().startswith(b"#") else 2]
+    stated = next(filter(None, map(_COOKIE.match, heads)), None)
+    if stated and not raw.startswith(b"\xef\xbb\xbf"):
+        codec = stated[1].decode("ascii", "replace").lower().replace("_", "-")
     unknown = Unreadable(1, 1, f"Its encoding {codec[:40]!r} is not known here.", "Save it as UTF-8.")
     if not _CODECS.fullmatch(codec):
         raise unknown
@@ -197,18 +193,6 @@ class Cells:
         at = max(0, bisect_right(self.starts, line - 1) - 1)
         return self.numbers[at], max(1, line - self.starts[at])
 
-    def shown(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        """A finding with its cell, its lines and those in its message counted within cells."""
-
-        def named(match: re.Match[str]) -> str:
-            other, line = self.place(int(match[1]))
-            return f"line {line} of cell {other}"
-
-        (cell, line), (last_cell, last) = self.place(found["line"]), self.place(found["end_line"])
-        end = last if last_cell == cell else line
-        message = re.sub(r"\bline (\d{1,7})\b(?! of )", named, found["message"])
-        return {**found, "cell": cell, "line": line, "end_line": end, "message": message}
-
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
@@ -225,9 +209,9 @@ def notebook_of(text: str) -> Notebook | None:
     document = _document(text) if is_notebook(text) else None
     if document is None:
         return None
-    about = document.get("metadata")
-    stated = [about.get(name) for name in ("language_info", "kernelspec")] if isinstance(about, dict) else []
-    language, kernel = (one if isinstance(one, dict) else {} for one in (*stated, None, None)[:2])
+    about: Any = document.get("metadata")
+    stated = (about.get(one) if isinstance(about, dict) else None for one in ("language_info", "kernelspec"))
+    language, kernel = (one if isinstance(one, dict) else {} for one in stated)
     name = str(language.get("name") or kernel.get("language") or "python").lower()
     if not name.startswith(("python", "ipython")) or kernel.get("name") == "ir":
         return Notebook("", Cells((0,), (1,)), (), name[:40])
@@ -237,16 +221,13 @@ def notebook_of(text: str) -> Notebook | None:
 
 def without_outputs(raw: bytes) -> bytes:
     """A notebook without what its cells gave out; any other file as it is."""
-    try:
+    document = None
+    with suppress(UnicodeDecodeError, Unreadable):
         text = raw.decode("utf-8-sig")
         document = _document(text) if is_notebook(text) else None
-    except (UnicodeDecodeError, Unreadable):
-        return raw
-    if document is None:
-        return raw
-    for cell in _cells(document):
+    for cell in _cells(document or {}):
         cell.update({"outputs": [], "attachments": {}})
-    return json.dumps(document).encode()
+    return raw if document is None else json.dumps(document).encode()
 
 
 def run_of(script: bytes | str) -> dict[str, Any]:
@@ -272,12 +253,10 @@ _MEMORY = ("peak_allocated_gib", "memory_gib", "used_gib")
 
 def _outputs_of(text: str) -> str:
     """What the cells of a notebook printed and showed; "" for any other text."""
-    try:
+    document, parts = None, []
+    with suppress(Unreadable):
         document = _document(text) if is_notebook(text) else None
-    except Unreadable:
-        return ""
     given = [cell.get("outputs") for cell in _cells(document or {})]
-    parts = []
     for one in (each for outputs in given if isinstance(outputs, list) for each in outputs):
         shown = one if isinstance(one, dict) else {}
         data = shown["data"] if isinstance(shown.get("data"), dict) else {}
@@ -376,14 +355,20 @@ class Places:
         """A finding where its reader finds it: in which file, in which cell, at which line of it."""
         start, file, cells = self.of(found["line"])
 
+        def placed(line: int) -> tuple[int, int]:
+            return cells.place(line - start) if cells is not None else (0, line - start)
+
         def named(match: re.Match[str]) -> str:
             begin, name, _ = self.of(int(match[1]))
-            return f"line {int(match[1]) - begin}" + (f" of {name or 'the script'}" if name != file else "")
+            if name != file:
+                return f"line {int(match[1]) - begin} of {name or 'the script'}"
+            cell, line = placed(int(match[1]))
+            return f"line {line} of cell {cell}" if cell else f"line {line}"
 
         message = re.sub(r"\bline (\d{1,7})\b", named, found["message"])
-        lines = {name: found[name] - start for name in ("line", "end_line")}
-        out = {**found, **lines, "message": message} | ({"file": file} if file else {})
-        return cells.shown(out) if cells is not None else out
+        (cell, line), (last_cell, last) = placed(found["line"]), placed(found["end_line"])
+        out = {**found, "line": line, "end_line": last if last_cell == cell else line, "message": message}
+        return out | ({"file": file} if file else {}) | ({"cell": cell} if cell else {})
 
 
 @dataclass
@@ -439,34 +424,23 @@ def _read(script: bytes | str) -> Source:
 
 def imported_by(tree: ast.AST, name: str, files: Mapping[str, str]) -> Iterator[tuple[ast.stmt, str, str]]:
     """(import, path in the folder, name in it or "") of what a file imports from its own folder."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if path := _path_of(alias.name, 0, name, files):
-                    yield node, path, ""
-        elif isinstance(node, ast.ImportFrom):
-            whole = _path_of(node.module or "", node.level, name, files)
-            for alias in node.names:
-                dotted = f"{node.module}.{alias.name}" if node.module else alias.name
-                if path := _path_of(dotted, node.level, name, files):
-                    yield node, path, ""
-                elif whole:
-                    yield node, whole, alias.name
+    stated = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
+    for node, alias in ((one, alias) for one in stated for alias in one.names):
+        module, level = (node.module, node.level) if isinstance(node, ast.ImportFrom) else (None, 0)
+        if path := _path_of(f"{module}.{alias.name}" if module else alias.name, level, name, files):
+            yield node, path, ""
+        elif whole := _path_of(module or "", level, name, files):
+            yield node, whole, alias.name
 
 
 def _path_of(dotted: str, level: int, name: str, files: Mapping[str, str]) -> str:
     """The file of a module: beside the file that imports it, from the folder's root, or below `src`."""
-    inside = dotted.replace(".", "/")
-    home = PurePosixPath(name).parent
+    inside, home = dotted.replace(".", "/"), PurePosixPath(name).parent
     for _ in range(max(0, level - 1)):
         home = home.parent
     bases = [home] if level else [home, PurePosixPath("."), PurePosixPath("src")]
-    for base in bases if inside else ():
-        for end in (".py", "/__init__.py"):
-            path = str(base / f"{inside}{end}")
-            if path in files and path != name:
-                return path
-    return ""
+    paths = (str(base / f"{inside}{end}") for base in bases for end in (".py", "/__init__.py"))
+    return next((path for path in paths if inside and path in files and path != name), "")
 
 
 def _needed(
@@ -505,28 +479,21 @@ class _Resolver(ast.NodeTransformer):
         self.renamed: dict[str, str] = {}
         self.defaults = [k.value for call in flags for k in call.keywords if k.arg == "default"]
 
-    def visit_Import(self, node: ast.Import) -> ast.stmt:
-        return self._plain(node)
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt:
-        return self._plain(node)
-
-    def _plain(self, node: ast.Import | ast.ImportFrom) -> ast.stmt:
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> ast.stmt:
         if id(node) not in self.own:
             return node
         for alias in node.names:
-            if self._is_module(node, alias.name):
+            if isinstance(node, ast.Import) or alias.name not in self.own[id(node)]:
                 self.modules.add(alias.asname or alias.name)
             elif alias.asname:
                 self.renamed[alias.asname] = alias.name
         return ast.copy_location(ast.Pass(), node)
 
+    visit_ImportFrom = visit_Import  # noqa: N815
+
     def visit_Name(self, node: ast.Name) -> ast.Name:
         node.id = self.renamed.get(node.id, node.id)
         return node
-
-    def _is_module(self, node: ast.Import | ast.ImportFrom, name: str) -> bool:
-        return isinstance(node, ast.Import) or name not in self.own[id(node)]
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         """`config.BATCH` of a module of the folder is its `BATCH`."""
@@ -554,12 +521,9 @@ class _Resolver(ast.NodeTransformer):
         return found[0] if len(found) == 1 else ""
 
     def _file(self, path: str) -> str:
-        path = path.replace("\\", "/").removeprefix("./")
-        same = [p for p in self.settings if p == path] or [
-            p
-            for p in self.settings
-            if p.endswith(f"/{path}") or PurePosixPath(p).name == PurePosixPath(path).name
-        ]
+        path = _plain(path)
+        alike = [p for p in self.settings if PurePosixPath(p).name == PurePosixPath(path).name]
+        same = [path] if path in self.settings else alike
         return self.settings[same[0]] if len(same) == 1 else ""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:

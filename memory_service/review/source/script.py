@@ -10,8 +10,8 @@ import copy
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice, takewhile
-from typing import Any, TypeGuard, TypeVar
+from itertools import chain, islice, takewhile
+from typing import Any, TypeGuard, TypeVar, overload
 
 from memory_service.review.tables import name_sets, patterns
 
@@ -158,13 +158,13 @@ def unpacked(target: ast.AST, value: ast.AST | None) -> Iterator[tuple[ast.AST, 
 _RE = patterns("script")
 _SET = name_sets("script")
 Node = TypeVar("Node", bound=ast.AST)
+Other = TypeVar("Other", bound=ast.AST)
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module | ast.ClassDef | ast.Lambda
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module, ast.ClassDef, ast.Lambda)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)  # one each for the whole tree
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_USUAL_NAMES = words("nn F optim torch tf keras self")
 MOST_FOLLOWED = 400  # functions followed from one place: a script's own are fewer
 MOST_VISITED = 2_000_000  # by all rules together; a training script takes a tenth
 
@@ -192,9 +192,14 @@ class Script:
             pending.extend(reversed(children))
         self.imports, self.modules = _imports(self)
 
-    def all(self, kind: type[Node]) -> Sequence[Node]:
-        """Every node of this very type, in the order of the text."""
-        return self._of.get(kind, [])  # type: ignore[return-value]
+    @overload
+    def all(self, kind: type[Node], /) -> Sequence[Node]: ...
+    @overload
+    def all(self, kind: type[Node], other: type[Other], /) -> Sequence[Node | Other]: ...
+    def all(self, *kinds: type[ast.AST]) -> Sequence[Any]:
+        """Every node of these very types, those of each in the order of the text."""
+        found = [self._of.get(kind, []) for kind in kinds]
+        return found[0] if len(found) == 1 else [*chain(*found)]
 
     @cached_property
     def calls(self) -> Sequence[ast.Call]:
@@ -202,8 +207,7 @@ class Script:
 
     @cached_property
     def functions(self) -> dict[str, list[Function]]:
-        nodes: list[Function] = [*self.all(ast.FunctionDef), *self.all(ast.AsyncFunctionDef)]
-        return grouped((node.name, node) for node in nodes)
+        return grouped((node.name, node) for node in self.all(*_FUNCTIONS))
 
     @cached_property
     def classes(self) -> dict[str, ast.ClassDef]:
@@ -269,7 +273,7 @@ class Script:
         root = full.split(".")[0]
         own = root in self.classes or root in self.functions or last_name(node) in self.classes
         known = "." in full or (isinstance(node, ast.Name) and node.id in self.imports)
-        return not own and (root in packages or not known or root in _USUAL_NAMES)
+        return not own and (root in packages or not known or root in _SET.usual_names)
 
     def uses(self, *modules: str) -> bool:
         return not self._packages.isdisjoint(modules)
@@ -446,17 +450,13 @@ def write_in_full(tree: ast.Module) -> None:
     bound, imported = _bound(nodes)
     _rename_imports(nodes, bound, imported)
     names, partials = _short(nodes, bound, imported)
-    left = MOST_NAMED
-    for call in nodes:
-        if not isinstance(call, ast.Call) or left <= 0:
-            continue
+    short, calls = {*names, *partials}, (node for node in nodes if isinstance(node, ast.Call))
+    for call in islice((c for c in calls if _key(c.func) in short), MOST_NAMED):
         if isinstance(call.func, ast.Name) and call.func.id in names:
             call.func = _placed(names[call.func.id], call.func)
-            left -= 1
         key = _key(call.func)
         if key in partials and partials[key] is not call:
             _fill(call, partials[key])
-            left -= 1
 
 
 def _bound(nodes: list[ast.AST]) -> tuple[dict[str, int], set[str]]:
@@ -479,20 +479,15 @@ def _bound(nodes: list[ast.AST]) -> tuple[dict[str, int], set[str]]:
 def _rename_imports(nodes: list[ast.AST], bound: dict[str, int], imported: set[str]) -> None:
     """`from x import LongName as LN`: LN is LongName wherever it stands."""
     renamed: dict[str, str] = {}
-    plain = {
-        alias.name: node.module
-        for node in nodes if isinstance(node, ast.ImportFrom)
-        for alias in node.names if not alias.asname
-    }  # fmt: skip
-    for node in nodes:
-        for alias in node.names if isinstance(node, ast.ImportFrom) else ():
-            short, full = alias.asname, alias.name
-            if not short or short == full or bound[short] or bound[full]:
-                continue
-            if full in imported and plain.get(full) != getattr(node, "module", None):
-                continue
-            if renamed.setdefault(short, full) == full:
-                alias.asname = None
+    pairs = [(n.module, alias) for n in nodes if isinstance(n, ast.ImportFrom) for alias in n.names]
+    plain = {alias.name: module for module, alias in pairs if not alias.asname}
+    for module, alias in pairs:
+        short, full = alias.asname, alias.name
+        free = short and short != full and not bound[short] and not bound[full]
+        if not short or not free or (full in imported and plain.get(full) != module):
+            continue
+        if renamed.setdefault(short, full) == full:
+            alias.asname = None
     for node in nodes:
         if isinstance(node, ast.Name) and node.id in renamed:
             node.id = renamed[node.id]
@@ -505,10 +500,8 @@ def _short(
     """Names set once to a name of a library, and names set once to a partial."""
     names: dict[str, Named] = {}
     partials: dict[str, ast.Call] = {}
-    for node in nodes:
-        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
-            continue
-        target, value = node.targets[0], node.value
+    stated = (node for node in nodes if isinstance(node, ast.Assign) and len(node.targets) == 1)
+    for target, value in ((node.targets[0], node.value) for node in stated):
         if not isinstance(target, Named) or bound[_key(target)] != 1:
             continue
         if isinstance(value, ast.Call) and _is_partial(value):
@@ -524,29 +517,21 @@ def _short(
 
 def _is_partial(value: ast.Call) -> bool:
     """`partial(name, ...)` that is short enough to be written out."""
-    if _key(value.func).rpartition(".")[2] != "partial" or not value.args:
-        return False
-    if not isinstance(value.args[0], Named):
-        return False
-    return sum(1 for _ in islice(ast.walk(value), MOST_IN_PARTIAL + 1)) <= MOST_IN_PARTIAL
+    named = _key(value.func).rpartition(".")[2] == "partial" and isinstance((*value.args, None)[0], Named)
+    return named and sum(1 for _ in islice(ast.walk(value), MOST_IN_PARTIAL + 1)) <= MOST_IN_PARTIAL
 
 
 def _key(node: ast.AST) -> str:
     """`name` or `self.name`; "" for anything else."""
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=ast.Name(id=name), attr=attribute):
-            return f"{name}.{attribute}"
-    return ""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _fill(call: ast.Call, partial: ast.Call) -> None:
     """Makes the call of a partial the call of what it is a partial of."""
-    made, given = partial.args[0], {k.arg for k in call.keywords if k.arg}
-    if not isinstance(made, Named):
-        return
-    call.func = _placed(made, call.func)
+    given = {k.arg for k in call.keywords if k.arg}
+    call.func = _placed(partial.args[0], call.func)  # type: ignore[arg-type]
     call.args = [*(copy.deepcopy(a) for a in partial.args[1:]), *call.args]
     saved = [copy.deepcopy(k) for k in partial.keywords if k.arg is None or k.arg not in given]
     call.keywords = [*saved, *call.keywords]

@@ -22,7 +22,6 @@ from memory_service.review.source.script import (
     last_name,
     receiver,
     texts_in,
-    words,
 )
 from memory_service.review.tables import name_sets, patterns
 
@@ -45,9 +44,6 @@ MOST_CALLERS = 24
 MOST_GROWTH = 24
 MOST_LOOKS = 20_000  # looks at mappings over the whole script; a training script needs some hundreds
 MOST_SPREAD = 2_000  # keywords written out for `**more` over the whole script
-_NAMESPACES = words("dict SimpleNamespace Namespace EasyDict")
-_OWN_COPIES = words("copy _asdict dict model_dump to_dict as_dict")
-_TEXT_LOADERS = words("safe_load full_load loads")
 _UNKNOWN = Entries(open=True)
 MOST_OBJECTS = 8
 Instance = tuple[str, ast.Call | None]  # a class of the file and the call that makes it
@@ -70,33 +66,26 @@ def instances(values: Values, node: ast.AST, deep: int = 0) -> list[Instance]:
         elif name in _SET.settings_makers:
             given = [g for g in arguments_of(node) if last_name(g) in classes]
     found = [made for one in given[:MOST_OBJECTS] for made in instances(values, one, deep + 1)]
-    if isinstance(node, ast.Name) and not found:
-        annotated = _annotation(values, node)
+    if isinstance(node, ast.Name) and not found:  # also a parameter: `def main(cfg: Config)`
+        function = values.script.function(node)
+        own = [p for p in all_parameters(function) if p.arg == node.id] if function is not None else []
+        annotated = next((last_name(p.annotation) for p in own if p.annotation is not None), "")
         return _parsed(values, node) or ([(annotated, None)] if annotated in classes else [])
     return found[:MOST_OBJECTS]
 
 
 def _parsed(values: Values, node: ast.Name) -> list[Instance]:
     """`a, b = HfArgumentParser((A, B)).parse_args_into_dataclasses()` gives an A and a B."""
-    script = values.script
+    script, found = values.script, list[Instance]()
     for call in script.called("parse_args_into_dataclasses", "parse_dict", "parse_json_file"):
-        statement = script.statement(call)
-        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-        parser = call.func.value if isinstance(call.func, ast.Attribute) else call
+        target = getattr(script.statement(call), "targets", [None])[0]
+        parser = receiver(call) or call
         makers = [parser, *values.sources(parser)]
         given = next((m.args[0] for m in makers if isinstance(m, ast.Call) and m.args), None)
         if isinstance(target, ast.Tuple) and isinstance(given, ast.Tuple | ast.List):
-            for item, kind in zip(target.elts, given.elts, strict=False):
-                if last_name(item) == node.id and last_name(kind) in script.classes:
-                    return [(last_name(kind), None)]
-    return []
-
-
-def _annotation(values: Values, name: ast.Name) -> str:
-    """The class that a parameter is annotated with: `def main(cfg: Config)`."""
-    function = values.script.function(name)
-    own = [p for p in all_parameters(function) if p.arg == name.id] if function is not None else []
-    return next((last_name(p.annotation) for p in own if p.annotation is not None), "")
+            pairs = zip(target.elts, given.elts, strict=False)
+            found += [(last_name(kind), None) for item, kind in pairs if last_name(item) == node.id]
+    return [one for one in found if one[0] in script.classes][:1]
 
 
 def fields(values: Values, name: str, call: ast.Call | None) -> dict[str, list[ast.AST]]:
@@ -134,18 +123,19 @@ class Mappings:
         return found
 
     def _look(self, node: ast.AST, deep: int) -> Entries:
-        if isinstance(node, ast.Dict):
-            return self._literal(node, deep)
-        if isinstance(node, ast.Call):
-            return self._made(node, deep)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            return _over(self.entries(node.left, deep), self.entries(node.right, deep))
-        if isinstance(node, ast.BoolOp):
-            return self._either([v for v in node.values if not _is_nothing(v)], deep)
-        if isinstance(node, ast.Name):
-            return self._named(node, deep)
-        if isinstance(node, ast.Attribute) and node.attr == "__dict__":
-            return self._fields(node.value, deep)
+        match node:
+            case ast.Dict():
+                return self._literal(node, deep)
+            case ast.Call():
+                return self._made(node, deep)
+            case ast.BinOp(op=ast.BitOr(), left=left, right=right):
+                return _over(self.entries(left, deep), self.entries(right, deep))
+            case ast.BoolOp(values=values):
+                return self._either([one for one in values if not _is_nothing(one)], deep)
+            case ast.Name():
+                return self._named(node, deep)
+            case ast.Attribute(attr="__dict__", value=base):
+                return self._fields(base, deep)
         return self._defined(node, deep)
 
     def _defined(self, node: ast.AST, deep: int) -> Entries:
@@ -166,17 +156,17 @@ class Mappings:
 
     def _made(self, node: ast.Call, deep: int) -> Entries:
         name = last_name(node.func)
-        if name in _NAMESPACES and (isinstance(node.func, ast.Name) or name != "dict"):
+        if name in _SET.namespaces and (isinstance(node.func, ast.Name) or name != "dict"):
             return self._given(node, deep)
         if name in ("asdict", "vars") and node.args:
             return self._fields(node.args[0], deep)
-        if name in _OWN_COPIES and isinstance(node.func, ast.Attribute) and not node.args:
+        if name in _SET.own_copies and isinstance(node.func, ast.Attribute) and not node.args:
             base = node.func.value
             copied = self.entries(base, deep)
             return copied if not copied.open or name == "copy" else self._fields(base, deep)
         if name in _SET.holders and node.args:
             return self.entries(node.args[0], deep)
-        if name in _TEXT_LOADERS and node.args:
+        if name in _SET.text_loaders and node.args:
             text = self._values.text(node.args[0])
             stated = settings_of(text, node) if text is not None else None
             return self._literal(stated, deep) if stated is not None else _UNKNOWN
@@ -209,9 +199,8 @@ class Mappings:
             before = [s for s in before if self._script.order.get(s, 0) < self._script.order.get(node, 0)]
         before = self._latest(before, node)
         if before:
-            first = self._either(before, deep)
-            if unknown > 0:
-                first = Entries(first.known, open=True)
+            known = self._either(before, deep)
+            first = Entries(known.known, known.open or unknown > 0)
         elif isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
             first = self._handed(scope, node.id, deep)
         return self._with_growth(node, scope, first, deep)
@@ -237,16 +226,14 @@ class Mappings:
     def _handed(self, function: Function, name: str, deep: int) -> Entries:
         """What callers of this file hand over for a parameter, `**more` included."""
         calls = [c for c in self._values.callers(function)[0] if self._script.function(c) is not function]
-        if len(calls) > MOST_CALLERS:
-            return _UNKNOWN
         arguments = function.args
-        if arguments.kwarg is not None and arguments.kwarg.arg == name:
+        if len(calls) <= MOST_CALLERS and arguments.kwarg is not None and arguments.kwarg.arg == name:
             named = {a.arg for a in (*arguments.args, *arguments.kwonlyargs)}
             given_by = [self._given(call, deep, positional=False) for call in calls]
             extras = [Entries({k: v for k, v in g.known.items() if k not in named}, g.open) for g in given_by]
             return _merged(extras) if extras else _UNKNOWN
-        given = self._values.passed(function, name)
-        if not given or any(g is None for g in given):
+        given = self._values.passed(function, name) if len(calls) <= MOST_CALLERS else []
+        if not given or None in given:
             return _UNKNOWN
         return self._either([g for g in given if g is not None and not _is_nothing(g)], deep)
 
@@ -262,22 +249,21 @@ class Mappings:
         script, here = self._script, self._script.order.get(node, 0)
         for change in self._growth.get(node.id, ())[:MOST_GROWTH]:
             later = script.order[change] > here and script.function(change) is script.function(node)
-            if (later and not {*script.loops(node)} & {*script.loops(change)}) or self._holds(change, node):
-                continue
             bound = self._values.binding(node.id, change)
-            if bound is None or bound[0] is not scope or any(script.around(change, ast.ExceptHandler)):
+            other = bound is None or bound[0] is not scope or any(script.around(change, ast.ExceptHandler))
+            behind = later and not {*script.loops(node)} & {*script.loops(change)}
+            if other or behind or self._holds(change, node):
                 continue
             if is_call(change, "setdefault", "pop"):
                 kept = {key: value for key, value in out.known.items() if key not in texts_in(change)}
                 out = Entries(kept, open=True)
                 continue
-            if isinstance(change, ast.Assign):
-                target = change.targets[0]
-                key = self._values.text(target.slice) if isinstance(target, ast.Subscript) else None
+            more = self._given(change, deep) if isinstance(change, ast.Call) else _UNKNOWN
+            if isinstance(change, ast.AugAssign):
+                more = self.entries(change.value, deep)
+            elif isinstance(change, ast.Assign) and isinstance(change.targets[0], ast.Subscript):
+                key = self._values.text(change.targets[0].slice)
                 more = Entries({key: change.value}) if key else _UNKNOWN
-            else:
-                more = self._given(change, deep) if isinstance(change, ast.Call) else _UNKNOWN
-                more = self.entries(change.value, deep) if isinstance(change, ast.AugAssign) else more
             sometimes = any(script.around(change, ast.If))
             out = _over(more, out) if sometimes else _over(out, more)
         return out
@@ -287,10 +273,11 @@ class Mappings:
         """Name of a dict -> statements that put more into it, in the order of the text."""
         script = self._script
         stated = [(target, node) for node in script.all(ast.Assign) for target in node.targets]
-        grown: list[tuple[ast.AST | None, ast.AST]] = []
-        grown += [(receiver(call), call) for call in script.called("update", "setdefault", "pop")]
-        grown += [(target.value, node) for target, node in stated if isinstance(target, ast.Subscript)]
-        grown += [(node.target, node) for node in script.all(ast.AugAssign) if isinstance(node.op, ast.BitOr)]
+        grown: list[tuple[ast.AST | None, ast.AST]] = [
+            *((receiver(call), call) for call in script.called("update", "setdefault", "pop")),
+            *((target.value, node) for target, node in stated if isinstance(target, ast.Subscript)),
+            *((node.target, node) for node in script.all(ast.AugAssign) if isinstance(node.op, ast.BitOr)),
+        ]
         grown.sort(key=lambda change: script.order[change[1]])
         return grouped((holder.id, change) for holder, change in grown if isinstance(holder, ast.Name))
 
@@ -298,15 +285,11 @@ class Mappings:
 def expand(values: Values) -> None:
     """Writes out `**more` of each call as keywords, so that every rule sees them; what is open stays."""
     script, left = values.script, MOST_SPREAD
-    for call in script.calls:
-        if left <= 0:
-            return
-        if not any(k.arg is None for k in call.keywords):
-            continue
+    for call in (one for one in script.calls if any(k.arg is None for k in one.keywords)):
         stated = {k.arg for k in call.keywords if k.arg}
         out: list[ast.keyword] = []
         for keyword in call.keywords:
-            item = values.entries(keyword.value) if keyword.arg is None else _UNKNOWN
+            item = values.entries(keyword.value) if keyword.arg is None and left > 0 else _UNKNOWN
             left -= len(item.known)
             for name, value in item.known.items() if left > 0 else ():
                 if name not in stated and isinstance(value, ast.expr):
@@ -331,11 +314,10 @@ def _merged(alternatives: Iterable[Entries]) -> Entries:
     all_of = list(alternatives)
     known: dict[str, ast.AST] = {}
     for key in dict.fromkeys(k for one in all_of for k in one.known):
-        distinct: dict[str, ast.AST] = {}
+        distinct: dict[Any, ast.AST] = {}
         for node in (one.known[key] for one in all_of if key in one.known):
-            same = ast.dump(node) if isinstance(node, ast.Constant) else str(id(node))
-            distinct.setdefault(same, node)
-        nodes = list(distinct.values())
+            distinct.setdefault(ast.dump(node) if isinstance(node, ast.Constant) else node, node)
+        nodes = [*distinct.values()]
         if any(key not in one.known for one in all_of):
             nodes.append(ast.copy_location(ast.Name("", ast.Load()), nodes[0]))
         known[key] = nodes.pop()
@@ -387,7 +369,6 @@ def _scalar(text: str) -> Any:
 
 
 def _literal(value: dict[str, Any], place: ast.AST) -> ast.Dict:
-    """The settings of JSON, or scalars and mappings of YAML, as a literal dict; None for any other text."""
     found = ast.parse(repr(value), mode="eval").body
     for node in ast.walk(found):
         ast.copy_location(node, place)

@@ -9,9 +9,10 @@ import ast
 import math
 import operator
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
+from itertools import takewhile
 from typing import Any
 
 from memory_service.review.source.script import (
@@ -25,12 +26,12 @@ from memory_service.review.source.script import (
     receiver,
     targets_of,
     unpacked,
-    words,
 )
-from memory_service.review.tables import patterns
+from memory_service.review.tables import name_sets, patterns
 from memory_service.review.values.mappings import Entries, Mappings, fields, instances
 
 _RE = patterns("values")
+_SET = name_sets("values")
 MOST_VALUES = 8
 _LONGEST_TEXT = 2_000
 LARGEST = 10**18
@@ -126,8 +127,8 @@ def computed(of: Of, node: ast.AST) -> Known:
             return _pairs(_COMPARED[type(op)], of(left), of(right))
         case ast.JoinedStr():
             return _joined(of, node)
-        case ast.Call():
-            return _call(of, node)
+        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in BUILTINS:
+            return [bounded(BUILTINS[name](*(_single(of(argument)) for argument in given)))]
     return None
 
 
@@ -151,21 +152,12 @@ def _joined(of: Of, node: ast.JoinedStr) -> Known:
     return [text] if known else None
 
 
-def _call(of: Of, node: ast.Call) -> Known:
-    name = last_name(node.func)
-    function = BUILTINS.get(name) if isinstance(node.func, ast.Name) else None
-    if function is None or node.keywords:
-        return None
-    return [bounded(function(*(_single(of(argument)) for argument in node.args)))]
-
-
 Assigned = dict[tuple[ast.AST, str], list[ast.AST | None]]
 
 
 def assignments(script: Script) -> Assigned:
     """(scope, name) -> what it is set to; None for what comes from a loop, an unpacking or `with`."""
-    pairs = (pair for target, value in _settings(script) for pair in unpacked(target, value))
-    named = ((item, given) for item, given in pairs if isinstance(item, ast.Name))
+    named = ((item, given) for item, given in _settings(script) if isinstance(item, ast.Name))
     out: Assigned = grouped(((script.scope(item), item.id), given) for item, given in named)
     for stated in script.all(ast.Global):
         for name in stated.names:
@@ -176,14 +168,14 @@ def assignments(script: Script) -> Assigned:
 
 def _settings(script: Script) -> Iterator[tuple[ast.AST, ast.AST | None]]:
     """Every target with what is put there."""
-    yield from ((target, node.value) for node in script.all(ast.Assign) for target in node.targets)
-    yield from ((stated.target, stated.value) for stated in script.all(ast.AnnAssign) if stated.value)
+    yield from _set_by(script.all(ast.Assign))
+    yield from _set_by(stated for stated in script.all(ast.AnnAssign) if stated.value)
     yield from ((walrus.target, walrus.value) for walrus in script.all(ast.NamedExpr))
-    yield from ((loop.target, None) for loop in script.all(ast.For))
-    yield from ((item.optional_vars, None) for item in script.all(ast.withitem) if item.optional_vars)
+    named = [item.optional_vars for item in script.all(ast.withitem) if item.optional_vars]
+    for target in (*(loop.target for loop in script.all(ast.For)), *named):
+        yield from unpacked(target, None)
     for change in script.all(ast.AugAssign):
-        retried = any(script.around(change, ast.ExceptHandler, ast.For, ast.While))
-        if isinstance(change.target, ast.Name) and not retried:
+        if not any(script.around(change, ast.ExceptHandler, ast.For, ast.While)):
             yield change.target, None
 
 
@@ -198,13 +190,10 @@ def is_trial(script: Script, test: ast.AST) -> bool:
     name = last_name(test)
     if isinstance(test, ast.Subscript) and isinstance(test.slice, ast.Constant):
         name = str(test.slice.value)
-    return bool(_RE.trial.search(name)) and name not in _switched_on(script)
-
-
-def _switched_on(script: Script) -> set[str]:
-    """Names that are set to True."""
+    if not _RE.trial.search(name):
+        return False
     true = (n for n in script.all(ast.Assign) if isinstance(n.value, ast.Constant) and n.value.value is True)
-    return {last_name(target) for node in true for target in node.targets}
+    return name not in {last_name(target) for node in true for target in node.targets}
 
 
 def of_trial(script: Script, node: ast.AST) -> bool:
@@ -227,19 +216,21 @@ def attributes(script: Script) -> dict[str, dict[str, list[ast.AST]]]:
         for base in owner.bases:
             for name, values in out.get(last_name(base), {}).items():
                 out[owner.name][name] = list(values)
-        for statement in owner.body:
-            for target in targets_of(statement):
-                for item, value in unpacked(target, getattr(statement, "value", None)):
-                    if isinstance(item, ast.Name) and value is not None:
-                        out[owner.name][item.id] = [value]
-    for node in script.all(ast.Assign):
-        for target in node.targets:
-            for item, value in unpacked(target, node.value):
-                if isinstance(item, ast.Attribute) and value is not None and not of_trial(script, node):
-                    holder = last_name(item.value)
-                    around = script.class_of(node) if holder in ("self", "cls") else None
-                    out[around.name if around is not None else holder][item.attr].append(value)
+        for item, value in _set_by(owner.body):
+            if isinstance(item, ast.Name) and value is not None:
+                out[owner.name][item.id] = [value]
+    for item, value in _set_by(script.all(ast.Assign)):
+        if isinstance(item, ast.Attribute) and value is not None and not of_trial(script, item):
+            holder = last_name(item.value)
+            around = script.class_of(item) if holder in ("self", "cls") else None
+            out[around.name if around is not None else holder][item.attr].append(value)
     return out
+
+
+def _set_by(statements: Iterable[ast.stmt]) -> Iterator[tuple[ast.AST, ast.AST | None]]:
+    """(target, value) of each thing that assignments set."""
+    stated = ((target, getattr(node, "value", None)) for node in statements for target in targets_of(node))
+    return (pair for target, value in stated for pair in unpacked(target, value))
 
 
 def command_line(script: Script) -> dict[str, list[ast.AST]]:
@@ -264,12 +255,9 @@ DEEPEST_DEFINITION = 8  # names, attributes and calls followed to where somethin
 MOST_SOURCES = 24  # assignments of one name that are looked at: a name set more often says nothing
 DEEPEST_MAKER = 5
 MOST_BRANCHES = 6  # in which a name is set, before a place
-_MOVED = ("to", "cuda", "cpu", "eval", "train")
-_WRAPPERS = ("clone", "deepcopy", "compile", "prepare", "DataParallel")
 MOST_QUESTIONS = 6  # questions that one question leads to within one another: the key of a key of a dict
 MOST_STEPS = 4_000
 MOST_STEPS_IN_ALL = 400_000
-_DEFAULTS = words("field Field Option Argument")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -326,17 +314,14 @@ class Values:
     def argument(self, call: ast.Call, name: str, position: int | None = None) -> ast.AST | None:
         """The expression given for a parameter by keyword, through `**config`, or by position."""
         keywords = self._keywords(call)
-        for keyword in keywords:
-            if keyword.arg == name:
-                return keyword.value
-        for keyword in keywords:
-            if keyword.arg is None and name in (spread := self.entries(keyword.value).known):
-                return spread[name]
-        if position is not None and position < len(call.args):
-            given = call.args[position]
-            if not any(isinstance(a, ast.Starred) for a in call.args[: position + 1]):
-                return given
-        return None
+        if (given := next((k.value for k in keywords if k.arg == name), None)) is not None:
+            return given
+        for more in (self.entries(k.value).known for k in keywords if k.arg is None):
+            if name in more:
+                return more[name]
+        before = call.args[: position + 1] if position is not None else []
+        whole = len(before) == (position or 0) + 1 and not any(isinstance(a, ast.Starred) for a in before)
+        return before[-1] if whole else None
 
     def open_ended(self, call: ast.Call) -> bool:
         """Whether arguments come from a place that is not in the file (`**kwargs`)."""
@@ -377,9 +362,9 @@ class Values:
         if not isinstance(node, ast.Call):
             return [m for s in self.sources(node) for m in self.makers(s, deep + 1)]
         name = last_name(node.func)
-        if name in _MOVED and isinstance(node.func, ast.Attribute):
+        if name in _SET.moved and isinstance(node.func, ast.Attribute):
             return self.makers(node.func.value, deep + 1)
-        if name in _WRAPPERS and node.args:
+        if name in _SET.wrappers and node.args:
             return self.makers(node.args[0], deep + 1)
         given = self.returned_by(node.func)[::-1] if name not in self.script.classes and name != "fit" else []
         return [m for g in given[-4:] for m in self.makers(g, deep + 1)] or [node]
@@ -426,11 +411,10 @@ class Values:
     def binding(self, name: str, at: ast.AST) -> tuple[ast.AST, list[ast.AST | None]] | None:
         """The scope whose name it is and what it is set to there; nothing for a parameter left as it came."""
         for scope in self._scopes(at):
-            found = self._assigned.get((scope, name))
-            if found:
-                return scope, found[:MOST_SOURCES]
-            if isinstance(scope, _FUNCTIONS) and any(p.arg == name for p in all_parameters(scope)):
-                return scope, []
+            found = self._assigned.get((scope, name), [])[:MOST_SOURCES]
+            own = isinstance(scope, _FUNCTIONS) and any(p.arg == name for p in all_parameters(scope))
+            if found or own:
+                return scope, found
         return None
 
     def _scopes(self, at: ast.AST) -> list[ast.AST]:
@@ -475,10 +459,9 @@ class Values:
         """What an attribute of settings, of `self` or of a class is set to, or what a property returns."""
         base, name = node.value, node.attr
         owner = last_name(base)
-        if owner in ("self", "cls"):
-            around = self.script.class_of(node)
-            found = self.attributes.get(around.name, {}).get(name, []) if around is not None else []
-        else:
+        around = self.script.class_of(node) if owner in ("self", "cls") else None
+        found = self.attributes.get(around.name, {}).get(name, []) if around is not None else []
+        if owner not in ("self", "cls"):
             found = self._of_settings(base, name, deep)
         if not found and owner not in self.script.imports and owner not in ("", "self", "torch", "np"):
             found = self.arguments.get(name, [])
@@ -522,7 +505,7 @@ class Values:
             return node.args[1:2] if environment or not found.open else []
         if name == "getenv":
             return node.args[1:2]
-        if name in _DEFAULTS:
+        if name in _SET.defaults:
             given = self.argument(node, "default_factory")
             given = given or self.argument(node, "default", None if name == "field" else 0)
             given = given.body if isinstance(given, ast.Lambda) else given
@@ -537,9 +520,8 @@ class Values:
         found = [f for f in found if isinstance(self.script.parents.get(f), ast.ClassDef) is method]
         if only_properties:
             found = [f for f in found if any("property" in last_name(d) for d in f.decorator_list)]
-        if len(found) != 1 or deep > DEEPEST_DEFINITION:
-            return []
-        returned = self.script.returned(found[0])
+        known = len(found) == 1 and deep <= DEEPEST_DEFINITION
+        returned = self.script.returned(found[0]) if known else []
         return [*returned] if len(returned) <= MOST_SOURCES else []
 
     # --- values
@@ -570,20 +552,15 @@ class Values:
 
     def union(self, nodes: list[ast.AST | None], deep: int, seen: frozenset[ast.AST]) -> Known:
         """The values of all of them; None where one is unknown."""
-        out: list[Any] = []
-        for node in nodes[: MOST_VALUES + 1]:
-            found = None if node is None else self.of(node, deep, seen)
-            if found is None:
-                return None
-            out += found
-        return out or None
+        found = (node and self.of(node, deep, seen) for node in nodes[: MOST_VALUES + 1])
+        known = [*takewhile(lambda one: one is not None, found)]
+        whole = len(known) == len(nodes[: MOST_VALUES + 1])
+        return [value for one in known for value in one or ()] or None if whole else None
 
     @cached_property
     def _changed(self) -> set[tuple[ast.AST, str]]:
         """(scope, name) of lists that grow or shrink."""
-        changes = self.script.called(
-            "append", "extend", "insert", "remove", "discard", "add", "update", "pop"
-        )
+        changes = self.script.called(*_SET.changes)
         changed = [(holder.id, call) for call in changes if isinstance(holder := receiver(call), ast.Name)]
         return {(bound[0], name) for name, call in changed if (bound := self.binding(name, call))}
 
@@ -592,11 +569,8 @@ def _parameter_of(function: Function, name: str) -> tuple[int | None, ast.AST | 
     """Its position among positional parameters, and its default."""
     a = function.args
     positional = [*a.posonlyargs, *a.args]
-    for position, parameter in enumerate(positional):
-        if parameter.arg == name:
-            behind = position - (len(positional) - len(a.defaults))
-            return position, a.defaults[behind] if behind >= 0 else None
-    for parameter, default in zip(a.kwonlyargs, a.kw_defaults, strict=True):
-        if parameter.arg == name:
-            return None, default
+    without = [None] * (len(positional) - len(a.defaults))
+    for at, default in enumerate([*without, *a.defaults, *a.kw_defaults]):
+        if [*positional, *a.kwonlyargs][at].arg == name:
+            return at if at < len(positional) else None, default
     return None, None

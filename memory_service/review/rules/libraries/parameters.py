@@ -6,13 +6,13 @@ torch 2.15, lightgbm 4.7, xgboost 3.2, lightning 2.6, transformers 5.23, acceler
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, told, wrong
@@ -63,7 +63,9 @@ def parameter_rules(facts: Facts) -> Iterator[Finding]:
         yield from _removed(facts, call)
         if is_call(call, "GridSearchCV", "RandomizedSearchCV"):
             yield from _removed_in_grid(facts, call)
-        yield from _deprecated(facts, call)
+        of_torchvision = facts.script.qualified(call.func).startswith("torchvision.models.")
+        if of_torchvision and "pretrained" in keyword_names(call):
+            yield wrong(call, "torchvision-pretrained", name=last_name(call.func))
 
 
 def _thrown_away(facts: Facts) -> Iterator[Finding]:
@@ -71,16 +73,13 @@ def _thrown_away(facts: Facts) -> Iterator[Finding]:
     script = facts.script
     for node in script.all(ast.Expr):
         call = node.value
-        name = last_name(call.func) if isinstance(call, ast.Call) else ""
-        if name not in _SET.gives or not isinstance(call, ast.Call) or receiver(call) is None:
+        if not is_call(call, *_SET.gives) or not isinstance(receiver(call), ast.Name):
             continue
         behind = script.lines[(node.end_lineno or node.lineno) :]
         following = next((line for line in behind if line.strip()), "#%%")
-        shown = not isinstance(receiver(call), ast.Name) or _RE.last.match(following.lstrip())
-        if shown or _changes(facts, call, name):
-            continue
-        what = ast.unparse(call.func)
-        yield finding("result-thrown-away", node, what=what, name=what.split(".")[0])
+        if not _RE.last.match(following.lstrip()) and not _changes(facts, call, last_name(call.func)):
+            what = ast.unparse(call.func)
+            yield finding("result-thrown-away", node, what=what, name=what.split(".")[0])
     read = {node.id for node in script.all(ast.Name) if isinstance(node.ctx, ast.Load)}
     yield from _never_read(facts) if facts.training.trains else ()
     for made in script.all(ast.Assign) if facts.training.trains else ():
@@ -99,12 +98,9 @@ def _never_read(facts: Facts) -> Iterator[Finding]:
     script, home = facts.script, facts.script.function
     loaded = [n for n in script.all(ast.Name) if isinstance(n.ctx, ast.Load)]
     read = {(up, n.id) for n in loaded for up in script.around(n, ast.FunctionDef, ast.AsyncFunctionDef)}
-    anywhere, shared = (
-        {n.id for n in loaded},
-        {name for node in script.all(ast.Global) for name in node.names},
-    )
-    stated: list[ast.Assign | ast.AugAssign] = [*script.all(ast.Assign), *script.all(ast.AugAssign)]
-    for node in stated:
+    anywhere = {n.id for n in loaded}
+    shared = {name for node in script.all(ast.Global) for name in node.names}
+    for node in script.all(ast.Assign, ast.AugAssign):
         first = getattr(node.value, "left", node.value)
         names = sorted(names_in(*targets_of(node))) if isinstance(first, ast.Call) else []
         if is_call(first, "predict", "predict_proba"):
@@ -157,14 +153,11 @@ def _changes(facts: Facts, call: ast.Call, name: str) -> bool:
 
 def _deterministic(facts: Facts) -> Iterator[Finding]:
     """`cudnn.deterministic = True` beside `cudnn.benchmark = True`."""
-    found: dict[str, ast.Assign] = {}
-    for node in facts.script.all(ast.Assign):
-        for target in node.targets:
-            cudnn = last_name(getattr(target, "value", target)) == "cudnn"
-            if cudnn and facts.values.one(node.value) is True:
-                found[last_name(target)] = node
-    if {"deterministic", "benchmark"} <= found.keys():
-        yield wrong(found["benchmark"], "benchmark")
+    stated = ((target, node) for node in facts.script.all(ast.Assign) for target in node.targets)
+    cudnn = ((to, node) for to, node in stated if last_name(getattr(to, "value", to)) == "cudnn")
+    on = {last_name(to): node for to, node in cudnn if facts.values.one(node.value) is True}
+    if {"deterministic", "benchmark"} <= on.keys():
+        yield wrong(on["benchmark"], "benchmark")
 
 
 def _shared(facts: Facts) -> Iterator[Finding]:
@@ -214,23 +207,22 @@ def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 
 def _linear_layers(facts: Facts) -> Iterator[Finding]:
     """Two layers without an activation between them are one: `Dense(64)`, then `Dense(1)`."""
-    script, added = facts.script, dict[tuple[ast.AST | None, str], list[ast.expr]]()
-    rows = []
+    script, made = facts.script, 0
+    rows: dict[Any, list[ast.expr]] = {}
     for call in script.called("Sequential", "add"):
         given = call.args[0] if len(call.args) == 1 else None
         if is_call(call, "Sequential"):
-            rows.append(getattr(given, "elts", call.args))
-            added = {}
+            made += 1
+            rows[call] = getattr(given, "elts", call.args)
         elif given is not None:
-            layers = added.setdefault((script.function(call), receiver_name(call)), [])
-            rows += [layers] if not layers else []
-            layers.append(given)
-    for kept in ([layer for layer in row if not is_call(layer, "Dropout", "Flatten")] for row in rows):
+            rows.setdefault((made, script.function(call), receiver_name(call)), []).append(given)
+    for kept in (
+        [layer for layer in row if not is_call(layer, "Dropout", "Flatten")] for row in rows.values()
+    ):
         for layer, after in pairwise(kept):
-            linear = (is_call(layer, "Linear") and facts.value(layer, "bias", 2) is not False) or (
-                is_call(layer, "Dense") and not facts.argument(layer, "activation", 1)
-            )
-            if linear and is_call(after, "Linear", "Dense") and not facts.values.open_ended(layer):
+            linear = is_call(layer, "Linear") and facts.value(layer, "bias", 2) is not False
+            linear = linear or (is_call(layer, "Dense") and not facts.argument(layer, "activation", 1))
+            if linear and is_call(after, "Linear", "Dense") and not facts.values.open_ended(layer):  # type: ignore[arg-type]
                 yield wrong(layer, "linear-layers")
 
 
@@ -241,10 +233,8 @@ def _of_keras(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     if name in ("fit", "fit_generator"):
         yield from _steps(facts, call)
     if name == "EarlyStopping":
-        keeps = script.called("ModelCheckpoint", "load_weights", "fit_generator") or script.uses(
-            "keras_tuner"
-        )
-        keeps = keeps or facts.values.open_ended(call)
+        loads = script.called("ModelCheckpoint", "load_weights", "fit_generator")
+        keeps = loads or script.uses("keras_tuner") or facts.values.open_ended(call)
         if not keeps and facts.argument(call, "restore_best_weights", 6) is None and name in script.imports:
             yield wrong(call, "best-left")
         patience, epochs = facts.number(call, "patience", 2), facts.training.framework_epochs("keras")
@@ -291,18 +281,11 @@ def _minimised(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 
 def _not_cut(facts: Facts, function: ast.AST) -> Iterator[Finding]:
     """Texts that a pretrained tokenizer makes tokens of, for a network that learns from all of them."""
-    for call in calls_in(function):
-        makers = facts.values.makers(call.func)
-        pretrained = any(
-            is_call(one, "from_pretrained") and "Tokenizer" in ast.unparse(one.func) for one in makers
-        )
+    trained = "transformers" in facts.training.kinds and not _RE.cut.search(facts.script.text)
+    for call in calls_in(function) if trained else ():
+        loaded = [m for m in facts.values.makers(call.func) if is_call(m, "from_pretrained")]
         cut = keyword_names(call) & {"truncation", "max_length"} or facts.values.open_ended(call)
-        if (
-            pretrained
-            and not cut
-            and "transformers" in facts.training.kinds
-            and not _RE.cut.search(facts.script.text)
-        ):
+        if not cut and any("Tokenizer" in ast.unparse(one.func) for one in loaded):
             yield wrong(call, "not-cut")
 
 
@@ -385,10 +368,8 @@ def _lines(file: str) -> Iterator[str]:
 
 
 def _imports(facts: Facts) -> Iterator[Finding]:
-    for node in facts.script.all(ast.ImportFrom):
-        if any(facts.script.around(node, ast.Try)):
-            continue
-        module = node.module or ""
+    stated = (n for n in facts.script.all(ast.ImportFrom) if not any(facts.script.around(n, ast.Try)))
+    for node, module in ((node, node.module or "") for node in stated):
         for removed in removed_of(module):
             yield wrong(node, "module-gone", module=module, instead=removed.instead)
         for alias in node.names:
@@ -414,19 +395,15 @@ def _names(facts: Facts) -> Iterator[Finding]:
             yield told("wrong-parameter", call, gone, "pd.concat([one, other])")
 
 
-_USES = ("evaluate", "predict", "generate", "compute", "pipeline", "no_grad", "inference_mode")
-_ASKS = {"eval_strategy", "evaluation_strategy", "do_eval", "eval_steps", "eval_on_start"}
-
-
 def _never_judged(facts: Facts) -> Iterator[Finding]:
     """transformers' Trainer without rows to judge by, that nothing asks to judge, or by its loss alone."""
     script, argument = facts.script, facts.argument
     trainers = [t for t in script.calls if last_name(t.func).endswith("Trainer")]
     if len(facts.training.arguments) != 1 or any(map(facts.values.open_ended, trainers)):
         return
-    call, used = facts.training.arguments[0], script.called(*_USES)
+    call, used = facts.training.arguments[0], script.called(*_SET.uses)
     given = [rows for t in trainers if (rows := argument(t, "eval_dataset"))]
-    asked = keyword_names(call) & _ASKS or facts.values.open_ended(call)
+    asked = keyword_names(call) & _SET.asks or facts.values.open_ended(call)
     if given and not asked and not script.called("evaluate", "predict"):
         yield wrong(call, "never-judged")
     read = trainers and script.called("load_dataset", "read_csv", "read_parquet")
@@ -443,10 +420,9 @@ def _unknown_arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     qualified, name = facts.script.qualified(call.func), last_name(call.func)
     allowed = parameters_of(qualified)
     removed = {one.argument for known in (name, qualified) for one in removed_of(known)}
-    for keyword in call.keywords if allowed else ():
-        if keyword.arg is None or keyword.arg in allowed or keyword.arg in removed:
-            continue
-        near = get_close_matches(keyword.arg, allowed, n=1, cutoff=0.4)
+    known = {None, *allowed, *removed}
+    for keyword in (k for k in call.keywords if allowed and k.arg not in known):
+        near = get_close_matches(str(keyword.arg), allowed, n=1, cutoff=0.4)
         near = ["lr"] if keyword.arg == "learning_rate" and "lr" in allowed else near
         inside = facts.script.statement(keyword.value) is facts.script.statement(call)
         same_line = call.lineno == keyword.value.lineno
@@ -461,10 +437,9 @@ def _removed(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     name, qualified = last_name(call.func), facts.script.qualified(call.func)
     made = facts.values.made_by(receiver(call)) if name == "fit" else ""
     fit = next((f"{family}.fit" for family in ("LGBM", "XGB") if made.startswith(family)), "")
-    for removed in (one for known in (name, qualified, fit, "*") for one in removed_of(known)):
+    gone_of = (one for known in (name, qualified, fit, "*") for one in removed_of(known))
+    for removed in (one for one in gone_of if _is_of(facts, name, qualified, one.library)):
         library = removed.library
-        if not _is_of(facts, name, qualified, library):
-            continue
         rule = "albumentations-trap" if library == "albumentations" else "wrong-parameter"
         shown = f"fit() of {made}" if fit else _OWNERS.get(library, "") + name
         shown += "()" if library == "keras" and name.islower() else ""
@@ -472,9 +447,7 @@ def _removed(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             gone = f"{name} is gone from {library.replace('keras', 'Keras')}."
             gone = gone if name in _gone() else f"{qualified} is gone."
             yield told(rule, call, gone, removed.instead)
-        for keyword in call.keywords:
-            if not removed.argument or keyword.arg != removed.argument:
-                continue
+        for keyword in (k for k in call.keywords if removed.argument and k.arg == removed.argument):
             if not removed.value:
                 message = f"{shown} takes no {keyword.arg} any more."
                 yield told(rule, keyword.value, message, removed.instead.replace("MODEL", made))
@@ -495,24 +468,7 @@ def _is_of(facts: Facts, name: str, qualified: str, library: str) -> bool:
     return uses(library) and not (name == "Trainer" and uses(*LIGHTNING))
 
 
-def _deprecated(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    of_torchvision = facts.script.qualified(call.func).startswith("torchvision.models.")
-    if of_torchvision and "pretrained" in keyword_names(call):
-        name = last_name(call.func)
-        yield wrong(call, "torchvision-pretrained", name=name)
-
-
-_STOPPING = ("early_stopping_rounds", "early_stopping_round")
-_LIBRARIES = {
-    "lightgbm": re.compile(r"lightgbm\.(train|cv)$|LGBM"),
-    "xgboost": re.compile(r"xgboost\.(train|cv)$|XGB(RF)?(Class|Regr|Rank)"),
-    "catboost": re.compile(r"catboost\.(train|cv)$|CatBoost(Classifier|Regressor|Ranker)?$"),
-}
-
-_MULTICLASS = {
-    "lightgbm.train": ("multiclass", "multiclassova", "softmax"),
-    "xgboost.train": ("multi:softmax", "multi:softprob"),
-}
+_LIBRARIES = {"lightgbm": _RE.of_lightgbm, "xgboost": _RE.of_xgboost, "catboost": _RE.of_catboost}
 
 
 def boosting_rules(facts: Facts) -> Iterator[Finding]:
@@ -521,29 +477,19 @@ def boosting_rules(facts: Facts) -> Iterator[Finding]:
         yield from _nothing_to_stop_by(facts, call)
         if facts.script.qualified(call.func) in ("xgboost.cv", "xgboost.train"):
             yield from _minimised(facts, call)
-        library = _library(facts, call)
-        if not library:
+        names = last_name(call.func), facts.script.qualified(call.func)
+        library = next((known for known, trains in _LIBRARIES.items() if any(map(trains.match, names))), "")
+        if not library or (library == "catboost" and not facts.script.uses("catboost")):
             continue
         params = facts.given(call, 0 if last_name(call.func) in ("train", "cv") else None)
-        yield from _classes(facts, call, params)
+        objective = facts.values.text(params.get("objective"))
+        complete = not facts.values.entries(facts.argument(call, "params", 0)).open
+        many = complete and _RE.many_classes.match(f"{names[1]} {objective}")
+        if many and not {"num_class", "num_classes"} & set(params):
+            yield wrong(call, "num-class-missing", objective=objective)
         yield from _values(facts, call, library, params)
         if library == "catboost" and (facts.values.text(params.get("task_type")) or "").upper() == "GPU":
             yield from _refused_on_card(facts, call, params)
-
-
-def _library(facts: Facts, call: ast.Call) -> str:
-    names = last_name(call.func), facts.script.qualified(call.func)
-    library = next((known for known, trains in _LIBRARIES.items() if any(map(trains.match, names))), "")
-    return library if library != "catboost" or facts.script.uses("catboost") else ""
-
-
-def _classes(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
-    """An objective and a number of classes that do not go together."""
-    objective = facts.values.text(params.get("objective"))
-    complete = not facts.values.entries(facts.argument(call, "params", 0)).open
-    multiclass = _MULTICLASS.get(facts.script.qualified(call.func), ())
-    if complete and objective in multiclass and not {"num_class", "num_classes"} & set(params):
-        yield wrong(call, "num-class-missing", objective=objective)
 
 
 def _values(facts: Facts, call: ast.Call, library: str, params: dict[str, ast.AST]) -> Iterator[Finding]:
@@ -572,8 +518,8 @@ def _refused_on_card(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -
         if share is not None and share != 1 and not pairwise:
             yield wrong(params[name], "refused-on-card", name=name)
     for fit in facts.training.fits:
-        given = facts.argument(fit.call, "callbacks")
-        if given is not None and call in facts.values.makers(receiver(fit.call)):
+        given = facts.argument(fit, "callbacks")
+        if given is not None and call in facts.values.makers(receiver(fit)):
             yield wrong(given, "refused-on-card", name="callbacks")
 
 
@@ -589,9 +535,8 @@ def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             yield wrong(call, "no-rows-to-stop-by", rows=rows, fix=fix)
     if last_name(call.func) == "fit" and model is not None and len(call.args) <= 3:
         makers = facts.values.makers(model)
-        if len(makers) != 1 or not _RE.trees.match(last_name(makers[0].func)):
-            return
-        if any(facts.argument(call, name) is not None for name in ("eval_set", "eval_X")):
+        trees = len(makers) == 1 and _RE.trees.match(last_name(makers[0].func))
+        if not trees or any(facts.argument(call, name) is not None for name in ("eval_set", "eval_X")):
             return
         if _stops_early(facts, makers[0]) or _stops_early(facts, call):
             yield wrong(call, "no-rows-to-stop-by", rows="eval_set", fix="eval_set=[(X_valid, y_valid)]")
@@ -599,7 +544,7 @@ def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 
 def _stops_early(facts: Facts, call: ast.Call) -> bool:
     given = facts.given(call, 0)
-    if any(facts.values.number(given.get(name)) is not None for name in _STOPPING):
+    if any(facts.values.number(given.get(name)) is not None for name in _SET.stopping):
         return True
     callbacks = [*calls_in(given["callbacks"])] if "callbacks" in given else []
     return any(is_call(one, "early_stopping", "EarlyStopping") for one in callbacks)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.rules.loss import new_heads
 from memory_service.review.source.script import (
     Function,
+    arguments_of,
     calls_in,
     entries_of,
     is_call,
     keyword_names,
     last_name,
+    name_of,
     names_in,
     receiver,
     receiver_name,
@@ -61,34 +63,32 @@ def _losses(facts: Facts) -> Iterator[Finding]:
     mixes = any(script.qualified(call.func).startswith(("timm.", "torchvision.")) for call in mixers)
     text = script.text.replace("softtargetcrossentropy", "")
     soft = mixes or re.search(r"mixup|cutmix|one_hot|soft(?!max)|distil|teacher|eye\(", text)
-    for call in script.calls:
-        name = last_name(call.func)
-        if not script.qualified(call.func).startswith("timm."):
-            continue
-        about = " ".join(words_in(script.statement(call)))
-        validates = re.search(r"val|test|eval", about, re.IGNORECASE)
-        if name == "LabelSmoothingCrossEntropy" and mixes and not validates:
-            yield timm_trap(call, "mixup-loss", name=name)
+    losses = script.called("LabelSmoothingCrossEntropy", "SoftTargetCrossEntropy")
+    for call in (one for one in losses if script.qualified(one.func).startswith("timm.")):
+        name, about = last_name(call.func), " ".join(words_in(script.statement(call)))
         if name == "SoftTargetCrossEntropy" and not soft:
             yield timm_trap(call, "soft-target-loss", name=name)
+        if name.startswith("Label") and mixes and not re.search(r"val|test|eval", about, re.IGNORECASE):
+            yield timm_trap(call, "mixup-loss", name=name)
 
 
 def _models(facts: Facts) -> Iterator[Finding]:
     script = facts.script
+    heads = script.called("reset_classifier", "forward_features", "get_classifier")
+    replaced = heads or re.search(r"1000|lazylinear|adaptiveavgpool|adaptive_avg_pool", script.text)
     made = script.called("create_model")
     calls = [c for c in made if not script.qualified(c.func).startswith("segmentation_models_pytorch.")]
     names = {name for call in calls if (name := facts.text(call, "model_name", 0))}
     if len(names) == 1:
         yield from _wrong_head(facts, next(iter(names)))
-    for call in calls:
-        if facts.values.open_ended(call) or _only_configures(facts, call):
-            continue
+    plain = (call for call in calls if not facts.values.open_ended(call))
+    for call in (call for call in plain if not _only_configures(facts, call)):
         yield from _wrong_size(facts, call)
         given = keyword_names(call)
         random = facts.argument(call, "pretrained", 1) is None and "checkpoint_path" not in given
         if random and not _weights_loaded(facts, call, calls):
             yield timm_trap(call, "random-weights")
-        if not {"num_classes", "features_only"} & given and not _head_replaced(facts):
+        if not {"num_classes", "features_only"} & given and not (replaced or any(new_heads(script))):
             yield timm_trap(call, "no-classes")
 
 
@@ -119,18 +119,8 @@ def _only_configures(facts: Facts, call: ast.Call) -> bool:
 
 
 def _configures(facts: Facts, node: ast.AST) -> bool:
-    above = facts.script.parents.get(node)
-    if isinstance(above, ast.keyword):
-        above = facts.script.parents.get(above)
-    if isinstance(above, ast.Call):
-        above = above.func
-    return isinstance(above, ast.Name | ast.Attribute) and last_name(above) in _SET.configures
-
-
-def _head_replaced(facts: Facts) -> bool:
-    replaced = facts.script.called("reset_classifier", "forward_features", "get_classifier")
-    named = re.search(r"1000|lazylinear|adaptiveavgpool|adaptive_avg_pool", facts.script.text)
-    return bool(replaced or named) or any(new_heads(facts.script))
+    above = next((up for up in facts.script.above(node) if not isinstance(up, ast.keyword)), node)
+    return name_of(above) in _SET.configures
 
 
 def _wrong_head(facts: Facts, name: str) -> Iterator[Finding]:
@@ -144,13 +134,11 @@ def _wrong_head(facts: Facts, name: str) -> Iterator[Finding]:
 def _wrong_size(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     name, size = facts.text(call, "model_name", 0) or "", facts.image_size
     fixed = _RE.fixed_size.match(name)
-    if fixed is None or size is None or keyword_names(call) & {"img_size", "dynamic_img_size"}:
-        return
+    wanted = int(fixed.group(2)) if fixed else size
     resized = facts.script.called("Resize", "RandomResizedCrop", "CenterCrop")
-    if facts.context.image_size is not None and not resized:
-        return
-    wanted = int(fixed.group(2))
-    if size != wanted and 128 <= wanted <= 1024:
+    told = facts.context.image_size is None or resized
+    free = keyword_names(call) & {"img_size", "dynamic_img_size"} or not told
+    if size is not None and wanted is not None and size != wanted and 128 <= wanted <= 1024 and not free:
         yield timm_trap(call, "size", name=name, wanted=wanted, size=size)
 
 
@@ -163,12 +151,11 @@ def _schedules(facts: Facts) -> Iterator[Finding]:
         if re.match(r"timm\.scheduler\.(\w+\.)?create_scheduler(_v2)?$", name):
             built |= {last_name(t.elts[0] if isinstance(t, ast.Tuple) else t) for t in node.targets}
     for call in facts.script.called("step"):
-        schedule = receiver(call)
-        if call.args or call.keywords or schedule is None:
-            continue
-        made_by = facts.values.made_by(schedule)
-        imported = facts.script.imports.get(made_by, "").startswith("timm.scheduler")
-        if last_name(schedule) in built or (made_by.endswith("LRScheduler") and imported):
+        schedule, given = receiver(call), arguments_of(call)
+        made_by = facts.values.made_by(schedule) if not given else ""
+        of_timm = made_by.endswith("LRScheduler")
+        of_timm = of_timm and facts.script.imports.get(made_by, "").startswith("timm.scheduler")
+        if schedule is not None and not given and (of_timm or last_name(schedule) in built):
             yield timm_trap(call, "schedule", schedule=made_by or "schedules")
 
 
@@ -205,22 +192,15 @@ def _calls(facts: Facts) -> Iterator[Finding]:
     """Calls of a transform: with the image by position, as a dict, without its mask, with a PIL image."""
     script = facts.script
     moves = any(_is_of_library(facts, c) for c in script.called(*_MOVES))
-    mask_left: dict[Function | None, bool] = {}
-    for call in script.calls:
-        if not _is_transform(facts, call):
-            continue
+    has_mask = cache(partial(_has_mask, facts))
+    for call in (call for call in script.calls if _is_transform(facts, call)):
         name, given, function = last_name(call.func), keyword_names(call), script.function(call)
         right = f'{name}(image=image)["image"]'
         by_position = call.args and not call.keywords and not isinstance(call.args[0], ast.Starred)
         if by_position and not script.uses("torchvision.transforms"):
             yield albumentations_trap(call, "positional", name=name, right=right)
-        if "image" not in given:
-            continue
-        if given & {"mask", "masks", None} or not moves or function is None:
-            continue
-        if function not in mask_left:
-            mask_left[function] = _has_mask(facts, function)
-        if mask_left[function]:
+        alone = "image" in given and not given & {"mask", "masks", None}
+        if alone and moves and function is not None and has_mask(function):
             yield albumentations_trap(call, "mask", name=name)
 
 
@@ -238,11 +218,9 @@ def _is_transform(facts: Facts, call: ast.Call) -> bool:
 
 def _has_mask(facts: Facts, function: Function) -> bool:
     """Whether a function has a mask in hand that no transform gets."""
-    calls = list(calls_in(function))
-    if any(keyword_names(call) & {"mask", "masks"} for call in calls):
-        return False
+    handed = any(keyword_names(call) & {"mask", "masks"} for call in calls_in(function))
     named = any(_RE.mask.fullmatch(name) for name in names_in(function))
-    return named or _returns_arrays(facts, function)
+    return not handed and (named or _returns_arrays(facts, function))
 
 
 def _returns_arrays(facts: Facts, function: Function) -> bool:
@@ -262,18 +240,14 @@ def _steps(facts: Facts, compose: ast.Call) -> Iterator[Finding]:
     calls = [step for step in steps.elts if isinstance(step, ast.Call)]
     names = [last_name(call.func) for call in calls]
     validates = any(_RE.validation.search(name.lower()) for name in _names_of(facts, compose))
-    validates = validates and "tta" not in facts.script.text
-    if of_torchvision:
-        random = [c for c in calls if _RE.torchvision.search(last_name(c.func)) and facts.value(c, "p") != 0]
-        for call in random[:1] if validates else ():
-            yield wrong(call, "random-validation")
-        return
-    if "ToTensorV2" in names[:-1]:
+    if not of_torchvision and "ToTensorV2" in names[:-1]:
         at = names.index("ToTensorV2") + 1
         yield albumentations_trap(calls[at], "behind-tensor", name=names[at])
-    random = [c for c in calls if last_name(c.func) in _SET.random and facts.value(c, "p") not in (1, 0)]
-    if validates and random:
-        yield albumentations_trap(random[0], "random-validation")
+    certain = (0,) if of_torchvision else (1, 0)
+    named = [n for n in names if (_RE.torchvision.search(n) if of_torchvision else n in _SET.random)]
+    random = [c for c in calls if facts.value(c, "p") not in certain and is_call(c, *named)]
+    for call in random[:1] if validates and "tta" not in facts.script.text else ():
+        yield (wrong if of_torchvision else albumentations_trap)(call, "random-validation")
 
 
 def _names_of(facts: Facts, call: ast.Call) -> list[str]:
