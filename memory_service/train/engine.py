@@ -21,7 +21,6 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan, report, state, usable_cores
-from memory_service.train.factors import Factors
 from memory_service.train.features import Choice, choices
 from memory_service.train.folds import baseline_score, score_predictions, split
 from memory_service.train.pretrained import planned_members
@@ -29,7 +28,7 @@ from memory_service.train.problem import Member, Prediction, Problem
 from memory_service.train.reading import Data
 from memory_service.train.series import SERIES_MEMBERS, BoostedLags
 from memory_service.train.table_network import NETWORKS, TableNetwork
-from memory_service.train.tables import TABLE_MEMBERS, LightGBM, variation
+from memory_service.train.tables import TABLE_MEMBERS, Factors, LightGBM, variation
 from memory_service.train.texts import TEXT_MEMBERS, SentenceEncoder, TextTrees
 from memory_service.train.words import price_of_words
 from memory_service.train.writing import load_result, save_result, write_answers, write_submission

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from memory_service.train.box_tables import BOX_NUMBERS, box_facts
 from memory_service.train.budget import plan
 from memory_service.train.columns import IDS, column_kind, new_groups
+from memory_service.train.detection import BOX_NUMBERS, box_facts
 from memory_service.train.folder import VALID, find_roles, name_words, not_understood, opened
 from memory_service.train.media_files import sound_seconds
 from memory_service.train.points import AXIS, axes_of, points_in_cells

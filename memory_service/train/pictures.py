@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.train.files import FileMember
-from memory_service.train.kernels import kernel_regression, random_trees, targets_of
+from memory_service.train.kernels import FileMember, kernel_regression, random_trees, targets_of
 from memory_service.train.networks import Augmentation, fit_network, samples_wanted
 from memory_service.train.problem import Problem
 

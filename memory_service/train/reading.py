@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
-from memory_service.train.drawn import drawn_file
 from memory_service.train.folder import (
     ROLES,
     SPLITS,
@@ -37,6 +36,7 @@ from memory_service.train.table_files import (
     Source,
     amounts_in,
     columns_in,
+    drawn_file,
     form_of,
     is_no_text,
     step_columns,

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
-from memory_service.train.drawn import with_pixel_columns, with_pixels
+from memory_service.train.table_files import with_pixel_columns, with_pixels
 
 SEEN = 200  # rows of a sample that are looked at before all are
 MOST_TRIED = 20_000  # rows of the test set, one of which may have made an id

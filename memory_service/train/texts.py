@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from memory_service.train.boosting import boost
 from memory_service.train.features import Choice, features_of, matrices_of
 from memory_service.train.problem import Clock, Fit, Member, Prediction, Problem, installed
+from memory_service.train.tables import boost
 from memory_service.train.words import (
     LinearHead,
     characters_of,
