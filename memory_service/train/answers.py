@@ -117,21 +117,17 @@ def graded_values(predictions: np.ndarray, thresholds: Sequence[float]) -> np.nd
 
 
 def grade_defaults(data: Data) -> list[float]:
-    """Halfway between two grades or class numbers; of several labels one half."""
+    """Halfway between two grades or class numbers; of several labels one half. Grades are the values of the
+    training rows; whole numbers where they are many."""
     if plan.ANSWER == "labels":
         several, width = data.targets.ndim == 2, len(data.outputs)
         return [0.5] * width if several else (np.arange(width - 1) + 0.5).tolist()
-    plan.GRADES = grades_of(data.targets)
-    return ((plan.GRADES[1:] + plan.GRADES[:-1]) / 2).tolist()
-
-
-def grades_of(targets: np.ndarray) -> np.ndarray:
-    """The values of the training rows, which need not be 0, 1, 2; whole numbers where they are many."""
-    found = np.unique(targets)
+    found = np.unique(data.targets)  # they need not be 0, 1, 2
     if len(found) > MOST_GRADES or len(found) < 2:
-        lowest, highest = int(targets.min()), int(targets.max())
+        lowest, highest = int(found.min()), int(found.max())
         found = np.arange(lowest, max(highest, lowest + 1) + 1)
-    return found.astype(int) if (found == found.round()).all() else found
+    plan.GRADES = found.astype(int) if (found == found.round()).all() else found
+    return ((plan.GRADES[1:] + plan.GRADES[:-1]) / 2).tolist()
 
 
 def grade_thresholds(data: Data, truth: np.ndarray, predictions: np.ndarray) -> list[float]:

@@ -185,6 +185,17 @@ class RunState:
 state = RunState()
 
 
+@dataclass
+class Deadline:
+    """A clock for one fit: seconds from now on, at most those of the run."""
+
+    seconds: float = math.inf
+    began: float = field(default_factory=time.monotonic)
+
+    def left(self) -> float:
+        return min(self.seconds - (time.monotonic() - self.began), state.seconds_left())
+
+
 def begin(module, deadline: str | None = None) -> None:
     """Take the settings and functions of train.py; the budget ends at the deadline or MEMORY_DEADLINE, where
     one is given, else MINUTES after the start of the process."""

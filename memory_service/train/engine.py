@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from memory_service.train.budget import plan, report, state, usable_cores
+from memory_service.train.budget import Deadline, plan, report, state, usable_cores
 from memory_service.train.features import Choice, choices
 from memory_service.train.folds import baseline_score, score_predictions, split
 from memory_service.train.pretrained import planned_members
@@ -44,17 +44,6 @@ LEFT_SHARE = 0.6  # of the time that the members leave, for one that was too dea
 READ_SHARE = 0.2  # of the minutes, for reading files to see which are alike
 LEAST_UNITS = 6  # groups that judge features
 TRIAL_SHARE = 0.15  # of the minutes, for choosing features
-
-
-@dataclass
-class Deadline:
-    """A clock for one fit: seconds from now on."""
-
-    seconds: float
-    began: float = field(default_factory=time.monotonic)
-
-    def left(self) -> float:
-        return min(self.seconds - (time.monotonic() - self.began), state.seconds_left())
 
 
 @dataclass
@@ -157,8 +146,9 @@ class Loop:
         told = dict(found[0])
         for name, value in told.items():
             if isinstance(value, int | float | list) and not isinstance(value, bool):
+                whole = all(isinstance(each, int) for each in np.ravel(value).tolist())
                 middle = np.median([each[name] for each in found if name in each], axis=0)
-                told[name] = np.round(middle).astype(int).tolist() if is_whole(value) else middle.tolist()
+                told[name] = np.round(middle).astype(int).tolist() if whole else middle.tolist()
         return told
 
     # What earlier starts left
@@ -420,10 +410,6 @@ def kind_of(name: str) -> str:
     return name.partition(",")[0]
 
 
-def is_whole(value: Any) -> bool:
-    return all(isinstance(each, int) for each in (value if isinstance(value, list) else [value]))
-
-
 def problem_of(data: Data) -> Problem:
     """What members are told of the data."""
     sign = 1 if plan.HIGHER_IS_BETTER else -1
@@ -431,24 +417,18 @@ def problem_of(data: Data) -> Problem:
     loss = "log_loss" if kind != "values" else "absolute" if plan.ABSOLUTE else "squared"
     loss = "poisson" if plan.SCORE == "poisson" and (data.targets >= 0).all() else loss
     loss = "quantile" if plan.SCORE == "quantile" and kind == "values" else loss
+    shared = ["inputs", "test_inputs", "targets", "groups", "times", "test_times"]
+    shared += ["columns", "beside", "weights"]
     return Problem(
         kind=kind,  # type: ignore[arg-type]
-        inputs=data.inputs,
-        test_inputs=data.test_inputs,
-        targets=data.targets,
+        loss=loss,  # type: ignore[arg-type]
         outputs=list(data.outputs),
         score=lambda truth, predictions: sign * score_predictions(data, truth, predictions)[0],
-        loss=loss,  # type: ignore[arg-type]
-        groups=data.groups,
-        times=data.times,
-        test_times=data.test_times,
-        columns=data.columns,
         cores=usable_cores(),
         metric=plan.SCORE,
         cache=state.out_dir,
         levels=list(plan.LEVELS) if loss == "quantile" else [],
-        beside=data.beside,
-        weights=data.weights,
+        **{name: getattr(data, name) for name in shared},
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,6 @@ WIDTHS = (0.5, 1.5, 4.0)
 RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
 MOST_TREES, TREES_AT_ONCE = 500, 25
 SHARPNESS = (3.0, 5.0, 8.0, 12.0, 18.0, 27.0)
-
-
-def linear_regression(fit: Fit, blocks: Sequence[np.ndarray]) -> Prediction:
-    """The same of a linear kernel."""
-    return kernel_regression(fit, blocks, (0.0,))
 
 
 def kernel_regression(fit: Fit, blocks: Sequence[np.ndarray], widths: Sequence[float] = WIDTHS) -> Prediction:
@@ -55,13 +51,17 @@ def kernel_regression(fit: Fit, blocks: Sequence[np.ndarray], widths: Sequence[f
         for ridge in RIDGES if v else (float(memo.get("ridge", 0.01)),):
             weights = vectors @ (answer / (np.maximum(values, 0) + ridge)[:, None])
             raw = kernel[n:] @ solve_triangular(lower, weights, lower=True, trans=1) * spread + centre
-            for sharpness in _sharpness(problem, bool(v), memo):
+            known = (1.0 if problem.kind == "values" else float(memo.get("sharpness", 8.0)),)
+            for sharpness in SHARPNESS if v and problem.kind != "values" else known:
                 given = _given(problem, raw, sharpness)
                 loss = fit.loss(given[:v]) if v else 0.0
                 if loss < best:
                     chosen = {"width": width, "ridge": ridge, "sharpness": sharpness}
                     best, result = loss, Prediction(given[:v], given[v:], chosen)
     return result
+
+
+linear_regression = partial(kernel_regression, widths=(0.0,))
 
 
 def random_trees(fit: Fit, blocks: Sequence[np.ndarray]) -> Prediction:
@@ -94,12 +94,6 @@ def targets_of(problem: Problem) -> np.ndarray:
     if problem.kind == "classes":
         return np.asarray(np.eye(problem.width)[problem.targets])
     return np.asarray(problem.targets, np.float64).reshape(len(problem.targets), -1)
-
-
-def _sharpness(problem: Problem, choose: bool, memo: dict[str, Any]) -> tuple[float, ...]:
-    if problem.kind == "values":
-        return (1.0,)
-    return SHARPNESS if choose else (float(memo.get("sharpness", 8.0)),)
 
 
 def _given(problem: Problem, raw: np.ndarray, sharpness: float) -> np.ndarray:

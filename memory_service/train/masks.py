@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memory_service.train.budget import plan, report, state, usable_cores
+from memory_service.train.budget import Deadline, plan, report, state, usable_cores
 from memory_service.train.folds import split
-from memory_service.train.media_files import read_mask
+from memory_service.train.media_files import read_image, read_mask
 from memory_service.train.networks import Augmentation, multiplications, speed, train
-from memory_service.train.pictures import picture
 from memory_service.train.problem import Clock
 from memory_service.train.reading import Data
 from memory_service.train.writing import add_out_of_fold, mask_table, run_lengths, write_submission
@@ -60,7 +59,7 @@ def hold_out(
     from sklearn.cluster import KMeans
 
     if groups is None:
-        small = [np.asarray(picture(p, 64).resize((16, 16)), np.float32).reshape(-1) for p in images]
+        small = [np.asarray(read_image(p, side=64).resize((16, 16)), np.float32).reshape(-1) for p in images]
         clusters = int(np.clip(len(images) // 8, 2, 100))
         groups = KMeans(clusters, n_init=1, random_state=seed).fit_predict(np.stack(small))
     names, numbers = np.unique(groups, return_inverse=True)
@@ -121,7 +120,9 @@ def _read(
         try:
             with Image.open(path) as file:
                 sizes.append(file.size)
-            out[i, :3] = np.asarray(picture(path, 2 * side, False).resize(shape[::-1])).transpose(2, 0, 1)
+            out[i, :3] = np.asarray(
+                read_image(path, side=2 * side, upright=False).resize(shape[::-1])
+            ).transpose(2, 0, 1)
         except (OSError, ValueError, SyntaxError):
             broken.append(i)
             sizes[i:] = [sizes[-1] if sizes else shape[::-1]]
@@ -286,7 +287,7 @@ def train_masks(data: Data, run: Any) -> list[float]:
     images = [Path(each) for each in data.inputs]
     sides = split(data)[0] if data.groups is not None else hold_out(images, None, plan.SEED)
     masks = [str(each) for each in data.targets]
-    found = fit_masks(images, masks, [Path(each) for each in data.test_inputs], *sides, plan.SEED, RunClock())
+    found = fit_masks(images, masks, [Path(each) for each in data.test_inputs], *sides, plan.SEED, Deadline())
     write_submission(data, mask_table(data, found.test), state.out_dir)
     held = {}
     for row, mask in zip(sides[1], found.valid, strict=True):
@@ -297,10 +298,3 @@ def train_masks(data: Data, run: Any) -> list[float]:
     print(f"small U-Net: {told}, smallest shares {found.smallest}", flush=True)
     report(run, "note", told)
     return [] if found.score is None else [found.score]
-
-
-class RunClock:
-    """The clock of the run."""
-
-    def left(self) -> float:
-        return state.seconds_left()

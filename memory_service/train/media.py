@@ -23,7 +23,8 @@ from memory_service.train.kernels import (
     linear_regression,
     random_trees,
 )
-from memory_service.train.pictures import PICTURE_FILES, picture, picture_features
+from memory_service.train.media_files import read_image
+from memory_service.train.pictures import PICTURE_FILES, STORE, picture_features, read_pictures
 from memory_service.train.problem import Fit, Prediction, Problem, from_folder, installed
 from memory_service.train.reading import (
     Data,
@@ -196,7 +197,7 @@ def seen_in(pictures: Sequence[Any]) -> dict[str, np.ndarray]:
     """What the plan's encoder sees in pictures, where its weights are there, and gradients and colours."""
     encoded = encoded_pictures(pictures)
     names = ("gradients", "thumbnails", "colours")
-    found = dict(zip(names, picture_features(pictures), strict=False))
+    found = dict(zip(names, picture_features(read_pictures(pictures, 64)), strict=False))
     return found if encoded is None else {"encoder": encoded, **found}
 
 
@@ -223,7 +224,7 @@ def encoded_pictures(pictures: Sequence[Any]) -> np.ndarray | None:
         images = []
         for each in part:
             try:
-                images.append(transform(picture(each) if isinstance(each, Path) else each))
+                images.append(transform(read_image(each, side=2 * STORE) if isinstance(each, Path) else each))
             except (OSError, ValueError, SyntaxError):
                 images.append(torch.zeros(config["input_size"]))
         with torch.inference_mode():
@@ -239,14 +240,10 @@ def encoded_pictures(pictures: Sequence[Any]) -> np.ndarray | None:
     return np.concatenate([first, *rest])
 
 
-def given_blocks(problem: Problem, _rows: np.ndarray) -> list[np.ndarray]:
-    return list(problem.blocks)
-
-
 def block_member(name: str, learn: Callable[[Fit, Any], Prediction], each: float) -> FileMember:
     """each   seconds of a row"""
     return FileMember(
-        f"features, {name}", (), "scipy", given_blocks, learn, lambda rows, _: 2.0 + each * rows
+        f"features, {name}", (), "scipy", lambda of, _: [*of.blocks], learn, lambda n, _: 2.0 + each * n
     )
 
 

@@ -27,8 +27,8 @@ def flips(outputs: list) -> float:
     return 0.0 if characters else plan.FLIP
 
 
-def read_image(path: Path, partial: bool = False, side: int = 0, upright: bool = True) -> Any:
-    """An RGB image, greys of over 8 bits from black to white, upright as EXIF says.
+def read_image(path: Path | str, partial: bool = False, side: int = 0, upright: bool = True) -> Any:
+    """An RGB image, greys of over 8 bits from black to white, upright by EXIF, what is transparent white.
 
     partial   of a truncated file what there is
     side      pixels that are enough, so that a large JPEG is decoded at a half, a quarter or an eighth
@@ -41,9 +41,12 @@ def read_image(path: Path, partial: bool = False, side: int = 0, upright: bool =
         if side:
             image.draft(None, (side, side))
         if image.mode[0] in "IF":
-            levels = np.asarray(image, dtype=np.float32)
+            levels = np.nan_to_num(np.asarray(image, np.float64))
             low, high = float(levels.min()), float(levels.max())
             image = Image.fromarray((255 * (levels - low) / max(high - low, 1e-6)).astype(np.uint8))
+        elif image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+            white = Image.new("RGBA", image.size, (255, 255, 255, 255))
+            image = Image.alpha_composite(white, image.convert("RGBA"))
         image = image.convert("RGB")
     with suppress(Exception):  # of a broken EXIF
         if upright:

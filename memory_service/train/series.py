@@ -21,25 +21,9 @@ from memory_service.train.tables import grow
 
 WEEKS = 4  # to each side, of the usual
 COUNTRIES = (
-    "US",
-    "CN",
-    "IN",
-    "JP",
-    "DE",
-    "GB",
-    "FR",
-    "BR",
-    "IT",
-    "CA",
-    "RU",
-    "KR",
-    "AU",
-    "MX",
-    "ES",
-    "TR",
-    "NL",
+    "US", "CN", "IN", "JP", "DE", "GB", "FR", "BR", "IT", "CA", "RU", "KR", "AU", "MX", "ES", "TR", "NL",
     "PL",
-)
+)  # fmt: skip
 LEAST_EXPLAINED = 0.05  # of the days' variance, by a country's holidays
 
 
@@ -410,8 +394,6 @@ class Past:
 
 def mean_of_known(values: np.ndarray, median: bool = False) -> np.ndarray:
     """Of each row, NaN of none."""
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         return np.asarray(np.nanmedian(values, axis=1) if median else np.nanmean(values, axis=1))
@@ -419,8 +401,6 @@ def mean_of_known(values: np.ndarray, median: bool = False) -> np.ndarray:
 
 def proportional(grid: np.ndarray) -> bool:
     """Whether series vary as much as they are large, so that ratios are alike and differences are not."""
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         means, spreads = np.nanmean(grid, axis=0), np.nanstd(grid, axis=0)

@@ -18,7 +18,7 @@ from itertools import islice, pairwise
 from math import isqrt
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile, ZipInfo
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import pandas as pd
@@ -164,15 +164,12 @@ def ending_of(path: Path) -> str:
     return end if end in TEXT_TABLES + WHOLE_TABLES else ""
 
 
-def check_size(path: Path, file: ZipInfo) -> None:
-    if file.file_size > MOST_UNPACKED and file.file_size > MOST_TIMES * file.compress_size:
-        raise ValueError(f"{path.name} would unpack to {file.file_size >> 20} MiB")
-
-
 def read_bytes(path: Path, most: int = -1) -> bytes:
     if path.suffix.lower() == ".zip":
         with ZipFile(path) as packed, packed.open(packed.namelist()[0]) as file:
-            check_size(path, packed.infolist()[0])
+            size, packed_size = packed.infolist()[0].file_size, packed.infolist()[0].compress_size
+            if size > MOST_UNPACKED and size > MOST_TIMES * packed_size:
+                raise ValueError(f"{path.name} would unpack to {size >> 20} MiB")
             return file.read(most)
     with OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
         return bytes(file.read(most))

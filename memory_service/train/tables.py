@@ -189,10 +189,8 @@ class LightGBM(Member):
         return found
 
 
-@dataclass
 class CatBoost(Member):
-    name: str = "CatBoost"
-    settings: dict[str, Any] = field(default_factory=dict)
+    name = "CatBoost"
 
     def applies(self, problem: Problem) -> bool:
         return is_table(problem) and problem.kind != "labels" and installed("catboost")
@@ -231,7 +229,7 @@ class CatBoost(Member):
         settings = {
             "iterations": max(most, 1), "learning_rate": 0.06, "depth": 6, "loss_function": loss,
             "random_seed": fit.seed, "thread_count": problem.cores, "allow_writing_files": False,
-            "verbose": False, **self.settings,
+            "verbose": False,
         }  # fmt: skip
         if len(valid_rows) and loss == "Logloss" and problem.metric in BY_ORDER:
             settings["eval_metric"] = "AUC"
@@ -261,10 +259,8 @@ def words_of(table: pd.DataFrame, categories: list[str]) -> pd.DataFrame:
     return table.assign(**{name: each.where(each.notna(), "").astype(str) for name, each in told.items()})
 
 
-@dataclass
 class XGBoost(Member):
-    name: str = "XGBoost"
-    settings: dict[str, Any] = field(default_factory=dict)
+    name = "XGBoost"
 
     def applies(self, problem: Problem) -> bool:
         return is_table(problem) and installed("xgboost")
@@ -279,8 +275,7 @@ class XGBoost(Member):
 
         problem, by_order = fit.problem, fit.problem.metric in BY_ORDER
         table, test, _ = sides(problem, fit.train_rows)
-        names = [f"c{n}" for n in range(table.shape[1])]
-        table, test = (each.set_axis(names, axis=1) for each in (table, test))
+        table, test = plain_names(table), plain_names(test)
         settings: dict[str, Any] = {
             "eta": 0.06, "max_depth": 6, "subsample": 0.8, "colsample_bytree": 0.7, "min_child_weight": 3,
             "tree_method": "hist", "nthread": problem.cores, "seed": fit.seed, "verbosity": 0,

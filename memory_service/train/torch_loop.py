@@ -11,6 +11,7 @@ import re
 import sys
 import time
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -107,14 +108,6 @@ def timm_network(name: str, pretrained: bool, **how: Any) -> Any:
     if plan.GRADIENT_CHECKPOINTING:
         network.set_grad_checkpointing()
     return network
-
-
-def stay_offline() -> None:
-    """Weights and vocabulary are there: later folds take the cache and wait for no hub."""
-    with suppress(ImportError):
-        from huggingface_hub import constants
-
-        constants.HF_HUB_OFFLINE = True
 
 
 def take_settings(_worker: int) -> None:
@@ -226,10 +219,7 @@ def make_optimizer(model: nn.Module) -> tuple[torch.optim.Optimizer, torch.amp.G
             continue
         decay = plan.WEIGHT_DECAY if weight.ndim > 1 else 0.0  # not on biases and norms
         groups.setdefault((decay, layer_scale(name, model)), []).append(weight)
-    settings = [
-        {"params": weights, "weight_decay": decay, "scale": scale}
-        for (decay, scale), weights in groups.items()
-    ]
+    settings = [{"params": part, "weight_decay": how[0], "scale": how[1]} for how, part in groups.items()]
     optimizer: torch.optim.Optimizer
     if plan.MOMENTUM:
         optimizer = torch.optim.SGD(settings, lr=plan.LEARNING_RATE, momentum=plan.MOMENTUM, nesterov=True)
@@ -454,21 +444,11 @@ def restore(part, values: dict) -> None:
         part.load_state_dict(values)
 
 
-def last_epoch(fold: int) -> dict | None:
-    """Where an earlier start of the same run was cut off in this fold."""
-    try:
-        last = torch.load(state.out_dir / "last.pt", map_location="cpu", weights_only=True)
-    except Exception:  # there is none, or none that is whole
-        return None
-    return last if last["fold"] == fold else None
-
-
-def best_epoch_of(fold: int) -> dict | None:
-    """What the best epoch of an earlier start reached, as fold_K.pt has it; it may be later than last.pt."""
-    try:
-        return torch.load(state.out_dir / f"fold_{fold}.pt", map_location="cpu", weights_only=True)["best"]
-    except Exception:  # there is none, or none that is whole
-        return None
+def earlier_start(name: str) -> dict:
+    """What an earlier start of this run left there; nothing where there is none, or none that is whole."""
+    with suppress(Exception):
+        return torch.load(state.out_dir / name, map_location="cpu", weights_only=True)
+    return {}
 
 
 def is_better(score: float, than: float) -> bool:
@@ -500,9 +480,9 @@ def train_fold(fold: int, data: Data, train_rows: np.ndarray, valid_rows: np.nda
     optimizer, scaler = make_optimizer(model)
     loaders: Any = None
     best, best_epoch, epoch, epochs, done = None, 0, 1, state.epochs, False
-    last, saved, state.share = last_epoch(fold), time.monotonic(), 0.0
+    last, saved, state.share = earlier_start("last.pt"), time.monotonic(), 0.0
     small = sum(each.numel() for each in model.parameters() if each.requires_grad) <= MOST_PARAMETERS
-    if last is not None:
+    if last.get("fold") == fold:  # it was cut off in this one
         parts = [part for part in (model, average, optimizer, scaler) if part is not None]
         for part, values in zip(parts, last["states"], strict=True):
             restore(part, values)
@@ -512,7 +492,7 @@ def train_fold(fold: int, data: Data, train_rows: np.ndarray, valid_rows: np.nda
         torch.manual_seed(torch.initial_seed() + round(1e6 * state.share))  # other rows come first
         more = f" and {state.share:.0%} of the next" if state.share else ""
         print(f"Going on behind epoch {epoch - 1} of fold {fold}{more}", flush=True)
-    earlier: Any = best_epoch_of(fold)
+    earlier: Any = earlier_start(f"fold_{fold}.pt").get("best")  # it may be later than last.pt
     whole = earlier is not None and earlier["checked"] == len(valid_rows)  # few rows may just have been easy
     if whole and (best is None or is_better(earlier["score"], best["score"])):
         best, best_epoch = earlier, epoch - 1
@@ -538,8 +518,9 @@ def train_fold(fold: int, data: Data, train_rows: np.ndarray, valid_rows: np.nda
                 train_set = plan.make_dataset("train", data, train_rows, checkpoint)
                 valid_set = plan.make_dataset("valid", data, own_rows(valid_rows, model), checkpoint)
                 loaders = make_loader(train_set, train=True), make_loader(valid_set)
-                if plan.PRETRAINED:
-                    stay_offline()
+                with suppress(ImportError):  # weights and vocabulary are there: later folds wait for no hub
+                    if plan.PRETRAINED:
+                        import_module("huggingface_hub.constants").HF_HUB_OFFLINE = True
             trained, ready = (learner, optimizer, scaler, average), time.monotonic()
             loss, skipped, whole = train_epoch(trained, loaders[0], targets, epoch, epochs, run, save)
             if not agreed(scaler.is_enabled() or math.isfinite(loss)):  # a scaler leaves out such a step
