@@ -185,9 +185,8 @@ def class_table(data: Data, predictions: np.ndarray) -> pd.DataFrame:
     tuned = plan.FORM in ("cut", "grades")
     classes = plan.classes_of(predictions, thresholds_of(data)) if tuned else predictions.argmax(axis=1)
     if data.targets.ndim == 2 and len(columns) == 1 < len(data.outputs):  # in a cell, at least one
-        chosen = (classes > 0 if tuned else predictions > 0.5) | (
-            predictions == predictions.max(axis=1, keepdims=True)
-        )
+        chosen = classes > 0 if tuned else predictions > 0.5
+        chosen |= predictions == predictions.max(axis=1, keepdims=True)
         names = np.array(data.outputs, dtype=object)
         table = pd.DataFrame({columns[0]: [plan.MARK.join(names[row]) for row in chosen]})
     elif data.targets.ndim == 2 or len(columns) > 1:
@@ -195,9 +194,7 @@ def class_table(data: Data, predictions: np.ndarray) -> pd.DataFrame:
             one_hot = np.eye(len(data.outputs), dtype=int)
             several = classes if tuned else (predictions > 0.5).astype(int)
             predictions = several if data.targets.ndim == 2 else one_hot[classes]
-        table = pd.DataFrame(predictions, columns=[str(name) for name in data.outputs])
-        table = table.rename(columns=columns_of(list(table), columns))
-        table = table.reindex(columns=columns, fill_value=0.0)  # of a class without a training row
+        table = in_columns(data, predictions, columns)
     elif len(data.outputs) == 2 and (chances or wants_probabilities(data)):
         table = pd.DataFrame({columns[0]: predictions[:, 1]})
     else:
@@ -209,13 +206,17 @@ def class_table(data: Data, predictions: np.ndarray) -> pd.DataFrame:
     return table
 
 
+def in_columns(data: Data, predictions: np.ndarray, columns: list[str]) -> pd.DataFrame:
+    """A column for each class, named as in the sample; 0 of a class without a training row."""
+    table = pd.DataFrame(predictions, columns=[str(name) for name in data.outputs])
+    return table.rename(columns=columns_of(list(table), columns)).reindex(columns=columns, fill_value=0.0)
+
+
 def ranked_table(data: Data, predictions: np.ndarray) -> pd.DataFrame:
     """The K likeliest classes in one column; probabilities where the sample has a column for each class."""
     columns = data.target_columns if data.sample is None else list(data.sample.columns[1:])
     if len(columns) > 1:
-        table = pd.DataFrame(predictions, columns=[str(name) for name in data.outputs])
-        table = table.rename(columns=columns_of(list(table), columns))
-        table = table.reindex(columns=columns, fill_value=0.0)  # of a class without a training row
+        table = in_columns(data, predictions, columns)
     else:
         likeliest = (-predictions).argsort(axis=1)[:, : plan.K]
         names = [" ".join(str(data.outputs[i]) for i in row) for row in likeliest]
@@ -251,10 +252,9 @@ def use_usual(answer: str) -> None:
     """Predict values, or classes or labels, where the data show that the plan was made for something else: by
     the usual score of these."""
     plan.ANSWER, plan.FORM, plan.LOGS, plan.ABSOLUTE = answer, "", "", False
-    plan.METRIC, plan.SCORE, plan.HIGHER_IS_BETTER = (
-        ("RMSE", "rmse", False) if answer == "values" else ("log loss", "log_loss", False)
-    )
-    plan.score_of = score_rmse if answer == "values" else score_log_loss
-    plan.prior_of = value_means if answer == "values" else shares_of_classes
-    plan.submission_of = value_table if answer == "values" else class_table
+    plan.METRIC, plan.SCORE, plan.score_of = "log loss", "log_loss", score_log_loss
+    plan.prior_of, plan.submission_of, plan.HIGHER_IS_BETTER = shares_of_classes, class_table, False
+    if answer == "values":
+        plan.METRIC, plan.SCORE, plan.score_of = "RMSE", "rmse", score_rmse
+        plan.prior_of, plan.submission_of = value_means, value_table
     plan.classes_of = plan.default_thresholds = plan.best_thresholds = None

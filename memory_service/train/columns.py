@@ -27,9 +27,7 @@ from memory_service.train.side_tables import join_side_tables
 MOST_CODES = 1_000  # distinct whole numbers: above them a column of whole numbers is a measurement
 TEXT_WORDS, TEXT_UNIQUE = 3.0, 0.3  # a text has as many words in the mean, and repeats in fewer rows
 CODED = r"[0-9a-fA-F]{6,}|[0-9a-fA-F]{2,}(?:-[0-9a-fA-F]+)+|[A-Za-z]*[-_]?\d+"  # of rows, as a hash: no words
-LATER = re.compile(
-    r"year|season|month|week|day|date|time|round|period|quarter|hour|step|block", re.IGNORECASE
-)
+LATER = re.compile(r"(?i)year|season|month|week|day|date|time|round|period|quarter|hour|step|block")
 IDS = re.compile(r"(?:^id|[_ ]id|Id|ID)$")  # user_id, movieId: such numbers are names
 NAMES_UNIQUE = 0.6  # names repeat in fewer rows yet: their characters say more than they do as categories
 

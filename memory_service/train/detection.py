@@ -59,9 +59,8 @@ def things_in(cell: str) -> list[tuple[str, str]]:
     with suppress(Exception):
         found = literal_eval(cell.strip()) if "{" in cell else []
         things = [found] if isinstance(found, dict) else found
-        boxes = [
-            [each[name] for name in box_columns(each)[0]] or each[first_of(WHOLE, each)] for each in things
-        ]
+        corners = [[each[name] for name in box_columns(each)[0]] for each in things]
+        boxes = [box or each[first_of(WHOLE, each)] for box, each in zip(corners, things, strict=True)]
         kinds = [each.get(first_of(CLASSES, each), "") for each in things]
         return [(" ".join(map(str, box)), str(kind)) for box, kind in zip(boxes, kinds, strict=True)]
     return []
@@ -115,11 +114,8 @@ def box_facts(train: pd.DataFrame, targets: list[str]) -> dict[str, Any]:
     if not columns or np.isfinite(boxes_of(long)).all(axis=1).mean() < LEAST_BOXED:
         return {}
     kind, told = first_of(CLASSES, long.columns), first_of(CLASSES, targets)
-    found = {
-        "task": "object-detection",
-        "answer": "boxes",
-        "target": [name for name in train if name in (*columns, told)],
-    }
+    target = [name for name in train if name in (*columns, told)]
+    found = {"task": "object-detection", "answer": "boxes", "target": target}
     return found | {"n_classes": int(long[kind].nunique()) if kind else 1}
 
 
@@ -181,19 +177,10 @@ def read_boxes(train: pd.DataFrame, test, sample) -> Data:
     if test is None and box_columns(sample.columns)[0]:  # not each image has a row there
         more_ids = unnamed("test", test_ids)
         test_ids += more_ids
-    return table_data(
-        images,
-        test,
-        sample,
-        id_column=train.columns[0] if sample is None else sample.columns[0],
-        target_columns=["boxes"],
-        inputs=files_of("train", images),
-        targets=targets,
-        outputs=names.tolist(),
-        test_ids=test_ids,
-        test_inputs=find_files("test", test_ids) if more_ids else files_of("test", asked),
-        strata=np.array(rarest) + 1,
-    )
+    more = {"inputs": files_of("train", images), "targets": targets, "outputs": names.tolist()}
+    more |= {"test_inputs": find_files("test", test_ids) if more_ids else files_of("test", asked)}
+    more |= {"test_ids": test_ids, "target_columns": ["boxes"], "strata": np.array(rarest) + 1}
+    return table_data(images, test, sample, **more)
 
 
 def overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:

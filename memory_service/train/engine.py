@@ -138,9 +138,8 @@ class Loop:
 
     def memo(self, member: Member) -> dict[str, Any]:
         """What a fit to all rows is told: the medians of what the folds found."""
-        found = [
-            one.memo for (name, fold), one in self.results.items() if name == member.name and fold != ALL
-        ]
+        folds = range(1, len(self.folds) + 1)
+        found = [self.results[member.name, n].memo for n in folds if (member.name, n) in self.results]
         if not found:
             return {}
         told = dict(found[0])
@@ -157,24 +156,19 @@ class Loop:
         return f"{re.sub(r'[^a-z0-9]+', '-', member.name.lower())}_{fold}"
 
     def save(self, member: Member, fold: int, found: Prediction) -> None:
-        facts = {
-            "valid": found.valid,
-            "test": found.test,
-            "memo": np.array(repr(found.memo)),
-            "done": found.complete,
-            "split": zlib.crc32(np.asarray(self.rows(fold)[1], np.int64).tobytes()),
-        }
+        facts = {"valid": found.valid, "test": found.test, "memo": np.array(repr(found.memo))}
+        facts |= {"split": self.split_of(fold), "done": found.complete}
         save_result(self.file(member, fold), {**facts, "test_set": self.data.test_set})
+
+    def split_of(self, fold: int) -> int:
+        return zlib.crc32(np.asarray(self.rows(fold)[1], np.int64).tobytes())
 
     def load(self, member: Member, fold: int) -> Prediction | None:
         known = load_result(self.file(member, fold))
         valid_rows = self.rows(fold)[1]
-        if (
-            known is None
-            or int(known["test_set"]) != self.data.test_set
-            or len(known["valid"]) != len(valid_rows)
-            or int(known.get("split", -1)) != zlib.crc32(np.asarray(valid_rows, np.int64).tobytes())
-        ):
+        if known is None or int(known["test_set"]) != self.data.test_set:
+            return None
+        if len(known["valid"]) != len(valid_rows) or int(known.get("split", -1)) != self.split_of(fold):
             return None
         memo = ast.literal_eval(str(known["memo"]))
         return Prediction(known["valid"], known["test"], memo, bool(known["done"]))
@@ -226,9 +220,8 @@ class Loop:
         on the way is taken (Caruana et al., 2004)."""
         ranked = self.members(folds)
         kinds = [n for place, n in enumerate(ranked) if kind_of(n) not in map(kind_of, ranked[:place])]
-        names = sorted(
-            [*kinds, *(each for each in ranked if each not in kinds)][:MOST_BLENDED], key=ranked.index
-        )
+        others = [each for each in ranked if each not in kinds]
+        names = sorted([*kinds, *others][:MOST_BLENDED], key=ranked.index)
         if not names:
             return {}, -np.inf
         answers = [self.held_out(name, folds) for name in names]
@@ -273,9 +266,8 @@ class Loop:
         self.data.thresholds = [thresholds["thresholds"]] if thresholds else []
         constant = baseline_score(self.data, self.rows(folds[0])[0], self.rows(folds[0])[1])
         if not (shown >= constant if plan.HIGHER_IS_BETTER else shown <= constant):
-            print(
-                f"WARNING: the blend ({shown:.5g}) is no better than a constant ({constant:.5g})", flush=True
-            )
+            told = f"the blend ({shown:.5g}) is no better than a constant ({constant:.5g})"
+            print(f"WARNING: {told}", flush=True)
             self.shown = None
             return score
         test = sum(weight * self.answers(name, folds) for name, weight in self.weights.items())
@@ -369,11 +361,8 @@ def sharpen(problem: Problem, valid_rows: np.ndarray, found: Prediction, memo: d
     al., 2017); without such rows, to that of the folds. Few rows move it less."""
     power = float(memo.get("power", 1.0))
     if len(valid_rows):
-        losses = [
-            problem.losses(valid_rows, powered(found.valid, each, problem.kind)).mean()
-            + 2 * np.log(each) ** 2 / len(valid_rows)
-            for each in POWERS
-        ]
+        raised = [problem.losses(valid_rows, powered(found.valid, p, problem.kind)).mean() for p in POWERS]
+        losses = np.array(raised) + 2 * np.log(POWERS) ** 2 / len(valid_rows)
         found.memo["power"] = power = POWERS[int(np.argmin(losses))]
         found.valid = powered(found.valid, power, problem.kind)
     found.test = powered(found.test, power, problem.kind)
@@ -467,10 +456,8 @@ def choose_features(loop: Loop) -> None:
 
     best = errors(choice)
     if first is not None and not loop.results:
-        loop.results["LightGBM, trial", 1] = (
-            first  # better than the baseline, should nothing else end in time
-        )
-        loop.submit()
+        loop.results["LightGBM, trial", 1] = first
+        loop.submit()  # better than the baseline, should nothing else end in time
     for what, change in choices(problem, choice, problem.shared.get("gains", {})):
         if best is None or state.seconds_left() < end:
             break
@@ -526,9 +513,8 @@ def members_of(problem: Problem) -> list[Member]:
         rows += (TableNetwork(plan.MODEL, plan.BATCH_SIZE, plan.EPOCHS, plan.LEARNING_RATE, plan.PATIENCE),)
     planned = planned_members(problem)
     if not planned and plan.PLANNED_FROM:
-        print(
-            f"NOTE: {plan.MODEL} needs {plan.PLANNED_FROM} and its weights: other members learn", flush=True
-        )
+        told = f"{plan.MODEL} needs {plan.PLANNED_FROM} and its weights"
+        print(f"NOTE: {told}: other members learn", flush=True)
     if is_series(problem):
         others = rows if not plan.TASK.startswith("time-series") else TABLE_MEMBERS[:1]
         return [*planned, *(member for member in (*SERIES_MEMBERS, *others) if member.applies(problem))]
@@ -602,9 +588,8 @@ def train_members(data: Data, run: Any) -> list[float]:
     series = is_series(problem)
     latest = data.times is not None and not series
     if latest and months_return(problem, folds[0]):
-        print(
-            "NOTE: the test set's months are known, the latest rows' are not: whole days validate", flush=True
-        )
+        told = "the test set's months are known, the latest rows' are not"
+        print(f"NOTE: {told}: whole days validate", flush=True)
         folds, latest = days_at_random(np.asarray(data.times), max(plan.FOLDS, 5)), False
     loop = Loop(data, problem, folds, run, series=series, latest=latest)
     if not loop.series and not state.stop:
@@ -630,10 +615,7 @@ def train_members(data: Data, run: Any) -> list[float]:
         if losses >= (LOSSES if not loop.series else 4):
             ended = "nothing gains any more"
             break
-    shares = ", ".join(
-        f"{name} {weight:.2f}" for name, weight in sorted(loop.weights.items(), key=lambda w: -w[1])
-    )
-    print(
-        f"BLEND: {shares or 'none'}; {ended}, {state.elapsed():.0f} of {60 * state.minutes:.0f} s", flush=True
-    )
+    order = sorted(loop.weights.items(), key=lambda each: -each[1])
+    shares = ", ".join(f"{name} {weight:.2f}" for name, weight in order) or "none"
+    print(f"BLEND: {shares}; {ended}, {state.elapsed():.0f} of {60 * state.minutes:.0f} s", flush=True)
     return [] if loop.shown is None else [loop.shown]

@@ -217,7 +217,11 @@ def predict(data: Data, run) -> int:
         used = plan.predict_masks(data, prediction_deadline(), run)
         tell_unread(data, [row for row, path in enumerate(data.test_inputs) if path in WARNED])
     else:
-        used = average_folds(data, run)
+        used, paths = 0, {path.stem.removeprefix("fold_"): path for path in checkpoints()}
+        for names in by_recency(data, paths):
+            used = average([paths[name] for name in names], data, run)
+            if used or any((result := load_result(name)) and is_worse(result) for name in names):
+                break  # what older rows taught is no better on the latest
     if not used and state.interim:
         print("NOTE: the submission stays that of an earlier epoch of the first fold", flush=True)
     elif not used:
@@ -225,16 +229,6 @@ def predict(data: Data, run) -> int:
         if not (state.out_dir / "submission.csv").exists():
             write_baseline(data)
     return used
-
-
-def average_folds(data: Data, run) -> int:
-    paths = {path.stem.removeprefix("fold_"): path for path in checkpoints()}
-    for names in by_recency(data, paths):
-        if used := average([paths[name] for name in names], data, run):
-            return used
-        if any((result := load_result(name)) and is_worse(result) for name in names):
-            break  # what older rows taught is no better on the latest
-    return 0
 
 
 def average(paths: list[Path], data: Data, run) -> int:

@@ -114,9 +114,8 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         if task == "image" and "image_size" in found:  # no network takes smaller ones: they are enlarged
             found["image_size"] = max(32, found["image_size"])
             plain = {*kinds} - {*naming_columns(some)}
-            task = (
-                "multimodal" if "text" in {kinds[name] for name in plain} and not found.get("task") else task
-            )
+            if "text" in {kinds[name] for name in plain} and not found.get("task"):
+                task = "multimodal"
     else:
         found |= {"n_features": len(kinds)} if kinds else {}
         others = [name for name, kind in kinds.items() if kind != "text"]

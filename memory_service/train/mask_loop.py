@@ -59,9 +59,8 @@ class Masks(Samples):
             return pixels, torch.tensor([image.height, image.width])
         parts = [plan.read_mask(each, image.size) for each in str(self.masks[row]).split("\n")]
         boxes = [tuple(part * (each.size * 2)) for each in parts]
-        levels = [
-            p.resize(self.side, Image.Resampling.NEAREST, box=b) for p, b in zip(parts, boxes, strict=True)
-        ]
+        pairs, nearest = zip(parts, boxes, strict=True), Image.Resampling.NEAREST
+        levels = [part.resize(self.side, nearest, box=box) for part, box in pairs]
         mask = torch.from_numpy(np.stack([np.array(each) for each in levels])) / 255
         if self.train and random.random() < plan.FLIP:
             pixels, mask = pixels.flip(2), mask.flip(2)
@@ -202,15 +201,11 @@ def write_held_out(fold: int, data: Data, rows: np.ndarray, run) -> None:
     for row, text in zip(rows, encoded, strict=True):
         with suppress(OSError, ValueError, SyntaxError):  # a mask that cannot be read
             if text is not None:
-                true = data.targets[row]
-                lines = [
-                    each
-                    if RUNS.fullmatch(each) or not each
-                    else run_lengths(np.asarray(plan.read_mask(each)) > 0)
-                    for each in true.split("\n")
-                ]
-                true = "\n".join(lines)
-                found[data.ids[row]] = [true, text]
+                lines = data.targets[row].split("\n")
+                for kind, line in enumerate(lines):
+                    if line and not RUNS.fullmatch(line):  # a file
+                        lines[kind] = run_lengths(np.asarray(plan.read_mask(line)) > 0)
+                found[data.ids[row]] = ["\n".join(lines), text]
     add_out_of_fold(data, found)
 
 
@@ -237,13 +232,13 @@ def encode_all(models: list, paths: list, until: float, run) -> list[str | None]
         try:
             rows = [row for row, text in enumerate(encoded) if text is None]
             for row, probabilities, size in found_masks(models, paths, rows):
+                encoded[row] = "\n" * (plan.MASKS - 1)
                 if probabilities is None:
                     WARNED.add(paths[row])
-                elif not probabilities.isfinite().all():
+                    continue
+                if not probabilities.isfinite().all():
                     warn_unreadable(paths[row], FloatingPointError("NaN is predicted"))
-                encoded[row] = (
-                    "\n" * (plan.MASKS - 1) if probabilities is None else encode_mask(probabilities, size)
-                )
+                encoded[row] = encode_mask(probabilities, size)
                 if time.monotonic() > until:
                     break
         except RuntimeError as error:

@@ -120,9 +120,8 @@ def _read(
         try:
             with Image.open(path) as file:
                 sizes.append(file.size)
-            out[i, :3] = np.asarray(
-                read_image(path, side=2 * side, upright=False).resize(shape[::-1])
-            ).transpose(2, 0, 1)
+            shown = read_image(path, side=2 * side, upright=False).resize(shape[::-1])
+            out[i, :3] = np.asarray(shown).transpose(2, 0, 1)
         except (OSError, ValueError, SyntaxError):
             broken.append(i)
             sizes[i:] = [sizes[-1] if sizes else shape[::-1]]
@@ -201,10 +200,8 @@ def fit_masks(
     nets.append(_train(x[rows], width, clock, clock.left() - reserve, seed + 1, result))
     for i in range(0, len(test), 100):
         maps = _maps(nets[-1], test[i : i + 100])
-        result.test += [
-            "\n".join(map(run_lengths, _mask(m, s, result)))
-            for m, s in zip(maps, test_sizes[i : i + 100], strict=True)
-        ]
+        found = [_mask(*pair, result) for pair in zip(maps, test_sizes[i : i + 100], strict=True)]
+        result.test += ["\n".join(map(run_lengths, each)) for each in found]
     result.complete = result.passes[-1] * len(rows) > 0.6 * wanted
     return result
 

@@ -112,10 +112,8 @@ def add_media(problem: Problem, data: Data) -> None:
     whole = pd.concat([table, pd.DataFrame(found, index=table.index)], axis=1)
     problem.inputs, problem.test_inputs = whole.iloc[:rows], whole.iloc[rows:].reset_index(drop=True)
     problem.columns = problem.columns | dict.fromkeys(found, "number")
-    problem.blocks = [
-        *blocks,
-        *([once(problem, "topics", lambda: topics_of(problem))] if text_columns(problem) else []),
-    ]
+    blocks += [once(problem, "topics", lambda: topics_of(problem))] if text_columns(problem) else []
+    problem.blocks = blocks
 
 
 def main_columns(block: np.ndarray, rows: int) -> np.ndarray:
@@ -144,10 +142,8 @@ def features_of_media(given: Sequence[Any], known: np.ndarray) -> dict[str, np.n
             print(f"WARNING: {unread} of {len(shown)} videos have no frames", flush=True)
         videos = [each or usual for each in shown]  # one that cannot be read is as the first
         starts = np.cumsum([0, *map(len, videos)])
-        return {
-            kind: over_time(block, starts)
-            for kind, block in seen_in([frame for video in videos for frame in video]).items()
-        }
+        blocks = seen_in([frame for video in videos for frame in video])
+        return {kind: over_time(block, starts) for kind, block in blocks.items()}
     if ending in SOUND_FILES:
         return {"statistics": read_sounds(given)[1]}
     return seen_in(given)
@@ -309,9 +305,8 @@ def find_signals(
     channels = numbered_columns(train, test)
     if not channels:
         return None
-    values = [
-        np.stack([as_columns(each[names]) for names in channels.values()], axis=1) for each in (train, test)
-    ]
+    several = channels.values()
+    values = [np.stack([as_columns(each[names]) for names in several], axis=1) for each in (train, test)]
     used = [name for names in channels.values() for name in names]
     return train.drop(columns=used), test.drop(columns=used), [*values[0], *values[1]]
 
@@ -510,10 +505,9 @@ def signal_features(given: Sequence[Any], known: np.ndarray) -> tuple[np.ndarray
     thinned = [one[:, ::step] if one.shape[1] > 4 * step else one for one in signals]
     statistics = np.stack([statistics_of(one) for one in thinned])
     steps = int(np.clip(np.median([one.shape[1] for one in signals]), LEAST_STEPS, MOST_STEPS))
-    few = np.arange(4)
-    times = slower(
-        lambda some: convolved(np.stack(some), few, 0), [even(one, steps) for one in signals[:AT_ONCE]]
-    )
+
+    some = [even(one, steps) for one in signals[:AT_ONCE]]
+    times = slower(lambda few: convolved(np.stack(few), np.arange(4), 0), some)
     steps = max(LEAST_STEPS, steps // times)
     x = np.stack([even(one, steps) for one in signals])
     x = (x - x[known].mean((0, 2), keepdims=True)) / (x[known].std((0, 2), keepdims=True) + 1e-9)

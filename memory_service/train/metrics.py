@@ -108,14 +108,10 @@ def score_f1(targets: np.ndarray, classes: np.ndarray, average: str = "", by_k: 
 
 
 score_f_beta = partial(score_f1, by_k=True)
-score_f1_macro, score_f_beta_macro = (
-    partial(score_f1, average="macro"),
-    partial(score_f_beta, average="macro"),
-)
-score_f1_micro, score_f_beta_micro = (
-    partial(score_f1, average="micro"),
-    partial(score_f_beta, average="micro"),
-)
+score_f1_macro = partial(score_f1, average="macro")
+score_f_beta_macro = partial(score_f_beta, average="macro")
+score_f1_micro = partial(score_f1, average="micro")
+score_f_beta_micro = partial(score_f_beta, average="micro")
 score_f1_samples = partial(score_f1, average="samples")
 score_f_beta_samples = partial(score_f_beta, average="samples")
 score_f1_weighted = partial(score_f1, average="weighted")

@@ -80,11 +80,9 @@ class Augmentation:
             return rng.uniform(-limit * strength, limit * strength, size)
 
         n = len(x)
-        angle, scale, move = (
-            np.deg2rad(draw(self.degrees, n)),
-            draw(self.scale, n),
-            draw(2 * self.shift, 2, n),
-        )
+        angle = np.deg2rad(draw(self.degrees, n))
+        scale = draw(self.scale, n)
+        move = draw(2 * self.shift, 2, n)
         across, down = np.exp(scale + draw(self.stretch, n)), np.exp(scale + draw(self.stretch, n))
         if self.mirrored:
             across = across * rng.choice([-1, 1], n)

@@ -38,18 +38,16 @@ def day_effects(
     if dates is None or abs(step - 1) > 0.01 or last < 395:
         return None
     apart = effects_of(grid, last)
+    left = dates.days_in_month - dates.day
     ways = {
         "date": dates.month * 100 + dates.day,
         "weekday of month": dates.month * 100 + 10 * ((dates.day - 1) // 7) + dates.day_of_week,
-        "last weekdays": dates.month * 100
-        + 10 * ((dates.days_in_month - dates.day) // 7)
-        + dates.day_of_week,
+        "last weekdays": dates.month * 100 + 10 * (left // 7) + dates.day_of_week,
         "easter": from_easter(dates),
     }
     named = holidays_of(dates, apart, last)
-    keys = {name: np.asarray(values) for name, values in ways.items()} | (
-        {} if named is None else {"holiday": named}
-    )
+    keys = {name: np.asarray(values) for name, values in ways.items()}
+    keys |= {} if named is None else {"holiday": named}
     places = {name: places_of(values) for name, values in keys.items()}
 
     def features(period: np.ndarray, origin: np.ndarray) -> pd.DataFrame:
@@ -158,12 +156,8 @@ def smooth(known: np.ndarray, ahead: int, season: int) -> np.ndarray:
     indices = season_of(known, season)
     phase = np.arange(len(known)) % season
     plain = known - indices[phase]
-    start = np.array(
-        [
-            column[np.isfinite(column)][:8].mean() if np.isfinite(column).any() else np.nan
-            for column in plain.T
-        ]
-    )
+    begins = [column[np.isfinite(column)][:8] for column in plain.T]
+    start = np.array([each.mean() if len(each) else np.nan for each in begins])
     alphas, betas = np.repeat(ALPHAS, len(BETAS))[:, None], np.tile(BETAS, len(ALPHAS))[:, None]
     level = np.tile(start, (len(alphas), 1))
     trend, errors, seen = np.zeros_like(level), np.zeros_like(level), np.zeros(plain.shape[1])
@@ -205,10 +199,8 @@ def season_of(known: np.ndarray, season: int) -> np.ndarray:
     sums = np.cumsum(np.vstack([np.zeros(known.shape[1]), np.where(there, known, 0.0)]), axis=0)
     sizes = np.cumsum(np.vstack([np.zeros(known.shape[1]), there]), axis=0)
     places = np.arange(len(known))
-    start, end = (
-        np.clip(places - season // 2, 0, None),
-        np.clip(places - season // 2 + season, None, len(known)),
-    )
+    start = np.clip(places - season // 2, 0, None)
+    end = np.clip(places - season // 2 + season, None, len(known))
     whole = end - start == season
     with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -354,10 +346,8 @@ def grid_of(series: Series, rows: np.ndarray, values: np.ndarray, test_rows: int
         seen: np.ndarray = np.isfinite(grid[: last + 1])
         begun: np.ndarray = np.logical_or.accumulate(seen)
         alive = begun & np.any(seen, axis=1, keepdims=True)
-        asked = pd.DataFrame(
-            {"p": series.period[-test_rows:], "s": series.number[-test_rows:]}
-        ).drop_duplicates()
-        full = len(asked) / max(asked["p"].nunique() * asked["s"].nunique(), 1)
+        asked = pd.DataFrame({"p": series.period[-test_rows:], "s": series.number[-test_rows:]})
+        full = len(asked.drop_duplicates()) / max(asked["p"].nunique() * asked["s"].nunique(), 1)
         if seen.sum() / alive.sum() < full - 0.1:
             grid[: last + 1][alive & ~seen] = 0.0
     return grid
@@ -570,9 +560,8 @@ class BoostedLags(Forecaster):
                 base = np.maximum(base, 0.02 * np.nanmean(grid)) if ratios else base
                 if self.relative:
                     values = [name for name in table.columns if name.startswith(("lag", "mean", "level"))]
-                    table[values] = (
-                        table[values].div(base, axis=0) if ratios else table[values].sub(base, axis=0)
-                    )
+                    change = table[values].div if ratios else table[values].sub
+                    table[values] = change(base, axis=0)
                 return table, base if self.relative else np.zeros(len(rows)), ratios
 
             def turned(rows: np.ndarray, made: Any, column: np.ndarray) -> Any:
@@ -596,9 +585,8 @@ class BoostedLags(Forecaster):
                 if made:
                     raw = model.predict(made[0], num_iteration=best)
                     raw = raw * made[1] if made[2] else raw + made[1]
-                    found[name].append(
-                        np.clip(raw, 0, None) if columns[train_rows, place].min() >= 0 else raw
-                    )
+                    least = 0 if columns[train_rows, place].min() >= 0 else None
+                    found[name].append(raw if least is None else np.clip(raw, least, None))
         held_out = np.column_stack(found["valid"]) if found["valid"] else fit.nothing
         memo = {"rounds": int(np.median(rounds))}
         return Prediction(held_out, np.column_stack(found["test"]), memo, complete)
@@ -641,28 +629,22 @@ def table_of(
     for season in seasons:
         values = past.seasonal(period, origin, number, season, 8 if 8 * season < length else 3)
         found |= {f"lag {season} {k}": values[:, k] for k in range(min(4, values.shape[1]))}
-        found[f"mean of {season}"], found[f"mean median {season}"] = (
-            mean_of_known(values),
-            mean_of_known(values, median=True),
-        )
+        found[f"mean of {season}"] = mean_of_known(values)
+        found[f"mean median {season}"] = mean_of_known(values, median=True)
     year = seasons[-1]
     if year > 12 * max(short, 2) or (len(seasons) == 1 and year >= 12):
         back = np.ceil((period - origin) / year).astype(int) * year
         width = max(1, year // 52)
-        found["mean then"] = past.mean(
-            period - back - width, np.minimum(period - back + width, origin), number
-        )
+        last = np.minimum(period - back + width, origin)
+        found["mean then"] = past.mean(period - back - width, last, number)
         found["mean year ago"] = past.mean(origin - year - 4 * width + 1, origin - year, number)
         found["mean now"] = past.mean(origin - 4 * width + 1, origin, number)
     if series.dates is not None:
         dates = series.dates[period]
         yearly = series.step * year > 360  # else a day of the year is one of a single past
         if series.step < 20:
-            found |= {
-                "day": dates.day,
-                "weekday": dates.day_of_week,
-                "to month's end": dates.days_in_month - dates.day,
-            }
+            found |= {"day": dates.day, "weekday": dates.day_of_week}
+            found["to month's end"] = dates.days_in_month - dates.day
             found |= {"day of year": dates.day_of_year} if yearly else {}
         if series.step < 1:
             found["hour"] = dates.hour + dates.minute / 60

@@ -98,12 +98,9 @@ def with_pixels(
     if len(pictures) < 2:
         return train, test
     print(f"NOTE: {len(names)} numbers of a row are read as pixels of a picture", flush=True)
-    drawn = [
-        drawn_names(each, f"{role}_{image}") for role, each in zip(("train", "test"), pictures, strict=True)
-    ]
-    return tuple(
-        t.drop(columns=names).assign(**{image: each}) for t, each in zip((train, test), drawn, strict=True)
-    )
+    known, asked = drawn_names(pictures[0], f"train_{image}"), drawn_names(pictures[1], f"test_{image}")
+    train, test = train.drop(columns=names), test.drop(columns=names)
+    return train.assign(**{image: known}), test.assign(**{image: asked})
 
 
 def with_pixel_columns(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -225,9 +222,8 @@ def has_names(rows: list[list[str]]) -> bool:
 def form_of(path: Path) -> dict[str, Any]:
     """How a file of lines is written, as pandas takes it, with names where it has none."""
     raw = read_bytes(path, PEEK_BYTES)
-    more = (
-        read_bytes(path, LONGEST_LINE) if len(raw) == PEEK_BYTES and not re.search(rb"[\r\n]", raw) else b""
-    )
+    whole = len(raw) < PEEK_BYTES or re.search(rb"[\r\n]", raw)
+    more = b"" if whole else read_bytes(path, LONGEST_LINE)
     if len(more) == LONGEST_LINE and not re.search(rb"[\r\n]", more):
         raise ValueError(f"{path.name} begins with a line of over {LONGEST_LINE >> 20} MiB")
     form: dict[str, Any] = {"encoding": encoding_of(raw), "encoding_errors": "replace"}

@@ -139,9 +139,8 @@ def boost(
 
 
 def is_table(problem: Problem) -> bool:
-    return isinstance(problem.inputs, pd.DataFrame) and any(
-        kind not in ("text", "group") for kind in problem.columns.values()
-    )
+    some = any(kind not in ("text", "group") for kind in problem.columns.values())
+    return some and isinstance(problem.inputs, pd.DataFrame)
 
 
 def cached(problem: Problem, what: str, rows: np.ndarray, make: Callable[[], Any]) -> Any:
@@ -525,12 +524,10 @@ class Factors(Member):
         answer, size, penalty = effects[asked], 0, 0.0
         rest = target[train_rows] - effects[train_rows]
         known = first[train_rows], second[train_rows]
-        sizes = (
-            [(int(memo["size"]), float(memo["penalty"]))]
-            if not n
-            else product(FACTOR_SIZES, FACTOR_PENALTIES)
-        )
-        for each in sizes if n or memo["size"] else ():
+        sizes: Any = product(FACTOR_SIZES, FACTOR_PENALTIES)
+        if not n:
+            sizes = [(int(memo["size"]), float(memo["penalty"]))] if memo["size"] else ()
+        for each in sizes:
             if n and fit.clock.left() < 1:
                 break
             one, other = factors(*known, rest, *each, fit.seed, fit.clock)

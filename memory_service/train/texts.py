@@ -115,13 +115,11 @@ class Vectors:
 
     def __init__(self, problem: Problem, folder: Path, seconds: float) -> None:
         columns = [texts_of(problem, name) for name in text_columns(problem)]
-        self.texts = (
-            columns if len(columns) < 3 else [[" | ".join(each) for each in zip(*columns, strict=True)]]
-        )
-        self.folder = folder
-        digest = hashlib.sha256(
-            "\0".join([str(folder), *(t for texts in self.texts for t in texts)]).encode()
-        )
+        if len(columns) > 2:
+            columns = [[" | ".join(each) for each in zip(*columns, strict=True)]]
+        self.texts, self.folder = columns, folder
+        whole = "\0".join([str(folder), *(text for texts in self.texts for text in texts)])
+        digest = hashlib.sha256(whole.encode())
         self.file = problem.cache / f"vectors-{digest.hexdigest()[:12]}.npz" if problem.cache else None
         if self.file is not None and self.file.is_file():
             with np.load(self.file) as kept:

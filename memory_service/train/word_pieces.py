@@ -35,20 +35,11 @@ def read_words(train: pd.DataFrame, test, sample) -> Data:
     numbers, names = pd.factorize(np.concatenate(labels), sort=True)
     if plan.SCORE == "f1_entities":
         name_labels(names.tolist())
-    return table_data(
-        train,
-        test,
-        sample,
-        ids=word_ids(train.iloc[:, 0], texts),
-        target_columns=[label],
-        inputs=texts,
-        targets=numbers.astype(np.int64),
-        outputs=names.tolist(),
-        test_ids=word_ids(test.iloc[:, 0], test_texts),
-        test_inputs=test_texts,
-        groups=np.repeat(np.arange(len(texts)), [len(words) for words in texts]),  # a text stays whole
-        samples=len(texts),
-    )
+    more = {"ids": word_ids(train.iloc[:, 0], texts), "inputs": texts, "samples": len(texts)}
+    more |= {"test_ids": word_ids(test.iloc[:, 0], test_texts), "test_inputs": test_texts}
+    more |= {"targets": numbers.astype(np.int64), "outputs": names.tolist(), "target_columns": [label]}
+    more |= {"groups": np.repeat(np.arange(len(texts)), [*map(len, texts)])}  # a text stays whole
+    return table_data(train, test, sample, **more)
 
 
 def words_of(column: pd.Series) -> list[list[str]]:
