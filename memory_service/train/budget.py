@@ -14,7 +14,6 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -223,8 +222,9 @@ def end_in_time() -> threading.Timer:
         while not (state.out_dir / "submission.csv").exists():
             time.sleep(0.1)
         print("NOTE: the budget is over: ending with the submission that is there", flush=True)
-        end = partial(report, state.run, "finish", "timed_out", submission=True)
-        told = threading.Thread(target=end, daemon=True)
+        told = threading.Thread(
+            target=lambda: report(state.run, "finish", "timed_out", submission=True), daemon=True
+        )
         told.start()
         told.join(min(max(0.2, 0.4 * state.minutes), 10.0))
         os._exit(0)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ def kernel_regression(fit: Fit, blocks: Sequence[np.ndarray], widths: Sequence[f
     return result
 
 
-linear_regression = partial(kernel_regression, widths=(0.0,))
+linear_regression = functools.partial(kernel_regression, widths=(0.0,))
 
 
 def random_trees(fit: Fit, blocks: Sequence[np.ndarray]) -> Prediction:

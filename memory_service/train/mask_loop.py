@@ -29,8 +29,8 @@ from memory_service.train.torch_loop import (
     computed,
     device,
     make_loader,
-    memory_format,
     recover,
+    to_device,
 )
 from memory_service.train.writing import (
     add_out_of_fold,
@@ -90,10 +90,6 @@ def random_part() -> np.ndarray:
     return np.array([left, top, left + share, top + share]).clip(0, 1)
 
 
-def to_device(inputs: tuple) -> torch.Tensor:
-    return inputs[0].to(device, memory_format=memory_format(), non_blocking=True)
-
-
 def areas(probabilities: torch.Tensor, masks: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """The common area, the one found and the true one of each image and kind."""
     return tuple(each.sum((2, 3)) for each in (probabilities * masks, probabilities, masks))
@@ -110,7 +106,7 @@ def loss_of(outputs: torch.Tensor, masks: torch.Tensor, readable: torch.Tensor) 
 def batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, targets) -> torch.Tensor:
     """The loss of a training batch."""
     with autocast():
-        outputs = model(to_device(inputs)).float()
+        outputs = model(to_device(inputs[0])).float()
     return loss_of(outputs, inputs[1].to(device), readable.float().to(device))
 
 
@@ -124,7 +120,7 @@ def validate_masks(model, loader, data: Data, checkpoint: dict, until: float) ->
         in_time = time.monotonic() <= until
         if not in_time:
             break
-        images, masks, good = to_device(inputs), inputs[1].to(device), readable.to(device) > 0
+        images, masks, good = to_device(inputs[0]), inputs[1].to(device), readable.to(device) > 0
         views = [computed(model, model, images).float()]
         if plan.TTA:
             views.append((views[0] + computed(model, model, images.flip(3)).float().flip(3)) / 2)
@@ -176,7 +172,7 @@ def found_in(images: torch.Tensor, model: nn.Module) -> torch.Tensor:
 def found_masks(models: list, paths: list, rows: list):
     """Row, probabilities of the object (None: it cannot be read), height and width of each image."""
     for inputs, batch_rows, readable in make_loader(Masks(paths, rows)):
-        images = to_device(inputs)
+        images = to_device(inputs[0])
         found = [computed(model, found_in, images, model) for model in models]
         probabilities = torch.stack(found).mean(0)
         for row, one, size, good in zip(batch_rows, probabilities, inputs[1], readable, strict=True):

@@ -6,7 +6,7 @@ first; targets are class numbers, or of labels and values a column for each.
 
 from __future__ import annotations
 
-from functools import partial
+import functools
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ def score_accuracy(targets: np.ndarray, predictions: np.ndarray, right: bool = T
     return float(((predictions.argmax(axis=1) == targets) == right).mean())
 
 
-score_error = partial(score_accuracy, right=False)
+score_error = functools.partial(score_accuracy, right=False)
 
 
 def one_hot(targets: np.ndarray, predictions: np.ndarray) -> np.ndarray:
@@ -107,14 +107,14 @@ def score_f1(targets: np.ndarray, classes: np.ndarray, average: str = "", by_k: 
     return float(judges().fbeta_score(targets, classes, beta=plan.K / 100 if by_k else 1.0, **how))
 
 
-score_f_beta = partial(score_f1, by_k=True)
-score_f1_macro = partial(score_f1, average="macro")
-score_f_beta_macro = partial(score_f_beta, average="macro")
-score_f1_micro = partial(score_f1, average="micro")
-score_f_beta_micro = partial(score_f_beta, average="micro")
-score_f1_samples = partial(score_f1, average="samples")
-score_f_beta_samples = partial(score_f_beta, average="samples")
-score_f1_weighted = partial(score_f1, average="weighted")
+score_f_beta = functools.partial(score_f1, by_k=True)
+score_f1_macro = functools.partial(score_f1, average="macro")
+score_f_beta_macro = functools.partial(score_f_beta, average="macro")
+score_f1_micro = functools.partial(score_f1, average="micro")
+score_f_beta_micro = functools.partial(score_f_beta, average="micro")
+score_f1_samples = functools.partial(score_f1, average="samples")
+score_f_beta_samples = functools.partial(score_f_beta, average="samples")
+score_f1_weighted = functools.partial(score_f1, average="weighted")
 
 
 def score_mcc(targets: np.ndarray, classes: np.ndarray) -> float:
@@ -227,7 +227,7 @@ def score_pearson(targets: np.ndarray, predictions: np.ndarray, method: Any = "p
     return float(pd.DataFrame(targets).corrwith(pd.DataFrame(predictions), method=method).fillna(0).mean())
 
 
-score_spearman = partial(score_pearson, method="spearman")
+score_spearman = functools.partial(score_pearson, method="spearman")
 
 
 def score_dice(common: np.ndarray, found: np.ndarray, true: np.ndarray) -> float:

@@ -208,7 +208,7 @@ def fit_network(
     small, small_valid, small_test = shrink(x[train_rows]), shrink(x[valid_rows]), shrink(test)
     sample = small[:: max(1, len(small) // 2000)].float()
     mean, deviation = (f((0, 2, 3), keepdim=True).to(device()) for f in (sample.mean, sample.std))
-    compare = _loss(problem)
+    compare = criterion(problem, 0.05)
 
     def normal(part: Tensor) -> Tensor:
         return (part.to(device()).float() - mean) / (deviation + 1e-3)
@@ -256,11 +256,11 @@ def predict_network(
     return out
 
 
-def _loss(problem: Problem) -> Callable[[Any, Any], Any]:
+def criterion(problem: Problem, smoothing: float = 0.0) -> Callable[[Any, Any], Any]:
     from torch import nn
 
     if problem.kind == "classes":
-        return nn.CrossEntropyLoss(label_smoothing=0.05)
+        return nn.CrossEntropyLoss(label_smoothing=smoothing)
     if problem.kind == "labels":
         return nn.BCEWithLogitsLoss()
     return nn.L1Loss() if problem.loss == "absolute" else nn.MSELoss()

@@ -21,7 +21,14 @@ from memory_service.train.budget import plan
 from memory_service.train.hub_models import source
 from memory_service.train.media_files import read_sound, sound_seconds
 from memory_service.train.reading import Data
-from memory_service.train.torch_loop import AlikeLengths, Samples, autocast, device, pretrained_or_exit
+from memory_service.train.torch_loop import (
+    AlikeLengths,
+    Samples,
+    autocast,
+    device,
+    pretrained_or_exit,
+    to_device,
+)
 from memory_service.train.transcripts import as_codes
 
 HEARD_RATE = 16_000  # samples a second, of all these models
@@ -149,8 +156,7 @@ def collate(samples: list) -> tuple[dict, torch.Tensor, torch.Tensor]:
 
 def heard(inputs: dict) -> dict:
     """What the model takes of a batch."""
-    own = {name: each for name, each in inputs.items() if name not in ("share", "clip")}
-    return {name: each.to(device, non_blocking=True) for name, each in own.items()}
+    return to_device({name: each for name, each in inputs.items() if name not in ("share", "clip")})
 
 
 def batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, targets) -> torch.Tensor:

@@ -61,6 +61,14 @@ def memory_format() -> torch.memory_format:
     return torch.channels_last if plan.CHANNELS_LAST else torch.contiguous_format
 
 
+def to_device(inputs: Any) -> Any:
+    """A tensor, or a dictionary of them; images in the plan's memory format."""
+    if isinstance(inputs, dict):
+        return {name: to_device(each) for name, each in inputs.items()}
+    form = memory_format() if inputs.ndim == 4 else torch.preserve_format
+    return inputs.to(device, memory_format=form, non_blocking=True)
+
+
 def gpu_peak() -> str:
     """Peak memory since it was last reset: reserved (what the card must hold) and allocated."""
     gib, card = 2**30, torch.cuda.get_device_properties(0).total_memory
