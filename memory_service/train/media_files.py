@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import wave
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+from wave import open as open_wave
 
 import numpy as np
 
@@ -82,7 +82,7 @@ def read_sound(path: Path, seconds: float, place: float, rate: int) -> np.ndarra
             file.seek(int(place * max(file.frames - frames, 0)))
             sound = file.read(frames, dtype="float32", always_2d=True)
             return resampled(sound.mean(axis=1), file.samplerate, rate)
-    with wave.open(str(path)) as file:
+    with open_wave(str(path)) as file:
         own, width, channels = file.getframerate(), file.getsampwidth(), file.getnchannels()
         frames = int(seconds * own) + 1
         file.setpos(int(place * max(file.getnframes() - frames, 0)))
@@ -98,7 +98,7 @@ def sound_seconds(path: Path) -> float:
     with suppress(Exception):
         if soundfile is not None:
             return float(soundfile.info(str(path)).duration)
-        with wave.open(str(path)) as file:
+        with open_wave(str(path)) as file:
             return file.getnframes() / file.getframerate()
     return 0.0
 
