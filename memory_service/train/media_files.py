@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from wave import open as open_wave
@@ -92,7 +92,7 @@ def read_sound(path: Path, seconds: float, place: float, rate: int) -> np.ndarra
     return resampled(whole.view("<i4").reshape(-1, channels).mean(axis=1) / 2**31, own, rate)
 
 
-@cache
+@lru_cache(maxsize=100_000)
 def sound_seconds(path: Path) -> float:
     """By its head; 0 where that cannot be read."""
     with suppress(Exception):
