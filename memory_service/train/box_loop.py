@@ -4,8 +4,6 @@
 media_files.
 """
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -3,8 +3,6 @@
 The same text for every plan. train.py says what is learned: its settings and functions are `plan`.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 import os

@@ -1,7 +1,5 @@
 """What networks of classes and labels learn, their loss, and their probabilities."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy

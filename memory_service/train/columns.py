@@ -1,7 +1,5 @@
 """Reads train.csv and test.csv as they stand: the kind of each column, what is predicted, and from what."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -3,8 +3,6 @@
 The same text for every plan. What depends on a clock or a file the first process decides for all.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import os
 import sys

@@ -5,8 +5,6 @@ The same text for every plan. Predictions are (images, 6 x MAX_BOXES): score, cl
 the best first; a score of 0 is no box.
 """
 
-from __future__ import annotations
-
 import re
 from ast import literal_eval
 from collections.abc import Iterator

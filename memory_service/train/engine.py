@@ -6,8 +6,6 @@ further members are drawn (other settings, other seeds) and kept where the blend
 fitted is written to OUT_DIR at once, so that a run that was cut goes on where it stopped.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import re
@@ -156,7 +154,7 @@ class Loop:
         return f"{re.sub(r'[^a-z0-9]+', '-', member.name.lower())}_{fold}"
 
     def save(self, member: Member, fold: int, found: Prediction) -> None:
-        facts = {"valid": found.valid, "test": found.test, "memo": np.array(repr(found.memo))}
+        facts: dict[str, Any] = {"valid": found.valid, "test": found.test, "memo": np.array(repr(found.memo))}
         facts |= {"split": self.split_of(fold), "done": found.complete}
         save_result(self.file(member, fold), {**facts, "test_set": self.data.test_set})
 
@@ -567,14 +565,6 @@ def copies_of(problem: Problem) -> np.ndarray | None:
     return None
 
 
-def cheaper(loop: Loop, members: list[Member], number: int) -> Member | None:
-    """A LightGBM with other settings, where the minutes that are left do for one and not for more."""
-    if not any(isinstance(member, LightGBM) for member in members):
-        return None
-    found = variation(number)
-    return found if loop.affordable(found, 0.5) else None
-
-
 def train_members(data: Data, run: Any) -> list[float]:
     """Fit and blend until the minutes end, or nothing gains. The score of the blend, if there is one."""
     state.predict_seconds = 1e-3  # every fit predicts the test set at once
@@ -601,9 +591,12 @@ def train_members(data: Data, run: Any) -> list[float]:
     loop.try_left(members)
     losses = 0
     ended = "there is nothing else to try"
+    trees = any(isinstance(member, LightGBM) for member in members)
     while (member := further(members, number + 1, *loop.members([1])[:1])) is not None:
         number += 1
-        if state.stop or not (loop.affordable(member, 0.5) or (member := cheaper(loop, members, number))):
+        if trees and not loop.affordable(member, 0.5):
+            member = variation(number)
+        if state.stop or not loop.affordable(member, 0.5):
             ended = "the time is over"
             break
         before = loop.best

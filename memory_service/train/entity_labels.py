@@ -1,7 +1,5 @@
 """Labels of words: entities that they mark, their score, and the table of the labels of texts."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Folds: how rows are split, trained fold after fold, and the mean of those that count."""
 
-from __future__ import annotations
-
 import time
 import traceback
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reads data of files and texts: what train.csv names, where its files lie, and what is predicted."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Least squares on a Gaussian kernel: the cheap learner of features of pictures and sounds."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Networks of timm that find keypoints: shares of each picture's sides, of which only known ones count."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a folder of data says of its problem, in about a second: nothing but these facts leaves the box."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 from typing import Any

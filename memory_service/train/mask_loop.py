@@ -4,8 +4,6 @@
 of media_files.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Rows that name signals, pictures, sounds or videos: features as columns for trees and as blocks."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Sequence

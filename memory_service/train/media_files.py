@@ -1,7 +1,5 @@
 """Reads the files of images, masks and sounds for networks."""
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 from functools import lru_cache

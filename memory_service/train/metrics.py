@@ -4,8 +4,6 @@
 first; targets are class numbers, or of labels and values a column for each.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A training batch and a batch of predictions of networks for classes, values and matches."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

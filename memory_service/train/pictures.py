@@ -1,7 +1,5 @@
 """Pictures without pretrained weights: gradients and colours with a kernel or trees, and a small network."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -6,8 +6,6 @@ the hub at the first fit, or from WEIGHTS: a checkpoint of TabICL or TabPFN, a f
 fails, as without a network, leaves the minutes to the other members.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from typing import Any

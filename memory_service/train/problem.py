@@ -1,7 +1,5 @@
 """A member of a training run: what it is given, and what it gives back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """Reads tables: ids, targets, groups and times of the three of them, and where files lie."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Mapping, Sequence

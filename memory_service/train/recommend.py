@@ -1,8 +1,6 @@
 """Recommendation: which items a user takes next. Candidates of several sources, and a ranker that learns from
 what users took in the latest days; the source that is best on later days stands in where there is no time."""
 
-from __future__ import annotations
-
 import re
 import time
 from itertools import pairwise
@@ -64,8 +62,8 @@ def read_interactions(train: pd.DataFrame, test: Any, sample: Any) -> Data:
     table = pd.DataFrame({"user": users, "item": items, "time": np.nan_to_num(times, nan=np.nanmin(times))})
     plan.K = plan.K or max([len(words) for words in told.head(1000)], default=0) or 10
     places = pd.Index(names).get_indexer(asked)  # -1: nothing is known of this user
-    first: list[Any] = [user, list(names), [str(sample.columns[1])], table, items, list(outputs)]
-    return Data(*first, test_ids=asked.tolist(), test_inputs=places, sample=sample)
+    target = [str(sample.columns[1])]
+    return Data(user, list(names), target, table, items, list(outputs), asked.tolist(), places, sample)
 
 
 def texts_as(column: pd.Series, shown: set[str]) -> pd.Series:

@@ -3,8 +3,6 @@
 DIMENSIONS, ARC_SCALE, ARC_MARGIN and MOST_MATCHES are settings of train.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

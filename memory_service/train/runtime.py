@@ -1,7 +1,5 @@
 """A run: its folder, its data, training and predicting as train.py says."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

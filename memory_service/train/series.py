@@ -4,8 +4,6 @@ A row is predicted from an origin, the last period whose targets are known. For 
 drawn 1 to `horizon` periods before, so that a model learns what it will be asked: near and far periods alike.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import time
 import warnings

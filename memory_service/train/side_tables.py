@@ -5,8 +5,6 @@ shares. Where rows of the table are later than a row of train.csv that has their
 count. A column to predict is taken from no table; tables of training rows alone are left out.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sounds without pretrained weights: statistics of MFCC with a kernel, and a small network on log-mels."""
 
-from __future__ import annotations
-
 import logging
 import struct
 import warnings

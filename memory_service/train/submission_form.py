@@ -6,8 +6,6 @@ targets of train.csv. Where the sample has another form, such as a row for each 
 each day, `plan.cells` says of each of its cells which row and target it is.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Files as tables: how lines, arrays, sheets, databases and folders are written, and what they hold."""
 
-from __future__ import annotations
-
 import bz2
 import csv
 import gzip

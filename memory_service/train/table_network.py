@@ -1,7 +1,5 @@
 """Networks for tables: the usual member, and those that a plan may name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

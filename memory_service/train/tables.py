@@ -1,10 +1,8 @@
 """Members that learn from a table: boosted and random trees, linear models, neighbours."""
 
-from __future__ import annotations
-
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -278,7 +276,6 @@ class XGBoost(Member):
         settings: dict[str, Any] = {
             "eta": 0.06, "max_depth": 6, "subsample": 0.8, "colsample_bytree": 0.7, "min_child_weight": 3,
             "tree_method": "hist", "nthread": problem.cores, "seed": fit.seed, "verbosity": 0,
-            **self.settings,
         }  # fmt: skip
         if problem.kind == "values":
             objectives = {"absolute": "reg:absoluteerror", "poisson": "count:poisson"}
@@ -524,7 +521,7 @@ class Factors(Member):
         answer, size, penalty = effects[asked], 0, 0.0
         rest = target[train_rows] - effects[train_rows]
         known = first[train_rows], second[train_rows]
-        sizes: Any = product(FACTOR_SIZES, FACTOR_PENALTIES)
+        sizes: Iterable[tuple[int, float]] = product(FACTOR_SIZES, FACTOR_PENALTIES)
         if not n:
             sizes = [(int(memo["size"]), float(memo["penalty"]))] if memo["size"] else ()
         for each in sizes:

@@ -1,7 +1,5 @@
 """Texts as networks take them: tokens, windows of long texts, and batches of about one length."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Members that learn from texts: words and characters, a frozen sentence encoder, trees of all columns."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

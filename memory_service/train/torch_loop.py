@@ -3,8 +3,6 @@
 The same text for every plan. train.py beside it has the model, the data sets, the loss and the predictions.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re
@@ -528,7 +526,8 @@ def train_fold(fold: int, data: Data, train_rows: np.ndarray, valid_rows: np.nda
                 loaders = make_loader(train_set, train=True), make_loader(valid_set)
                 with suppress(ImportError):  # weights and vocabulary are there: later folds wait for no hub
                     if plan.PRETRAINED:
-                        import_module("huggingface_hub.constants").HF_HUB_OFFLINE = True
+                        constants: Any = import_module("huggingface_hub.constants")
+                        constants.HF_HUB_OFFLINE = True
             trained, ready = (learner, optimizer, scaler, average), time.monotonic()
             loss, skipped, whole = train_epoch(trained, loaders[0], targets, epoch, epochs, run, save)
             if not agreed(scaler.is_enabled() or math.isfinite(loss)):  # a scaler leaves out such a step

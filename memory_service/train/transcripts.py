@@ -3,8 +3,6 @@
 Predictions are (rows, CHARACTERS): the code points of a text, then zeros.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

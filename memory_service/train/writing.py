@@ -1,7 +1,5 @@
 """Writes what a run leaves, whole or not at all: the submission, answers of folds, out-of-fold tables."""
 
-from __future__ import annotations
-
 import os
 import time
 from functools import lru_cache
