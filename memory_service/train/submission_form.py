@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
-from memory_service.train.table_files import with_pixel_columns, with_pixels
+from memory_service.train.table_files import PIXELS, with_pixels
 
 SEEN = 200  # rows of a sample that are looked at before all are
 MOST_TRIED = 20_000  # rows of the test set, one of which may have made an id
@@ -48,7 +48,8 @@ def as_asked(train, test, sample, further: Callable[[], dict[str, Any]]) -> tupl
         sample = without_unknown(train, test, sample)
     if test is not None:
         train, test = with_numbers_of_cells(with_ids(train, test), test)
-        train, test = with_pixel_columns(train, test)
+        pixels = [name for name in train.columns if name in test.columns and PIXELS.fullmatch(str(name))]
+        train, test = with_pixels(train, test, pixels, "image")
     return train, test, sample
 
 

@@ -101,11 +101,6 @@ def with_pixels(
     return train.assign(**{image: known}), test.assign(**{image: asked})
 
 
-def with_pixel_columns(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    names = [name for name in train.columns if name in test.columns and PIXELS.fullmatch(str(name))]
-    return with_pixels(train, test, names, "image")
-
-
 TEXT_TABLES = (".csv", ".tsv", ".txt", ".data", ".dat", ".test", ".train", ".solution", ".labels",
                ".arff", ".svm", ".libsvm")  # fmt: skip
 DATABASES = (".db", ".sqlite", ".sqlite3")

@@ -296,7 +296,14 @@ class XGBoost(Member):
                 xgboost.DMatrix(table.iloc[rows], target[rows], enable_categorical=True)
                 for rows in (fit.train_rows, fit.valid_rows)
             )
-            more: dict[str, Any] = {"callbacks": [rounds_callback(xgboost, fit.clock, reserve, cut)]}
+
+            class InTime(xgboost.callback.TrainingCallback):  # type: ignore[misc]
+                def after_iteration(self, _model: Any, epoch: int, _log: Any) -> bool:
+                    if fit.clock.left() <= reserve:
+                        cut.append(epoch)
+                    return bool(cut)
+
+            more: dict[str, Any] = {"callbacks": [InTime()]}
             if len(fit.valid_rows):
                 more |= {"evals": [(judge, "valid")], "early_stopping_rounds": 80, "verbose_eval": False}
             model = xgboost.train(settings, learned, most, **more)
@@ -305,18 +312,6 @@ class XGBoost(Member):
             return valid, model.predict(frame, iteration_range=(0, best)), best, not cut
 
         return each_target(fit, one)
-
-
-def rounds_callback(library: Any, clock: Clock, until: float, cut: list[int]) -> Any:
-    """Ends XGBoost when the clock has no more than `until` seconds left; the round goes into `cut`."""
-
-    class InTime(library.callback.TrainingCallback):  # type: ignore[misc]
-        def after_iteration(self, _model: Any, epoch: int, _log: Any) -> bool:
-            if clock.left() <= until:
-                cut.append(epoch)
-            return bool(cut)
-
-    return InTime()
 
 
 @dataclass
@@ -527,7 +522,7 @@ class Factors(Member):
         for each in sizes:
             if n and fit.clock.left() < 1:
                 break
-            one, other = factors(*known, rest, *each, fit.seed, fit.clock)
+            one, other = factors(*known, rest, *each, fit)
             found = effects[asked] + (one[first[asked]] * other[second[asked]]).sum(axis=1)
             if not n or loss(found) < (best if size else 0.99 * best):
                 best, answer, (size, penalty) = loss(found), found, each
@@ -581,20 +576,14 @@ def ridge_effects(matrix: Any, target: np.ndarray, rows: np.ndarray, strength: f
 
 
 def factors(
-    first: np.ndarray,
-    second: np.ndarray,
-    rest: np.ndarray,
-    size: int,
-    penalty: float,
-    seed: int,
-    clock: Clock,
+    first: np.ndarray, second: np.ndarray, rest: np.ndarray, size: int, penalty: float, fit: Fit
 ) -> tuple[np.ndarray, np.ndarray]:
     """(names, size) of both sides: of each row the product of its two is near to `rest`. The last of each
     side, that of -1, is 0. It ends early where the clock has no second left."""
     ones, others = first.max() + 1, second.max() + 1
-    one, other = np.zeros((ones, size)), 0.1 * np.random.default_rng(seed).normal(size=(others, size))
+    one, other = np.zeros((ones, size)), 0.1 * np.random.default_rng(fit.seed).normal(size=(others, size))
     for _ in range(FACTOR_ROUNDS):
-        if clock.left() < 1:
+        if fit.clock.left() < 1:
             break
         one = solved(first, other[second], rest, ones, penalty)
         other = solved(second, one[first], rest, others, penalty)

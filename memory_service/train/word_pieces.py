@@ -11,8 +11,8 @@ import pandas as pd
 import torch
 from torch.utils.data import Dataset
 
+from memory_service.train.answers import name_labels
 from memory_service.train.budget import plan
-from memory_service.train.entity_labels import name_labels
 from memory_service.train.hub_models import load_tokenizer, padded
 from memory_service.train.reading import Data, table_data, target_columns, without_missing
 
