@@ -136,9 +136,8 @@ def groups_without_test_rows(train: pd.DataFrame, test: pd.DataFrame, kinds: dic
     if others:
         for name in sorted(fresh, key=lambda each: train[each].nunique()):
             if name != group and train.groupby(group)[name].nunique().mean() <= 1.1:
-                print(
-                    f"NOTE: the test set has other values of {name}, too, each of whole {group}s", flush=True
-                )
+                told = f"the test set has other values of {name}, too"
+                print(f"NOTE: {told}, each of whole {group}s", flush=True)
                 plan.GROUP_BY = name
                 break
     found = [name for name in fresh if kinds[name] != "text"]

@@ -480,10 +480,8 @@ def months_return(problem: Problem, latest: tuple[np.ndarray, np.ndarray]) -> bo
     before them: then these judge what a month is worth by months that nothing was learned of."""
     if problem.times is None or problem.test_times is None or "date" not in problem.columns.values():
         return False
-    known, asked = (
-        pd.to_datetime(np.asarray(days, float) * 86_400, unit="s").month
-        for days in (problem.times, problem.test_times)
-    )
+    both = (np.asarray(days, float) * 86_400 for days in (problem.times, problem.test_times))
+    known, asked = (pd.to_datetime(seconds, unit="s").month for seconds in both)
     before, behind = (known[rows] for rows in latest)
     return bool(asked.isin(known).mean() >= 0.5 > behind.isin(before).mean())
 

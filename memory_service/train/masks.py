@@ -257,9 +257,8 @@ def _mask(probabilities: np.ndarray, size: tuple[int, int], choice: MaskPredicti
 def _choose(result: MaskPrediction, maps: np.ndarray, truth: list[np.ndarray], kind: int) -> None:
     """Of a kind threshold and smallest area with the best mean Dice; later ones must be better by 0.001."""
     best = -1.0
-    large: list[np.ndarray] = [
-        (_large(m, t.shape[::-1]) * 255).astype(np.uint8) for m, t in zip(maps, truth, strict=True)
-    ]
+    pairs = zip(maps, truth, strict=True)
+    large = [np.asarray(_large(m, t.shape[::-1]) * 255).astype(np.uint8) for m, t in pairs]
     for threshold in THRESHOLDS:
         shown: list[np.ndarray] = [m > threshold * 255 for m in large]
         scores = np.array([dice(t, np.asarray(m)) for t, m in zip(truth, shown, strict=True)])

@@ -219,10 +219,11 @@ def fit_network(
     batch = int(np.clip(len(train_rows) // 25, 16, 64))
     seconds = clock.left() - 1.5 * cost * n * (1 + views) - 1
     seen = train(network, len(train_rows), loss, clock, seconds, fit.seed, batch)
-    given = {
-        many: predict_network(network, (small_valid, small_test), normal, augment, many, problem.kind)
-        for many in ({0, views} if len(valid_rows) else {views * fit.memo.get("views", 1)})
-    }
+    tried, shown = (
+        {0, views} if len(valid_rows) else {views * fit.memo.get("views", 1)},
+        (small_valid, small_test),
+    )
+    given = {n: predict_network(network, shown, normal, augment, n, problem.kind) for n in tried}
     off = {m: fit.loss(valid * spread + centre) for m, (valid, _) in given.items() if len(valid)}
     best = min(given, key=lambda many: off.get(many, 0.0))
     valid, answer = (part * spread + centre for part in given[best])

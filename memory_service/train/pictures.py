@@ -116,9 +116,8 @@ def flips_that_help(
         inside = x.T @ x
         off = []
         for ridge in (0.01, 0.1, 1.0):
-            weights = np.linalg.solve(
-                inside + ridge * many * np.eye(x.shape[1]), x.T @ np.tile(y[:cut], (many, 1))
-            )
+            matrix = inside + ridge * many * np.eye(x.shape[1])
+            weights = np.linalg.solve(matrix, x.T @ np.tile(y[:cut], (many, 1)))
             off.append(((held @ weights - y[cut:]) ** 2).mean(1))
         return min(off, key=lambda each: float(each.mean()))
 

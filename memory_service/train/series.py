@@ -265,9 +265,8 @@ def recognise(problem: Problem) -> Series | None:
     if dates is not None:
         first = pd.Series(dates).groupby(period).first().reindex(range(period.max() + 1))
         of_period = pd.DatetimeIndex(first.interpolate() if step < 27 else first.ffill())
-    return Series(
-        keys, period, number, horizon, seasons_of(step, int(period[:rows].max()) + 1), of_period, step
-    )
+    seasons = seasons_of(step, int(period[:rows].max()) + 1)
+    return Series(keys, period, number, horizon, seasons, of_period, step)
 
 
 def dates_of(problem: Problem) -> pd.DatetimeIndex | None:
@@ -475,10 +474,8 @@ class SeasonalNaive(Forecaster):
     def learn(self, fit: Fit) -> Prediction:
         series = self.series(fit.problem)
         seasons = [*(series.seasons if series else []), 1]
-        choices = [
-            {"season": s, "values": k, "median": m} for s in seasons for k in (1, 2, 4, 8, 16) for m in (0, 1)
-        ]
-        choices = [choice for choice in choices if choice["values"] > 2 or not choice["median"]]
+        kinds = [(1, 0), (2, 0), *((values, median) for values in (4, 8, 16) for median in (0, 1))]
+        choices = [{"season": each, "values": n, "median": m} for each in seasons for n, m in kinds]
         return self.choose(fit, choices)
 
     def forecast(

@@ -163,9 +163,8 @@ def _shape(rate: int, wave: np.ndarray, whole: int) -> np.ndarray:
         centre = float((hertz * spectrum).sum())
         spread = np.sqrt(((hertz - centre) ** 2 * spectrum).sum())
         flat = np.exp(np.log(spectrum).mean()) / spectrum.mean()
-        below = hertz[
-            np.searchsorted(np.cumsum(spectrum), (0.1, 0.25, 0.5, 0.75, 0.9)).clip(max=len(hertz) - 1)
-        ]
+        places = np.searchsorted(np.cumsum(spectrum), (0.1, 0.25, 0.5, 0.75, 0.9))
+        below = hertz[places.clip(max=len(hertz) - 1)]
         crossed = np.mean(np.sign(part[1:]) != np.sign(part[:-1]))
         found += [np.log(centre + 20), np.log(spread + 20), np.log(flat), crossed, *np.log(below + 20)]
         found.append(np.log(hertz[spectrum.argmax()] + 20))

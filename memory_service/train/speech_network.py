@@ -193,9 +193,8 @@ def predict_batch(model, inputs, data: Data, checkpoint: dict, views: int) -> to
 
 def spelled(numbers: list[int], characters: list[str]) -> str:
     """As CTC has it: a number that comes again at once is the same, and 0 is a blank."""
-    return "".join(
-        characters[number] for before, number in zip([0, *numbers], numbers, strict=False) if number != before
-    )
+    pairs = zip([0, *numbers], numbers, strict=False)
+    return "".join(characters[number] for before, number in pairs if number != before)
 
 
 plan.build_model, plan.make_dataset, plan.prepare_fold = build_model, make_dataset, prepare_fold

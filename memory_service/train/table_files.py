@@ -79,9 +79,8 @@ def drawn_names(pictures: np.ndarray, name: str) -> list[str]:
 
 def whole_bytes(numbers: np.ndarray) -> np.ndarray | None:
     """As uint8, where they are whole and as dark and light as those of pictures are."""
-    light = (
-        len(numbers) and np.isfinite(numbers).all() and numbers.min() >= 0 and LIGHT < numbers.max() <= 255
-    )
+    light = len(numbers) and np.isfinite(numbers).all() and numbers.min() >= 0
+    light = light and LIGHT < numbers.max() <= 255
     return numbers.astype(np.uint8) if light and (numbers % 1 == 0).all() else None
 
 
@@ -380,9 +379,8 @@ def of_coco(data: dict[str, Any]) -> pd.DataFrame:
     if names and "category_id" in table:
         table["category"] = table.pop("category_id").map(names)
     lists = [name for name in ("bbox", "keypoints") if name in table]
-    return table.assign(
-        **{name: table[name].where(table[name].isna(), table[name].astype(str)) for name in lists}
-    )
+    texts = {name: table[name].where(table[name].isna(), table[name].astype(str)) for name in lists}
+    return table.assign(**texts)
 
 
 UNREAD: dict[str, str] = {}  # table that cannot be read -> why
@@ -452,9 +450,8 @@ def has_no_names(source: Source) -> bool:
     if source.path.is_dir() or is_sparse(source.path):
         return False
     ending = ending_of(source.path)
-    return ending in (".npy", ".npz") or (
-        ending in TEXT_TABLES and ending != ".arff" and "header" in form_of(source.path)
-    )
+    text = ending in TEXT_TABLES and ending != ".arff"
+    return ending in (".npy", ".npz") or (text and "header" in form_of(source.path))
 
 
 def columns_in(source: Source) -> list[str]:

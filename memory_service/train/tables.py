@@ -297,7 +297,7 @@ class XGBoost(Member):
                 for rows in (fit.train_rows, fit.valid_rows)
             )
 
-            class InTime(xgboost.callback.TrainingCallback):  # type: ignore[misc]
+            class InTime(xgboost.callback.TrainingCallback):
                 def after_iteration(self, _model: Any, epoch: int, _log: Any) -> bool:
                     if fit.clock.left() <= reserve:
                         cut.append(epoch)
@@ -461,16 +461,12 @@ def variation(number: int) -> LightGBM:
     """A LightGBM with settings drawn at random, the same for a number."""
     dice = np.random.default_rng([7, number])
     settings = {
-        "learning_rate": float(dice.choice([0.02, 0.03, 0.05])),
-        "num_leaves": int(2 ** dice.uniform(2.5, 7)),
-        "min_data_in_leaf": int(2 ** dice.uniform(2, 7)),
-        "feature_fraction": float(dice.uniform(0.3, 1.0)),
-        "bagging_fraction": float(dice.uniform(0.5, 1.0)),
-        "lambda_l2": float(10 ** dice.uniform(-3, 1.5)),
-        "min_data_per_group": int(2 ** dice.uniform(2, 7)),
-        "cat_smooth": float(2 ** dice.uniform(0, 6)),
+        "learning_rate": float(dice.choice([0.02, 0.03, 0.05])), "num_leaves": int(2 ** dice.uniform(2.5, 7)),
+        "min_data_in_leaf": int(2 ** dice.uniform(2, 7)), "feature_fraction": float(dice.uniform(0.3, 1.0)),
+        "bagging_fraction": float(dice.uniform(0.5, 1.0)), "lambda_l2": float(10 ** dice.uniform(-3, 1.5)),
+        "min_data_per_group": int(2 ** dice.uniform(2, 7)), "cat_smooth": float(2 ** dice.uniform(0, 6)),
         "extra_trees": bool(dice.random() < 0.3),
-    }
+    }  # fmt: skip
     return LightGBM(f"LightGBM, variation {number}", settings)
 
 

@@ -179,9 +179,8 @@ class Vectors:
         def encode(texts: list[str]) -> np.ndarray:
             cut = [text[: 12 * self.tokens] for text in texts]
             with torch.inference_mode():
-                batch = tokenizer(
-                    cut, padding=True, truncation=True, max_length=self.tokens, return_tensors="pt"
-                )
+                how = {"padding": True, "truncation": True, "max_length": self.tokens}
+                batch = tokenizer(cut, return_tensors="pt", **how)
                 hidden, mask = model(**batch).last_hidden_state, batch["attention_mask"][..., None]
                 mean = (hidden * mask).sum(1) / mask.sum(1).clamp(min=1)
                 return np.asarray(torch.nn.functional.normalize(mean).numpy())

@@ -171,19 +171,13 @@ def make_loader(dataset: Any, train: bool = False) -> DataLoader:
         sampler = DistributedSampler(dataset, WORLD, RANK, seed=plan.SEED, drop_last=True)
     elif train and plan.training_order:
         sampler = plan.training_order(dataset)
+    size, workers = state.batch_size, state.num_workers
     return DataLoader(
-        dataset,
-        batch_size=state.batch_size,
-        shuffle=train and sampler is None,
-        sampler=sampler,
-        drop_last=train and len(dataset) // WORLD > state.batch_size,
-        num_workers=state.num_workers,
-        pin_memory=plan.PIN_MEMORY and device == "cuda",
-        prefetch_factor=plan.PREFETCH_FACTOR if state.num_workers else None,
-        persistent_workers=plan.PERSISTENT_WORKERS and state.num_workers > 0,
-        collate_fn=plan.collate,
-        worker_init_fn=take_settings,
-    )
+        dataset, size, shuffle=train and sampler is None, sampler=sampler, num_workers=workers,
+        drop_last=train and len(dataset) // WORLD > size, pin_memory=plan.PIN_MEMORY and device == "cuda",
+        prefetch_factor=plan.PREFETCH_FACTOR if workers else None, collate_fn=plan.collate,
+        persistent_workers=plan.PERSISTENT_WORKERS and workers > 0, worker_init_fn=take_settings,
+    )  # fmt: skip
 
 
 def fitting_epochs(epochs: int, share: float, seconds: float) -> float:

@@ -95,9 +95,8 @@ class Pieces(Dataset):
         words = self.texts[text][start:end]
         coded = load_tokenizer()(words, is_split_into_words=True, truncation=True, max_length=plan.SEQ_LEN)
         places = coded.word_ids()
-        first = [
-            place in own and place != before for before, place in zip([None, *places], places, strict=False)
-        ]
+        pairs = zip([None, *places], places, strict=False)
+        first = [place in own and place != before for before, place in pairs]
         known = [place for place, begins in zip(places, first, strict=True) if begins]
         return coded["input_ids"], first, [int(row + start) + place for place in known]
 

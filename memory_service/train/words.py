@@ -297,10 +297,8 @@ def _word_vectors(problem: Problem, folder: Path) -> list[np.ndarray]:
         found = tokenizer.encode_batch(texts[first : first + 1000], add_special_tokens=False)
         ids += [np.array(each.ids, np.int32) for each in found]
     sizes, words = [len(each) for each in ids], np.concatenate(ids).astype(int)
-    rows = csr_matrix(
-        (np.ones(len(words), np.float32), (np.repeat(np.arange(len(texts)), sizes), words)),
-        (len(texts), len(table)),
-    )  # of the same word the numbers add up
+    places = np.repeat(np.arange(len(texts)), sizes), words  # of the same word the numbers add up
+    rows = csr_matrix((np.ones(len(words), np.float32), places), (len(texts), len(table)))
     frequency = np.bincount(rows.indices, minlength=len(table))
     rows.data = np.log1p(rows.data)
     weights_of_words = np.log((1 + len(texts)) / (1 + frequency)).clip(0)
