@@ -1,6 +1,6 @@
 """The budget of a run and its plan: settings of train.py, what is left of the minutes, what is reported.
 
-The same text for every plan. train.py says what is learned: its settings and functions are `plan`.
+train.py says what is learned: its settings and functions are `plan`.
 """
 
 import datetime as dt

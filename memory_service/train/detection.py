@@ -1,7 +1,7 @@
-"""What all scripts that find boxes share: tables of boxes, overlaps, which boxes are right, and fusing what
-several folds found.
+"""What all scripts that find boxes share: tables of boxes, whose columns are corners or sizes or one cell,
+overlaps, which boxes are right, and fusing what several folds found.
 
-The same text for every plan. Predictions are (images, 6 x MAX_BOXES): score, class and corners of each box,
+Predictions are (images, 6 x MAX_BOXES): score, class and corners of each box,
 the best first; a score of 0 is no box.
 """
 

@@ -1,4 +1,4 @@
-"""Least squares on a Gaussian kernel: the cheap learner of features of pictures and sounds."""
+"""Members that learn from files, and what is cheap of their features: kernel least squares, random trees."""
 
 import functools
 from collections.abc import Callable, Sequence

@@ -1,4 +1,5 @@
-"""Rows that name signals, pictures, sounds or videos: features as columns for trees and as blocks."""
+"""Rows that name signals, pictures, sounds or videos: features columns for trees, blocks for others. Signals get
+statistics and random convolutions (MiniRocket, MultiRocket; Dempster et al., 2021, Tan et al., 2022)."""
 
 import re
 import time

@@ -219,10 +219,9 @@ def fit_network(
     batch = int(np.clip(len(train_rows) // 25, 16, 64))
     seconds = clock.left() - 1.5 * cost * n * (1 + views) - 1
     seen = train(network, len(train_rows), loss, clock, seconds, fit.seed, batch)
-    tried, shown = (
-        {0, views} if len(valid_rows) else {views * fit.memo.get("views", 1)},
-        (small_valid, small_test),
-    )
+    tried, shown = {0, views}, (small_valid, small_test)
+    if not len(valid_rows):
+        tried = {views * fit.memo.get("views", 1)}
     given = {n: predict_network(network, shown, normal, augment, n, problem.kind) for n in tried}
     off = {m: fit.loss(valid * spread + centre) for m, (valid, _) in given.items() if len(valid)}
     best = min(given, key=lambda many: off.get(many, 0.0))

@@ -1,4 +1,5 @@
-"""Members that forecast: series of a table, their seasons, and what is known of a period from an origin.
+"""Members that forecast: series of a table, their seasons, smoothing, holidays by the years before (or by the
+package `holidays`, of the country that explains the training rows best), and lags from an origin.
 
 A row is predicted from an origin, the last period whose targets are known. For training rows origins are
 drawn 1 to `horizon` periods before, so that a model learns what it will be asked: near and far periods alike.

@@ -1,4 +1,4 @@
-"""Files as tables: how lines, arrays, sheets, databases and folders are written, and what they hold."""
+"""Files as tables: lines, arrays, sheets, databases and folders; pictures that are written as numbers."""
 
 import bz2
 import csv

@@ -1,4 +1,4 @@
-"""Members that learn from a table: boosted and random trees, linear models, neighbours."""
+"""Members that learn from a table: boosted and random trees, linear models, neighbours, latent factors."""
 
 import time
 import warnings

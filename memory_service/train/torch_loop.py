@@ -1,6 +1,6 @@
 """What all networks share: device, loaders, the optimizer, the loop over epochs, checkpoints, predicting.
 
-The same text for every plan. train.py beside it has the model, the data sets, the loss and the predictions.
+train.py beside it has the model, the data sets, the loss and the predictions.
 """
 
 import math
