@@ -12,7 +12,7 @@ import numpy as np
 from memory_service.train.budget import Deadline, plan, report, state, usable_cores
 from memory_service.train.folds import split
 from memory_service.train.media_files import read_image, read_mask
-from memory_service.train.networks import Augmentation, multiplications, speed, train
+from memory_service.train.networks import Augmentation, multiplications, speed, train_small
 from memory_service.train.problem import Clock
 from memory_service.train.reading import Data
 from memory_service.train.writing import add_out_of_fold, mask_table, run_lengths, write_submission
@@ -222,7 +222,7 @@ def _train(x: Tensor, width: int, clock: Clock, seconds: float, seed: int, resul
         return binary_cross_entropy_with_logits(logits, truth) + 1 - overlap.mean()
 
     network = unet(width, x.shape[1] - 3)
-    seen = train(network, len(x), loss, clock, seconds, seed, int(np.clip(len(x) // 20, 4, 8)))
+    seen = train_small(network, len(x), loss, clock, seconds, seed, int(np.clip(len(x) // 20, 4, 8)))
     result.passes.append(seen / len(x))
     return network
 

@@ -1,5 +1,5 @@
-"""Rows that name signals, pictures, sounds or videos: features columns for trees, blocks for others. Signals get
-statistics and random convolutions (MiniRocket, MultiRocket; Dempster et al., 2021, Tan et al., 2022)."""
+"""Rows that name signals, pictures, sounds or videos: features as columns for trees and as blocks. Signals
+get statistics and random convolutions (MiniRocket and MultiRocket; Dempster et al., Tan et al., 2021)."""
 
 import re
 import time

@@ -142,7 +142,7 @@ def speed(network: Any, shape: tuple[int, ...], clock: Clock, batch: int = 32) -
     return best
 
 
-def train(
+def train_small(
     network: Any,
     rows: int,
     loss: Callable[[Any, np.ndarray, np.random.Generator], Any],
@@ -218,7 +218,7 @@ def fit_network(
 
     batch = int(np.clip(len(train_rows) // 25, 16, 64))
     seconds = clock.left() - 1.5 * cost * n * (1 + views) - 1
-    seen = train(network, len(train_rows), loss, clock, seconds, fit.seed, batch)
+    seen = train_small(network, len(train_rows), loss, clock, seconds, fit.seed, batch)
     tried, shown = {0, views}, (small_valid, small_test)
     if not len(valid_rows):
         tried = {views * fit.memo.get("views", 1)}

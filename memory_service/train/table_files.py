@@ -485,7 +485,7 @@ def files_below(folder: Path) -> list[Path]:
     return [path for path in paths if path.name[0] != "."]
 
 
-def classes_of(folder: Path) -> dict[Path, str]:
+def file_classes(folder: Path) -> dict[Path, str]:
     """The class of each file: its folder's name, else what stands before a number, as in cat.12.jpg."""
     paths = files_below(folder)
     if found := {path: path.parent.name for path in paths if path.parent != folder}:
@@ -497,7 +497,7 @@ def classes_of(folder: Path) -> dict[Path, str]:
 def files_in(folder: Path, part: str) -> pd.DataFrame:
     """A row for each picture, sound or text: its path, its class, its words."""
     classes = part == "classes"
-    kinds = classes_of(folder) if classes else {}
+    kinds = file_classes(folder) if classes else {}
     paths = list(kinds) if classes else files_below(folder)
     texts = bool(paths) and all(path.suffix.lower() in (".txt", "") for path in paths)
     names = [path.relative_to(folder.parent).as_posix() for path in paths]
