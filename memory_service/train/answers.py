@@ -5,6 +5,7 @@ A script names by its metric which of these functions it uses (`submission_of = 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -117,21 +118,17 @@ def graded_values(predictions: np.ndarray, thresholds: Sequence[float]) -> np.nd
 
 
 def grade_defaults(data: Data) -> list[float]:
-    """Halfway between two grades or class numbers; of several labels one half."""
+    """Halfway between two grades or class numbers; of several labels one half. Grades are the values of the
+    training rows; whole numbers where they are many."""
     if plan.ANSWER == "labels":
         several, width = data.targets.ndim == 2, len(data.outputs)
         return [0.5] * width if several else (np.arange(width - 1) + 0.5).tolist()
-    plan.GRADES = grades_of(data.targets)
-    return ((plan.GRADES[1:] + plan.GRADES[:-1]) / 2).tolist()
-
-
-def grades_of(targets: np.ndarray) -> np.ndarray:
-    """The values of the training rows, which need not be 0, 1, 2; whole numbers where they are many."""
-    found = np.unique(targets)
+    found = np.unique(data.targets)  # they need not be 0, 1, 2
     if len(found) > MOST_GRADES or len(found) < 2:
-        lowest, highest = int(targets.min()), int(targets.max())
+        lowest, highest = int(found.min()), int(found.max())
         found = np.arange(lowest, max(highest, lowest + 1) + 1)
-    return found.astype(int) if (found == found.round()).all() else found
+    plan.GRADES = found.astype(int) if (found == found.round()).all() else found
+    return ((plan.GRADES[1:] + plan.GRADES[:-1]) / 2).tolist()
 
 
 def grade_thresholds(data: Data, truth: np.ndarray, predictions: np.ndarray) -> list[float]:
@@ -189,9 +186,8 @@ def class_table(data: Data, predictions: np.ndarray) -> pd.DataFrame:
     tuned = plan.FORM in ("cut", "grades")
     classes = plan.classes_of(predictions, thresholds_of(data)) if tuned else predictions.argmax(axis=1)
     if data.targets.ndim == 2 and len(columns) == 1 < len(data.outputs):  # in a cell, at least one
-        chosen = (classes > 0 if tuned else predictions > 0.5) | (
-            predictions == predictions.max(axis=1, keepdims=True)
-        )
+        chosen = classes > 0 if tuned else predictions > 0.5
+        chosen |= predictions == predictions.max(axis=1, keepdims=True)
         names = np.array(data.outputs, dtype=object)
         table = pd.DataFrame({columns[0]: [plan.MARK.join(names[row]) for row in chosen]})
     elif data.targets.ndim == 2 or len(columns) > 1:
@@ -199,9 +195,7 @@ def class_table(data: Data, predictions: np.ndarray) -> pd.DataFrame:
             one_hot = np.eye(len(data.outputs), dtype=int)
             several = classes if tuned else (predictions > 0.5).astype(int)
             predictions = several if data.targets.ndim == 2 else one_hot[classes]
-        table = pd.DataFrame(predictions, columns=[str(name) for name in data.outputs])
-        table = table.rename(columns=columns_of(list(table), columns))
-        table = table.reindex(columns=columns, fill_value=0.0)  # of a class without a training row
+        table = in_columns(data, predictions, columns)
     elif len(data.outputs) == 2 and (chances or wants_probabilities(data)):
         table = pd.DataFrame({columns[0]: predictions[:, 1]})
     else:
@@ -213,13 +207,17 @@ def class_table(data: Data, predictions: np.ndarray) -> pd.DataFrame:
     return table
 
 
+def in_columns(data: Data, predictions: np.ndarray, columns: list[str]) -> pd.DataFrame:
+    """A column for each class, named as in the sample; 0 of a class without a training row."""
+    table = pd.DataFrame(predictions, columns=[str(name) for name in data.outputs])
+    return table.rename(columns=columns_of(list(table), columns)).reindex(columns=columns, fill_value=0.0)
+
+
 def ranked_table(data: Data, predictions: np.ndarray) -> pd.DataFrame:
     """The K likeliest classes in one column; probabilities where the sample has a column for each class."""
     columns = data.target_columns if data.sample is None else list(data.sample.columns[1:])
     if len(columns) > 1:
-        table = pd.DataFrame(predictions, columns=[str(name) for name in data.outputs])
-        table = table.rename(columns=columns_of(list(table), columns))
-        table = table.reindex(columns=columns, fill_value=0.0)  # of a class without a training row
+        table = in_columns(data, predictions, columns)
     else:
         likeliest = (-predictions).argsort(axis=1)[:, : plan.K]
         names = [" ".join(str(data.outputs[i]) for i in row) for row in likeliest]
@@ -255,10 +253,62 @@ def use_usual(answer: str) -> None:
     """Predict values, or classes or labels, where the data show that the plan was made for something else: by
     the usual score of these."""
     plan.ANSWER, plan.FORM, plan.LOGS, plan.ABSOLUTE = answer, "", "", False
-    plan.METRIC, plan.SCORE, plan.HIGHER_IS_BETTER = (
-        ("RMSE", "rmse", False) if answer == "values" else ("log loss", "log_loss", False)
-    )
-    plan.score_of = score_rmse if answer == "values" else score_log_loss
-    plan.prior_of = value_means if answer == "values" else shares_of_classes
-    plan.submission_of = value_table if answer == "values" else class_table
+    plan.METRIC, plan.SCORE, plan.score_of = "log loss", "log_loss", score_log_loss
+    plan.prior_of, plan.submission_of, plan.HIGHER_IS_BETTER = shares_of_classes, class_table, False
+    if answer == "values":
+        plan.METRIC, plan.SCORE, plan.score_of = "RMSE", "rmse", score_rmse
+        plan.prior_of, plan.submission_of = value_means, value_table
     plan.classes_of = plan.default_thresholds = plan.best_thresholds = None
+
+
+NAMES: list[str] = []  # of the labels, by number
+MARKED = re.compile("([BIESLU])[-_](.+)")
+
+
+def name_labels(names: list) -> None:
+    """Take them; 0 is outside of entities where no label is O."""
+    NAMES[:] = ["O" if str(name) == "0" and "O" not in names else str(name) for name in names]
+    if "O" not in names:
+        outside = "0 counts as O" if "O" in NAMES else "every word counts as of an entity"
+        print(f"WARNING: no label is O ({', '.join(map(str, names[:5]))}): {outside}", flush=True)
+
+
+def entities_of(numbers: np.ndarray) -> set[tuple]:
+    """(first word, word behind it, kind) of each: B-X I-X, also with the marks E, S, L and U, or labels
+    without marks that are alike in a row. O is none."""
+    found: set[tuple] = set()
+    start, kind, last = 0, "O", ""
+    for place, name in enumerate([*(NAMES[number] for number in numbers), "O"]):
+        marked = MARKED.fullmatch(name)
+        mark, now = marked.groups() if marked else ("", name)
+        if now != kind or mark in ("B", "S", "U") or last in ("E", "S", "L", "U"):
+            if kind != "O":
+                found.add((start, place, kind))
+            start, kind = place, now
+        last = mark
+    return found
+
+
+def label_table(data: Data, predictions: np.ndarray) -> pd.DataFrame:
+    """The likeliest label of each word, those of a text between spaces, or a list as in the sample."""
+    ids: list[str] = []
+    texts: list[list[str]] = []
+    for word, best in zip(data.test_ids, predictions.argmax(axis=1), strict=True):
+        name, _, place = word.rpartition(":")
+        if place == "0":
+            ids.append(name)
+            texts.append([])
+        texts[-1].append(str(data.outputs[best]))
+    column, shown = data.target_columns[0], ""
+    if data.sample is not None:
+        column, shown = data.sample.columns[1], str(data.sample.iloc[0, 1])
+    bare = not {"'", '"'} & set(shown) and all(str(name).isdigit() for name in data.outputs)
+    lists = [f"[{', '.join(names)}]" if bare else str(names) for names in texts]
+    cells = lists if shown.startswith("[") else [" ".join(names) for names in texts]
+    return pd.DataFrame({data.id_column: ids, column: cells})
+
+
+def score_f1_entities(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Of whole entities, of all kinds together, as seqeval has it, but that a text's end does not end one."""
+    true, found = (entities_of(numbers) for numbers in (targets, predictions.argmax(axis=1)))
+    return 2 * len(true & found) / max(len(true) + len(found), 1)

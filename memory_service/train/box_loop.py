@@ -4,8 +4,6 @@
 media_files.
 """
 
-from __future__ import annotations
-
 import random
 
 import numpy as np
@@ -93,7 +91,7 @@ def load_fitting(part: nn.Module, weights: dict[str, torch.Tensor]) -> None:
     part.load_state_dict(fitting, strict=False)
 
 
-def to_device(pixels: torch.Tensor) -> torch.Tensor:
+def as_shares(pixels: torch.Tensor) -> torch.Tensor:
     return pixels.to(device, non_blocking=True).float().div(255).contiguous(memory_format=memory_format())
 
 
@@ -103,7 +101,7 @@ def batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, target
     kept = good if good.any() else ~good  # the model needs an image, even one that does not count
     boxes = [each.to(device) for each, keep in zip(inputs[1], kept, strict=True) if keep]
     with autocast():
-        loss = plan.loss_of(model, to_device(inputs[0][kept]), boxes)
+        loss = plan.loss_of(model, as_shares(inputs[0][kept]), boxes)
     return loss * float(good.any())
 
 
@@ -111,7 +109,7 @@ def batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, target
 def predict_batch(model, inputs, data: Data, checkpoint: dict, views: int) -> torch.Tensor:
     """Boxes found, (views, images, 6 x MAX_BOXES): score, class and corners in pixels of the image's own
     size, the best first; of two views the second is mirrored."""
-    pixels, frames = to_device(inputs[0]), inputs[2].float()
+    pixels, frames = as_shares(inputs[0]), inputs[2].float()
     outputs = torch.zeros(views, len(pixels), plan.MAX_BOXES, 6)
     for view in range(views):
         for place, found in enumerate(plan.boxes_in(model, pixels.flip(3) if view else pixels)):

@@ -1,7 +1,5 @@
 """Detectors of torchvision: over its own ResNets, of which it has weights, or over an encoder of timm."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

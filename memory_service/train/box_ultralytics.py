@@ -1,7 +1,5 @@
 """YOLO of the package ultralytics (AGPL-3.0): its networks and their losses."""
 
-from __future__ import annotations
-
 import os
 
 import torch

@@ -1,9 +1,7 @@
 """The budget of a run and its plan: settings of train.py, what is left of the minutes, what is reported.
 
-The same text for every plan. train.py says what is learned: its settings and functions are `plan`.
+train.py says what is learned: its settings and functions are `plan`.
 """
-
-from __future__ import annotations
 
 import datetime as dt
 import math
@@ -185,6 +183,17 @@ class RunState:
 state = RunState()
 
 
+@dataclass
+class Deadline:
+    """A clock for one fit: seconds from now on, at most those of the run."""
+
+    seconds: float = math.inf
+    began: float = field(default_factory=time.monotonic)
+
+    def left(self) -> float:
+        return min(self.seconds - (time.monotonic() - self.began), state.seconds_left())
+
+
 def begin(module, deadline: str | None = None) -> None:
     """Take the settings and functions of train.py; the budget ends at the deadline or MEMORY_DEADLINE, where
     one is given, else MINUTES after the start of the process."""
@@ -211,12 +220,9 @@ def end_in_time() -> threading.Timer:
         while not (state.out_dir / "submission.csv").exists():
             time.sleep(0.1)
         print("NOTE: the budget is over: ending with the submission that is there", flush=True)
-        end: dict[str, Any] = {
-            "target": report,
-            "args": (state.run, "finish", "timed_out"),
-            "kwargs": {"submission": True},
-        }
-        told = threading.Thread(**end, daemon=True)
+        told = threading.Thread(
+            target=lambda: report(state.run, "finish", "timed_out", submission=True), daemon=True
+        )
         told.start()
         told.join(min(max(0.2, 0.4 * state.minutes), 10.0))
         os._exit(0)

@@ -1,12 +1,11 @@
 """What networks of classes and labels learn, their loss, and their probabilities."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from memory_service.train.budget import plan
+from memory_service.train.metrics import score_log_loss
 from memory_service.train.reading import Data
 
 
@@ -35,18 +34,11 @@ def loss_of(outputs: torch.Tensor, targets: torch.Tensor, readable: torch.Tensor
     return (losses * readable).sum() / readable.sum().clamp(min=1)
 
 
-def validation_loss(truth: np.ndarray, predictions: np.ndarray, checkpoint: dict) -> float:
-    """Log loss."""
-    probabilities = predictions.clip(1e-7, 1 - 1e-7)
-    if truth.ndim == 2:
-        return float(-np.where(truth > 0.5, np.log(probabilities), np.log(1 - probabilities)).mean())
-    return float(-np.log(probabilities[np.arange(len(truth)), truth]).mean())
-
-
 def answers_in(outputs: torch.Tensor, data: Data, checkpoint: dict) -> torch.Tensor:
     """Probabilities."""
     return outputs.sigmoid() if data.targets.ndim == 2 else outputs.softmax(dim=-1)
 
 
 plan.prepare_fold, plan.loss_of = prepare_fold, loss_of
-plan.validation_loss, plan.answers_in = validation_loss, answers_in
+plan.validation_loss = lambda truth, predictions, checkpoint: score_log_loss(truth, predictions)
+plan.answers_in = answers_in

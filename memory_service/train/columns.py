@@ -1,7 +1,5 @@
 """Reads train.csv and test.csv as they stand: the kind of each column, what is predicted, and from what."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -27,9 +25,7 @@ from memory_service.train.side_tables import join_side_tables
 MOST_CODES = 1_000  # distinct whole numbers: above them a column of whole numbers is a measurement
 TEXT_WORDS, TEXT_UNIQUE = 3.0, 0.3  # a text has as many words in the mean, and repeats in fewer rows
 CODED = r"[0-9a-fA-F]{6,}|[0-9a-fA-F]{2,}(?:-[0-9a-fA-F]+)+|[A-Za-z]*[-_]?\d+"  # of rows, as a hash: no words
-LATER = re.compile(
-    r"year|season|month|week|day|date|time|round|period|quarter|hour|step|block", re.IGNORECASE
-)
+LATER = re.compile(r"(?i)year|season|month|week|day|date|time|round|period|quarter|hour|step|block")
 IDS = re.compile(r"(?:^id|[_ ]id|Id|ID)$")  # user_id, movieId: such numbers are names
 NAMES_UNIQUE = 0.6  # names repeat in fewer rows yet: their characters say more than they do as categories
 
@@ -140,9 +136,8 @@ def groups_without_test_rows(train: pd.DataFrame, test: pd.DataFrame, kinds: dic
     if others:
         for name in sorted(fresh, key=lambda each: train[each].nunique()):
             if name != group and train.groupby(group)[name].nunique().mean() <= 1.1:
-                print(
-                    f"NOTE: the test set has other values of {name}, too, each of whole {group}s", flush=True
-                )
+                told = f"the test set has other values of {name}, too"
+                print(f"NOTE: {told}, each of whole {group}s", flush=True)
                 plan.GROUP_BY = name
                 break
     found = [name for name in fresh if kinds[name] != "text"]

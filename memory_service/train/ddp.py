@@ -1,9 +1,7 @@
 """Several cards that train one model: a process each, started by torchrun, as DistributedDataParallel asks.
 
-The same text for every plan. What depends on a clock or a file the first process decides for all.
+What depends on a clock or a file the first process decides for all.
 """
-
-from __future__ import annotations
 
 import datetime as dt
 import os

@@ -1,8 +1,6 @@
 """Decoders of transformers that read texts: all weights are trained, or adapters alone (LoRA, QLoRA); also
 spread over several cards (FSDP)."""
 
-from __future__ import annotations
-
 import gc
 from typing import Any
 

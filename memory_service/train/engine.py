@@ -6,8 +6,6 @@ further members are drawn (other settings, other seeds) and kept where the blend
 fitted is written to OUT_DIR at once, so that a run that was cut goes on where it stopped.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import re
@@ -20,8 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from memory_service.train.budget import plan, report, state, usable_cores
-from memory_service.train.factors import Factors
+from memory_service.train.budget import Deadline, plan, report, state, usable_cores
 from memory_service.train.features import Choice, choices
 from memory_service.train.folds import baseline_score, score_predictions, split
 from memory_service.train.pretrained import planned_members
@@ -29,7 +26,7 @@ from memory_service.train.problem import Member, Prediction, Problem
 from memory_service.train.reading import Data
 from memory_service.train.series import SERIES_MEMBERS, BoostedLags
 from memory_service.train.table_network import NETWORKS, TableNetwork
-from memory_service.train.tables import TABLE_MEMBERS, LightGBM, variation
+from memory_service.train.tables import TABLE_MEMBERS, Factors, LightGBM, variation
 from memory_service.train.texts import TEXT_MEMBERS, SentenceEncoder, TextTrees
 from memory_service.train.words import price_of_words
 from memory_service.train.writing import load_result, save_result, write_answers, write_submission
@@ -45,17 +42,6 @@ LEFT_SHARE = 0.6  # of the time that the members leave, for one that was too dea
 READ_SHARE = 0.2  # of the minutes, for reading files to see which are alike
 LEAST_UNITS = 6  # groups that judge features
 TRIAL_SHARE = 0.15  # of the minutes, for choosing features
-
-
-@dataclass
-class Deadline:
-    """A clock for one fit: seconds from now on."""
-
-    seconds: float
-    began: float = field(default_factory=time.monotonic)
-
-    def left(self) -> float:
-        return min(self.seconds - (time.monotonic() - self.began), state.seconds_left())
 
 
 @dataclass
@@ -150,16 +136,16 @@ class Loop:
 
     def memo(self, member: Member) -> dict[str, Any]:
         """What a fit to all rows is told: the medians of what the folds found."""
-        found = [
-            one.memo for (name, fold), one in self.results.items() if name == member.name and fold != ALL
-        ]
+        folds = range(1, len(self.folds) + 1)
+        found = [self.results[member.name, n].memo for n in folds if (member.name, n) in self.results]
         if not found:
             return {}
         told = dict(found[0])
         for name, value in told.items():
             if isinstance(value, int | float | list) and not isinstance(value, bool):
+                whole = all(isinstance(each, int) for each in np.ravel(value).tolist())
                 middle = np.median([each[name] for each in found if name in each], axis=0)
-                told[name] = np.round(middle).astype(int).tolist() if is_whole(value) else middle.tolist()
+                told[name] = np.round(middle).astype(int).tolist() if whole else middle.tolist()
         return told
 
     # What earlier starts left
@@ -168,24 +154,19 @@ class Loop:
         return f"{re.sub(r'[^a-z0-9]+', '-', member.name.lower())}_{fold}"
 
     def save(self, member: Member, fold: int, found: Prediction) -> None:
-        facts = {
-            "valid": found.valid,
-            "test": found.test,
-            "memo": np.array(repr(found.memo)),
-            "done": found.complete,
-            "split": zlib.crc32(np.asarray(self.rows(fold)[1], np.int64).tobytes()),
-        }
+        facts: dict[str, Any] = {"valid": found.valid, "test": found.test, "memo": np.array(repr(found.memo))}
+        facts |= {"split": self.split_of(fold), "done": found.complete}
         save_result(self.file(member, fold), {**facts, "test_set": self.data.test_set})
+
+    def split_of(self, fold: int) -> int:
+        return zlib.crc32(np.asarray(self.rows(fold)[1], np.int64).tobytes())
 
     def load(self, member: Member, fold: int) -> Prediction | None:
         known = load_result(self.file(member, fold))
         valid_rows = self.rows(fold)[1]
-        if (
-            known is None
-            or int(known["test_set"]) != self.data.test_set
-            or len(known["valid"]) != len(valid_rows)
-            or int(known.get("split", -1)) != zlib.crc32(np.asarray(valid_rows, np.int64).tobytes())
-        ):
+        if known is None or int(known["test_set"]) != self.data.test_set:
+            return None
+        if len(known["valid"]) != len(valid_rows) or int(known.get("split", -1)) != self.split_of(fold):
             return None
         memo = ast.literal_eval(str(known["memo"]))
         return Prediction(known["valid"], known["test"], memo, bool(known["done"]))
@@ -237,9 +218,8 @@ class Loop:
         on the way is taken (Caruana et al., 2004)."""
         ranked = self.members(folds)
         kinds = [n for place, n in enumerate(ranked) if kind_of(n) not in map(kind_of, ranked[:place])]
-        names = sorted(
-            [*kinds, *(each for each in ranked if each not in kinds)][:MOST_BLENDED], key=ranked.index
-        )
+        others = [each for each in ranked if each not in kinds]
+        names = sorted([*kinds, *others][:MOST_BLENDED], key=ranked.index)
         if not names:
             return {}, -np.inf
         answers = [self.held_out(name, folds) for name in names]
@@ -284,9 +264,8 @@ class Loop:
         self.data.thresholds = [thresholds["thresholds"]] if thresholds else []
         constant = baseline_score(self.data, self.rows(folds[0])[0], self.rows(folds[0])[1])
         if not (shown >= constant if plan.HIGHER_IS_BETTER else shown <= constant):
-            print(
-                f"WARNING: the blend ({shown:.5g}) is no better than a constant ({constant:.5g})", flush=True
-            )
+            told = f"the blend ({shown:.5g}) is no better than a constant ({constant:.5g})"
+            print(f"WARNING: {told}", flush=True)
             self.shown = None
             return score
         test = sum(weight * self.answers(name, folds) for name, weight in self.weights.items())
@@ -380,11 +359,8 @@ def sharpen(problem: Problem, valid_rows: np.ndarray, found: Prediction, memo: d
     al., 2017); without such rows, to that of the folds. Few rows move it less."""
     power = float(memo.get("power", 1.0))
     if len(valid_rows):
-        losses = [
-            problem.losses(valid_rows, powered(found.valid, each, problem.kind)).mean()
-            + 2 * np.log(each) ** 2 / len(valid_rows)
-            for each in POWERS
-        ]
+        raised = [problem.losses(valid_rows, powered(found.valid, p, problem.kind)).mean() for p in POWERS]
+        losses = np.array(raised) + 2 * np.log(POWERS) ** 2 / len(valid_rows)
         found.memo["power"] = power = POWERS[int(np.argmin(losses))]
         found.valid = powered(found.valid, power, problem.kind)
     found.test = powered(found.test, power, problem.kind)
@@ -421,10 +397,6 @@ def kind_of(name: str) -> str:
     return name.partition(",")[0]
 
 
-def is_whole(value: Any) -> bool:
-    return all(isinstance(each, int) for each in (value if isinstance(value, list) else [value]))
-
-
 def problem_of(data: Data) -> Problem:
     """What members are told of the data."""
     sign = 1 if plan.HIGHER_IS_BETTER else -1
@@ -432,24 +404,18 @@ def problem_of(data: Data) -> Problem:
     loss = "log_loss" if kind != "values" else "absolute" if plan.ABSOLUTE else "squared"
     loss = "poisson" if plan.SCORE == "poisson" and (data.targets >= 0).all() else loss
     loss = "quantile" if plan.SCORE == "quantile" and kind == "values" else loss
+    shared = ["inputs", "test_inputs", "targets", "groups", "times", "test_times"]
+    shared += ["columns", "beside", "weights"]
     return Problem(
         kind=kind,  # type: ignore[arg-type]
-        inputs=data.inputs,
-        test_inputs=data.test_inputs,
-        targets=data.targets,
+        loss=loss,  # type: ignore[arg-type]
         outputs=list(data.outputs),
         score=lambda truth, predictions: sign * score_predictions(data, truth, predictions)[0],
-        loss=loss,  # type: ignore[arg-type]
-        groups=data.groups,
-        times=data.times,
-        test_times=data.test_times,
-        columns=data.columns,
         cores=usable_cores(),
         metric=plan.SCORE,
         cache=state.out_dir,
         levels=list(plan.LEVELS) if loss == "quantile" else [],
-        beside=data.beside,
-        weights=data.weights,
+        **{name: getattr(data, name) for name in shared},
     )
 
 
@@ -488,10 +454,8 @@ def choose_features(loop: Loop) -> None:
 
     best = errors(choice)
     if first is not None and not loop.results:
-        loop.results["LightGBM, trial", 1] = (
-            first  # better than the baseline, should nothing else end in time
-        )
-        loop.submit()
+        loop.results["LightGBM, trial", 1] = first
+        loop.submit()  # better than the baseline, should nothing else end in time
     for what, change in choices(problem, choice, problem.shared.get("gains", {})):
         if best is None or state.seconds_left() < end:
             break
@@ -516,10 +480,8 @@ def months_return(problem: Problem, latest: tuple[np.ndarray, np.ndarray]) -> bo
     before them: then these judge what a month is worth by months that nothing was learned of."""
     if problem.times is None or problem.test_times is None or "date" not in problem.columns.values():
         return False
-    known, asked = (
-        pd.to_datetime(np.asarray(days, float) * 86_400, unit="s").month
-        for days in (problem.times, problem.test_times)
-    )
+    both = (np.asarray(days, float) * 86_400 for days in (problem.times, problem.test_times))
+    known, asked = (pd.to_datetime(seconds, unit="s").month for seconds in both)
     before, behind = (known[rows] for rows in latest)
     return bool(asked.isin(known).mean() >= 0.5 > behind.isin(before).mean())
 
@@ -547,9 +509,8 @@ def members_of(problem: Problem) -> list[Member]:
         rows += (TableNetwork(plan.MODEL, plan.BATCH_SIZE, plan.EPOCHS, plan.LEARNING_RATE, plan.PATIENCE),)
     planned = planned_members(problem)
     if not planned and plan.PLANNED_FROM:
-        print(
-            f"NOTE: {plan.MODEL} needs {plan.PLANNED_FROM} and its weights: other members learn", flush=True
-        )
+        told = f"{plan.MODEL} needs {plan.PLANNED_FROM} and its weights"
+        print(f"NOTE: {told}: other members learn", flush=True)
     if is_series(problem):
         others = rows if not plan.TASK.startswith("time-series") else TABLE_MEMBERS[:1]
         return [*planned, *(member for member in (*SERIES_MEMBERS, *others) if member.applies(problem))]
@@ -602,14 +563,6 @@ def copies_of(problem: Problem) -> np.ndarray | None:
     return None
 
 
-def cheaper(loop: Loop, members: list[Member], number: int) -> Member | None:
-    """A LightGBM with other settings, where the minutes that are left do for one and not for more."""
-    if not any(isinstance(member, LightGBM) for member in members):
-        return None
-    found = variation(number)
-    return found if loop.affordable(found, 0.5) else None
-
-
 def train_members(data: Data, run: Any) -> list[float]:
     """Fit and blend until the minutes end, or nothing gains. The score of the blend, if there is one."""
     state.predict_seconds = 1e-3  # every fit predicts the test set at once
@@ -623,9 +576,8 @@ def train_members(data: Data, run: Any) -> list[float]:
     series = is_series(problem)
     latest = data.times is not None and not series
     if latest and months_return(problem, folds[0]):
-        print(
-            "NOTE: the test set's months are known, the latest rows' are not: whole days validate", flush=True
-        )
+        told = "the test set's months are known, the latest rows' are not"
+        print(f"NOTE: {told}: whole days validate", flush=True)
         folds, latest = days_at_random(np.asarray(data.times), max(plan.FOLDS, 5)), False
     loop = Loop(data, problem, folds, run, series=series, latest=latest)
     if not loop.series and not state.stop:
@@ -637,9 +589,12 @@ def train_members(data: Data, run: Any) -> list[float]:
     loop.try_left(members)
     losses = 0
     ended = "there is nothing else to try"
+    trees = any(isinstance(member, LightGBM) for member in members)
     while (member := further(members, number + 1, *loop.members([1])[:1])) is not None:
         number += 1
-        if state.stop or not (loop.affordable(member, 0.5) or (member := cheaper(loop, members, number))):
+        if trees and not loop.affordable(member, 0.5):
+            member = variation(number)
+        if state.stop or not loop.affordable(member, 0.5):
             ended = "the time is over"
             break
         before = loop.best
@@ -651,10 +606,7 @@ def train_members(data: Data, run: Any) -> list[float]:
         if losses >= (LOSSES if not loop.series else 4):
             ended = "nothing gains any more"
             break
-    shares = ", ".join(
-        f"{name} {weight:.2f}" for name, weight in sorted(loop.weights.items(), key=lambda w: -w[1])
-    )
-    print(
-        f"BLEND: {shares or 'none'}; {ended}, {state.elapsed():.0f} of {60 * state.minutes:.0f} s", flush=True
-    )
+    order = sorted(loop.weights.items(), key=lambda each: -each[1])
+    shares = ", ".join(f"{name} {weight:.2f}" for name, weight in order) or "none"
+    print(f"BLEND: {shares}; {ended}, {state.elapsed():.0f} of {60 * state.minutes:.0f} s", flush=True)
     return [] if loop.shown is None else [loop.shown]

@@ -57,9 +57,8 @@ class Choice:
 
     def changed(self, change: dict[str, Any]) -> Choice:
         """With these fields in place of its own; those of several entries are added to those that it has."""
-        more = {
-            name: getattr(self, name) + change[name] for name in ("group_means", "history") if name in change
-        }
+        several = [name for name in ("group_means", "history") if name in change]
+        more = {name: getattr(self, name) + change[name] for name in several}
         return replace(self, **change | more)
 
 
@@ -169,15 +168,9 @@ def neighbor_columns(problem: Problem, both: pd.DataFrame, choice: Choice) -> di
         by = place.groupby(series)
         first, last = by.transform("min"), by.transform("max")
         length = (last - first).where(last > first, np.nan)
-        found |= {
-            "since the first": place - first,
-            "until the last": last - place,
-            "from first to last": length,
-        }
-        found |= {
-            "share of the way": (place - first) / length,
-            "rows of the series": by.transform("size") * 1.0,
-        }
+        found |= {"since the first": place - first, "until the last": last - place}
+        found |= {"from first to last": length, "share of the way": (place - first) / length}
+        found |= {"rows of the series": by.transform("size") * 1.0}
         beside = place.loc[order].groupby(series.loc[order].to_numpy())
         found["since the one before"] = place - beside.shift(1).reindex(both.index)
     return found
@@ -324,21 +317,13 @@ def choices(problem: Problem, choice: Choice, gains: dict[str, float]) -> list[t
     rates = [name for name in strongest if (problem.inputs[name].dropna() >= 0).all()]
     names = by_gain(categories + [name for name in numbers if problem.columns[name] == "code"], 3)
     names = [name for name in names if problem.inputs[name].nunique() <= len(problem.inputs) / 3]
+    between = date and problem.times is None and problem.groups is None and are_between(problem)
+    told = [{"history": (name,), "rate": [*rates, ""][0]} for name in names]
+    earlier = [(problem.times is not None, f"earlier targets of {each['history'][0]}", each) for each in told]
     found: list[tuple[Any, str, dict[str, Any]]] = [
         (text_columns(problem) and problem.width <= MOST_SAID, "what words say", {"texts": 2}),
-        (
-            date and problem.times is None and problem.groups is None and are_between(problem),
-            "targets of rows next in time",
-            {"around": True},
-        ),
-        *(
-            (
-                problem.times is not None,
-                f"earlier targets of {name}",
-                {"history": (name,), "rate": [*rates, ""][0]},
-            )
-            for name in names
-        ),
+        (between, "targets of rows next in time", {"around": True}),
+        *earlier,
         *means_by(groups, by_gain(numbers, 12)),
         (strongest and (date or groups), "neighbouring rows", beside),
         (strongest and groups, "rows further away", {**beside, "reach": 8}),

@@ -26,9 +26,9 @@ from memory_service.train.table_files import (
     UNREAD,
     WHOLE_TABLES,
     Source,
-    classes_of,
     columns_in,
     ending_of,
+    file_classes,
     files_below,
     form_of,
     has_no_names,
@@ -539,7 +539,7 @@ def _find_files(folder: Path) -> Roles | None:
 
 def classes_in(folder: Path) -> set[str]:
     """Names of its classes; none of folders of pictures and their masks, or of sounds and their texts."""
-    found = classes_of(folder)
+    found = file_classes(folder)
     names, ends = {*found.values()}, {path.suffix.lower() for path in found}
     written = ends & {*SOUND_FILES} and names == {found[path] for path in found if path.suffix == ".txt"}
     return set() if written or any(re.match("(?i)masks?|images?|labels?", one) for one in names) else names

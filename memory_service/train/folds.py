@@ -1,7 +1,5 @@
 """Folds: how rows are split, trained fold after fold, and the mean of those that count."""
 
-from __future__ import annotations
-
 import time
 import traceback
 from pathlib import Path
@@ -217,7 +215,11 @@ def predict(data: Data, run) -> int:
         used = plan.predict_masks(data, prediction_deadline(), run)
         tell_unread(data, [row for row, path in enumerate(data.test_inputs) if path in WARNED])
     else:
-        used = average_folds(data, run)
+        used, paths = 0, {path.stem.removeprefix("fold_"): path for path in checkpoints()}
+        for names in by_recency(data, paths):
+            used = average([paths[name] for name in names], data, run)
+            if used or any((result := load_result(name)) and is_worse(result) for name in names):
+                break  # what older rows taught is no better on the latest
     if not used and state.interim:
         print("NOTE: the submission stays that of an earlier epoch of the first fold", flush=True)
     elif not used:
@@ -225,16 +227,6 @@ def predict(data: Data, run) -> int:
         if not (state.out_dir / "submission.csv").exists():
             write_baseline(data)
     return used
-
-
-def average_folds(data: Data, run) -> int:
-    paths = {path.stem.removeprefix("fold_"): path for path in checkpoints()}
-    for names in by_recency(data, paths):
-        if used := average([paths[name] for name in names], data, run):
-            return used
-        if any((result := load_result(name)) and is_worse(result) for name in names):
-            break  # what older rows taught is no better on the latest
-    return 0
 
 
 def average(paths: list[Path], data: Data, run) -> int:

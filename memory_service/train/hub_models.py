@@ -1,8 +1,6 @@
 """Tokenizers of transformers, from the hub or the folder WEIGHTS; LoRA and QLoRA, small matrices that are
 trained beside frozen weights of 16 or 4 bits."""
 
-from __future__ import annotations
-
 import os
 from functools import cache
 from importlib.util import find_spec

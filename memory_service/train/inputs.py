@@ -1,7 +1,5 @@
 """Reads data of files and texts: what train.csv names, where its files lie, and what is predicted."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -110,9 +108,8 @@ def mask_kinds(table: pd.DataFrame | None, known: Sequence[str] = ()) -> pd.Data
         kind = id_text(kind.astype(object).fillna(""))
         kinds = kind.unique()
     else:  # <image>_<kind>
-        kinds = sorted(
-            known or kinds_of_ids(image), key=len, reverse=True
-        )  # of small_bowel and bowel the first
+        kinds = known or kinds_of_ids(image)
+        kinds = sorted(kinds, key=len, reverse=True)  # of small_bowel and bowel the first
         ends = [next((end for end in kinds if name.endswith(f"_{end}")), "") for name in image]
         cuts = [end or name.rpartition("_")[2] for name, end in zip(image, ends, strict=True)]
         kind = pd.Series(cuts, image.index, dtype=object)

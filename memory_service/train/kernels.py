@@ -1,13 +1,15 @@
-"""Least squares on a Gaussian kernel: the cheap learner of features of pictures and sounds."""
+"""Members that learn from files, and what is cheap of their features: kernel least squares, random trees."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from memory_service.train.problem import Fit, Prediction, Problem, answers_of
+from memory_service.train.columns import column_kind, typed
+from memory_service.train.problem import Fit, Member, Prediction, Problem, answers_of, installed
 
 LANDMARKS = 2000
 ROWS = 20_000
@@ -15,11 +17,6 @@ WIDTHS = (0.5, 1.5, 4.0)
 RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
 MOST_TREES, TREES_AT_ONCE = 500, 25
 SHARPNESS = (3.0, 5.0, 8.0, 12.0, 18.0, 27.0)
-
-
-def linear_regression(fit: Fit, blocks: Sequence[np.ndarray]) -> Prediction:
-    """The same of a linear kernel."""
-    return kernel_regression(fit, blocks, (0.0,))
 
 
 def kernel_regression(fit: Fit, blocks: Sequence[np.ndarray], widths: Sequence[float] = WIDTHS) -> Prediction:
@@ -52,13 +49,17 @@ def kernel_regression(fit: Fit, blocks: Sequence[np.ndarray], widths: Sequence[f
         for ridge in RIDGES if v else (float(memo.get("ridge", 0.01)),):
             weights = vectors @ (answer / (np.maximum(values, 0) + ridge)[:, None])
             raw = kernel[n:] @ solve_triangular(lower, weights, lower=True, trans=1) * spread + centre
-            for sharpness in _sharpness(problem, bool(v), memo):
+            known = (1.0 if problem.kind == "values" else float(memo.get("sharpness", 8.0)),)
+            for sharpness in SHARPNESS if v and problem.kind != "values" else known:
                 given = _given(problem, raw, sharpness)
                 loss = fit.loss(given[:v]) if v else 0.0
                 if loss < best:
                     chosen = {"width": width, "ridge": ridge, "sharpness": sharpness}
                     best, result = loss, Prediction(given[:v], given[v:], chosen)
     return result
+
+
+linear_regression = functools.partial(kernel_regression, widths=(0.0,))
 
 
 def random_trees(fit: Fit, blocks: Sequence[np.ndarray]) -> Prediction:
@@ -93,12 +94,6 @@ def targets_of(problem: Problem) -> np.ndarray:
     return np.asarray(problem.targets, np.float64).reshape(len(problem.targets), -1)
 
 
-def _sharpness(problem: Problem, choose: bool, memo: dict[str, Any]) -> tuple[float, ...]:
-    if problem.kind == "values":
-        return (1.0,)
-    return SHARPNESS if choose else (float(memo.get("sharpness", 8.0)),)
-
-
 def _given(problem: Problem, raw: np.ndarray, sharpness: float) -> np.ndarray:
     """Probabilities of what least squares gave for 0 and 1."""
     if problem.kind == "values":
@@ -107,3 +102,60 @@ def _given(problem: Problem, raw: np.ndarray, sharpness: float) -> np.ndarray:
         return np.asarray(1 / (1 + np.exp(-sharpness * (raw - 0.5))))
     power = np.exp(sharpness * (raw - raw.max(1, keepdims=True)))
     return np.asarray(power / power.sum(1, keepdims=True))
+
+
+MOST_VALUES = 40  # of a category
+
+
+@dataclass
+class FileMember(Member):
+    """A member of files that end in one of `endings`; without endings of blocks of features.
+
+    needs   package without which it does not apply
+    read    what the fits need of all files, given the problem and the rows of the first fit that train
+    cost    seconds of a fit, given the number of files that train and of all files
+    alike   numbers of files that belong together, given those that train and those to predict
+    """
+
+    name: str
+    endings: tuple[str, ...]
+    needs: str
+    read: Callable[[Problem, np.ndarray], Any]
+    learn_from: Callable[[Fit, Any], Prediction]
+    cost: Callable[[int, int], float]
+    anytime: bool = False
+    seeded: bool = False
+    alike: Callable[[Sequence[Any], Sequence[Any]], np.ndarray | None] | None = None
+    of: Problem | None = None
+    known: Any = None
+
+    def applies(self, problem: Problem) -> bool:
+        files = problem.inputs
+        if not self.endings:
+            return bool(problem.blocks)
+        named = isinstance(files, list) and all(str(p).lower().endswith(self.endings) for p in files[:20])
+        return named and installed(self.needs)
+
+    def price(self, problem: Problem) -> float:
+        return self.cost(len(problem.inputs), len(problem.inputs) + len(problem.test_inputs))
+
+    def learn(self, fit: Fit) -> Prediction:
+        if self.of is not fit.problem:
+            self.known, self.of = self.read(fit.problem, fit.train_rows), fit.problem
+            if isinstance(self.known, list) and fit.problem.beside is not None:  # blocks of features
+                self.known += columns_beside(fit.problem.beside)
+        return self.learn_from(fit, self.known)
+
+
+def columns_beside(table: pd.DataFrame) -> list[np.ndarray]:
+    """A block of standardised numbers and of 0 and 1 for each frequent category; texts are left out."""
+    parts: list[pd.Series] = []
+    for name in table.columns:
+        kind = column_kind(table[name])
+        column = typed(table[name], kind)
+        if kind in ("number", "code", "date"):
+            known = (column - column.mean()) / (column.std() + 1e-9)
+            parts += [known.fillna(0.0).clip(-4, 4), *([column.isna()] if column.isna().any() else [])]
+        elif kind == "category":
+            parts += [column == value for value in column.value_counts().index[:MOST_VALUES]]
+    return [np.column_stack(parts).astype(np.float32)] if parts else []

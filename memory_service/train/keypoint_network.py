@@ -1,7 +1,5 @@
 """Networks of timm that find keypoints: shares of each picture's sides, of which only known ones count."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,7 @@ from memory_service.train.budget import plan
 from memory_service.train.image_network import Images
 from memory_service.train.points import size_of
 from memory_service.train.reading import Data
-from memory_service.train.torch_loop import autocast, device, memory_format
+from memory_service.train.torch_loop import autocast, device, to_device
 
 
 class SizedImages(Images):
@@ -37,7 +35,7 @@ def prepare_fold(data: Data, train_rows: np.ndarray) -> tuple[torch.Tensor, dict
 def batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, targets) -> torch.Tensor:
     """The mean loss of the coordinates that are known; `rows` are those of `targets`."""
     with autocast():
-        outputs = model(inputs[0].to(device, memory_format=memory_format(), non_blocking=True)).float()
+        outputs = model(to_device(inputs[0])).float()
     wanted = targets[rows].to(device)
     known = wanted.isfinite() & (readable > 0).to(device)[:, None]
     off = (outputs - wanted.nan_to_num()).abs()
@@ -47,7 +45,7 @@ def batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, target
 @torch.no_grad()
 def predict_batch(model, inputs, data: Data, checkpoint: dict, views: int) -> torch.Tensor:
     """Coordinates, (1, samples, outputs), in the units of the targets."""
-    outputs = model(inputs[0].to(device, memory_format=memory_format())).float().cpu()
+    outputs = model(to_device(inputs[0])).float().cpu()
     shares = outputs * checkpoint["scale"] + torch.tensor(checkpoint["center"])
     return (shares * inputs[1][:, plan.AXES])[None]
 

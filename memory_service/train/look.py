@@ -1,7 +1,5 @@
 """What a folder of data says of its problem, in about a second: nothing but these facts leaves the box."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -9,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from memory_service.train.box_tables import BOX_NUMBERS, box_facts
 from memory_service.train.budget import plan
 from memory_service.train.columns import IDS, column_kind, new_groups
+from memory_service.train.detection import BOX_NUMBERS, box_facts
 from memory_service.train.folder import VALID, find_roles, name_words, not_understood, opened
 from memory_service.train.media_files import sound_seconds
 from memory_service.train.points import AXIS, axes_of, points_in_cells
@@ -114,9 +112,8 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         if task == "image" and "image_size" in found:  # no network takes smaller ones: they are enlarged
             found["image_size"] = max(32, found["image_size"])
             plain = {*kinds} - {*naming_columns(some)}
-            task = (
-                "multimodal" if "text" in {kinds[name] for name in plain} and not found.get("task") else task
-            )
+            if "text" in {kinds[name] for name in plain} and not found.get("task"):
+                task = "multimodal"
     else:
         found |= {"n_features": len(kinds)} if kinds else {}
         others = [name for name, kind in kinds.items() if kind != "text"]

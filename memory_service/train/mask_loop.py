@@ -4,8 +4,6 @@
 of media_files.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from contextlib import suppress
@@ -29,8 +27,8 @@ from memory_service.train.torch_loop import (
     computed,
     device,
     make_loader,
-    memory_format,
     recover,
+    to_device,
 )
 from memory_service.train.writing import (
     add_out_of_fold,
@@ -59,9 +57,8 @@ class Masks(Samples):
             return pixels, torch.tensor([image.height, image.width])
         parts = [plan.read_mask(each, image.size) for each in str(self.masks[row]).split("\n")]
         boxes = [tuple(part * (each.size * 2)) for each in parts]
-        levels = [
-            p.resize(self.side, Image.Resampling.NEAREST, box=b) for p, b in zip(parts, boxes, strict=True)
-        ]
+        pairs, nearest = zip(parts, boxes, strict=True), Image.Resampling.NEAREST
+        levels = [part.resize(self.side, nearest, box=box) for part, box in pairs]
         mask = torch.from_numpy(np.stack([np.array(each) for each in levels])) / 255
         if self.train and random.random() < plan.FLIP:
             pixels, mask = pixels.flip(2), mask.flip(2)
@@ -91,10 +88,6 @@ def random_part() -> np.ndarray:
     return np.array([left, top, left + share, top + share]).clip(0, 1)
 
 
-def to_device(inputs: tuple) -> torch.Tensor:
-    return inputs[0].to(device, memory_format=memory_format(), non_blocking=True)
-
-
 def areas(probabilities: torch.Tensor, masks: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """The common area, the one found and the true one of each image and kind."""
     return tuple(each.sum((2, 3)) for each in (probabilities * masks, probabilities, masks))
@@ -111,7 +104,7 @@ def loss_of(outputs: torch.Tensor, masks: torch.Tensor, readable: torch.Tensor) 
 def batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, targets) -> torch.Tensor:
     """The loss of a training batch."""
     with autocast():
-        outputs = model(to_device(inputs)).float()
+        outputs = model(to_device(inputs[0])).float()
     return loss_of(outputs, inputs[1].to(device), readable.float().to(device))
 
 
@@ -125,7 +118,7 @@ def validate_masks(model, loader, data: Data, checkpoint: dict, until: float) ->
         in_time = time.monotonic() <= until
         if not in_time:
             break
-        images, masks, good = to_device(inputs), inputs[1].to(device), readable.to(device) > 0
+        images, masks, good = to_device(inputs[0]), inputs[1].to(device), readable.to(device) > 0
         views = [computed(model, model, images).float()]
         if plan.TTA:
             views.append((views[0] + computed(model, model, images.flip(3)).float().flip(3)) / 2)
@@ -177,7 +170,7 @@ def found_in(images: torch.Tensor, model: nn.Module) -> torch.Tensor:
 def found_masks(models: list, paths: list, rows: list):
     """Row, probabilities of the object (None: it cannot be read), height and width of each image."""
     for inputs, batch_rows, readable in make_loader(Masks(paths, rows)):
-        images = to_device(inputs)
+        images = to_device(inputs[0])
         found = [computed(model, found_in, images, model) for model in models]
         probabilities = torch.stack(found).mean(0)
         for row, one, size, good in zip(batch_rows, probabilities, inputs[1], readable, strict=True):
@@ -202,15 +195,11 @@ def write_held_out(fold: int, data: Data, rows: np.ndarray, run) -> None:
     for row, text in zip(rows, encoded, strict=True):
         with suppress(OSError, ValueError, SyntaxError):  # a mask that cannot be read
             if text is not None:
-                true = data.targets[row]
-                lines = [
-                    each
-                    if RUNS.fullmatch(each) or not each
-                    else run_lengths(np.asarray(plan.read_mask(each)) > 0)
-                    for each in true.split("\n")
-                ]
-                true = "\n".join(lines)
-                found[data.ids[row]] = [true, text]
+                lines = data.targets[row].split("\n")
+                for kind, line in enumerate(lines):
+                    if line and not RUNS.fullmatch(line):  # a file
+                        lines[kind] = run_lengths(np.asarray(plan.read_mask(line)) > 0)
+                found[data.ids[row]] = ["\n".join(lines), text]
     add_out_of_fold(data, found)
 
 
@@ -237,13 +226,13 @@ def encode_all(models: list, paths: list, until: float, run) -> list[str | None]
         try:
             rows = [row for row, text in enumerate(encoded) if text is None]
             for row, probabilities, size in found_masks(models, paths, rows):
+                encoded[row] = "\n" * (plan.MASKS - 1)
                 if probabilities is None:
                     WARNED.add(paths[row])
-                elif not probabilities.isfinite().all():
+                    continue
+                if not probabilities.isfinite().all():
                     warn_unreadable(paths[row], FloatingPointError("NaN is predicted"))
-                encoded[row] = (
-                    "\n" * (plan.MASKS - 1) if probabilities is None else encode_mask(probabilities, size)
-                )
+                encoded[row] = encode_mask(probabilities, size)
                 if time.monotonic() > until:
                     break
         except RuntimeError as error:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memory_service.train.budget import plan, report, state, usable_cores
+from memory_service.train.budget import Deadline, plan, report, state, usable_cores
 from memory_service.train.folds import split
-from memory_service.train.media_files import read_mask
-from memory_service.train.networks import Augmentation, multiplications, speed, train
-from memory_service.train.pictures import picture
+from memory_service.train.media_files import read_image, read_mask
+from memory_service.train.networks import Augmentation, multiplications, speed, train_small
 from memory_service.train.problem import Clock
 from memory_service.train.reading import Data
 from memory_service.train.writing import add_out_of_fold, mask_table, run_lengths, write_submission
@@ -60,7 +59,7 @@ def hold_out(
     from sklearn.cluster import KMeans
 
     if groups is None:
-        small = [np.asarray(picture(p, 64).resize((16, 16)), np.float32).reshape(-1) for p in images]
+        small = [np.asarray(read_image(p, side=64).resize((16, 16)), np.float32).reshape(-1) for p in images]
         clusters = int(np.clip(len(images) // 8, 2, 100))
         groups = KMeans(clusters, n_init=1, random_state=seed).fit_predict(np.stack(small))
     names, numbers = np.unique(groups, return_inverse=True)
@@ -121,7 +120,8 @@ def _read(
         try:
             with Image.open(path) as file:
                 sizes.append(file.size)
-            out[i, :3] = np.asarray(picture(path, 2 * side, False).resize(shape[::-1])).transpose(2, 0, 1)
+            shown = read_image(path, side=2 * side, upright=False).resize(shape[::-1])
+            out[i, :3] = np.asarray(shown).transpose(2, 0, 1)
         except (OSError, ValueError, SyntaxError):
             broken.append(i)
             sizes[i:] = [sizes[-1] if sizes else shape[::-1]]
@@ -200,10 +200,8 @@ def fit_masks(
     nets.append(_train(x[rows], width, clock, clock.left() - reserve, seed + 1, result))
     for i in range(0, len(test), 100):
         maps = _maps(nets[-1], test[i : i + 100])
-        result.test += [
-            "\n".join(map(run_lengths, _mask(m, s, result)))
-            for m, s in zip(maps, test_sizes[i : i + 100], strict=True)
-        ]
+        found = [_mask(*pair, result) for pair in zip(maps, test_sizes[i : i + 100], strict=True)]
+        result.test += ["\n".join(map(run_lengths, each)) for each in found]
     result.complete = result.passes[-1] * len(rows) > 0.6 * wanted
     return result
 
@@ -224,7 +222,7 @@ def _train(x: Tensor, width: int, clock: Clock, seconds: float, seed: int, resul
         return binary_cross_entropy_with_logits(logits, truth) + 1 - overlap.mean()
 
     network = unet(width, x.shape[1] - 3)
-    seen = train(network, len(x), loss, clock, seconds, seed, int(np.clip(len(x) // 20, 4, 8)))
+    seen = train_small(network, len(x), loss, clock, seconds, seed, int(np.clip(len(x) // 20, 4, 8)))
     result.passes.append(seen / len(x))
     return network
 
@@ -259,9 +257,8 @@ def _mask(probabilities: np.ndarray, size: tuple[int, int], choice: MaskPredicti
 def _choose(result: MaskPrediction, maps: np.ndarray, truth: list[np.ndarray], kind: int) -> None:
     """Of a kind threshold and smallest area with the best mean Dice; later ones must be better by 0.001."""
     best = -1.0
-    large: list[np.ndarray] = [
-        (_large(m, t.shape[::-1]) * 255).astype(np.uint8) for m, t in zip(maps, truth, strict=True)
-    ]
+    pairs = zip(maps, truth, strict=True)
+    large = [np.asarray(_large(m, t.shape[::-1]) * 255).astype(np.uint8) for m, t in pairs]
     for threshold in THRESHOLDS:
         shown: list[np.ndarray] = [m > threshold * 255 for m in large]
         scores = np.array([dice(t, np.asarray(m)) for t, m in zip(truth, shown, strict=True)])
@@ -286,7 +283,7 @@ def train_masks(data: Data, run: Any) -> list[float]:
     images = [Path(each) for each in data.inputs]
     sides = split(data)[0] if data.groups is not None else hold_out(images, None, plan.SEED)
     masks = [str(each) for each in data.targets]
-    found = fit_masks(images, masks, [Path(each) for each in data.test_inputs], *sides, plan.SEED, RunClock())
+    found = fit_masks(images, masks, [Path(each) for each in data.test_inputs], *sides, plan.SEED, Deadline())
     write_submission(data, mask_table(data, found.test), state.out_dir)
     held = {}
     for row, mask in zip(sides[1], found.valid, strict=True):
@@ -297,10 +294,3 @@ def train_masks(data: Data, run: Any) -> list[float]:
     print(f"small U-Net: {told}, smallest shares {found.smallest}", flush=True)
     report(run, "note", told)
     return [] if found.score is None else [found.score]
-
-
-class RunClock:
-    """The clock of the run."""
-
-    def left(self) -> float:
-        return state.seconds_left()

@@ -1,11 +1,12 @@
-"""Rows that name signals, pictures, sounds or videos: features as columns for trees and as blocks."""
+"""Rows that name signals, pictures, sounds or videos: features as columns for trees and as blocks. Signals
+get statistics and random convolutions (MiniRocket and MultiRocket; Dempster et al., Tan et al., 2021)."""
 
-from __future__ import annotations
-
+import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,26 @@ import pandas as pd
 
 from memory_service.train.budget import plan, state
 from memory_service.train.columns import read_frames
-from memory_service.train.files import FileMember, columns_beside
-from memory_service.train.kernels import kernel_regression, linear_regression, random_trees
-from memory_service.train.pictures import PICTURE_FILES, picture, picture_features
+from memory_service.train.kernels import (
+    FileMember,
+    columns_beside,
+    kernel_regression,
+    linear_regression,
+    random_trees,
+)
+from memory_service.train.media_files import read_image
+from memory_service.train.pictures import PICTURE_FILES, STORE, picture_features, read_pictures
 from memory_service.train.problem import Fit, Prediction, Problem, from_folder, installed
-from memory_service.train.reading import Data, find_files, naming_columns, target_columns, warn_unreadable
-from memory_service.train.signals import SIGNAL_FILES, find_signals, signal_features
+from memory_service.train.reading import (
+    Data,
+    as_numbers,
+    files_of,
+    find_files,
+    naming_columns,
+    read_table,
+    target_columns,
+    warn_unreadable,
+)
 from memory_service.train.sounds import read_sounds
 from memory_service.train.table_files import SOUND_FILES
 from memory_service.train.words import once, text_columns, topics_of
@@ -96,10 +111,8 @@ def add_media(problem: Problem, data: Data) -> None:
     whole = pd.concat([table, pd.DataFrame(found, index=table.index)], axis=1)
     problem.inputs, problem.test_inputs = whole.iloc[:rows], whole.iloc[rows:].reset_index(drop=True)
     problem.columns = problem.columns | dict.fromkeys(found, "number")
-    problem.blocks = [
-        *blocks,
-        *([once(problem, "topics", lambda: topics_of(problem))] if text_columns(problem) else []),
-    ]
+    blocks += [once(problem, "topics", lambda: topics_of(problem))] if text_columns(problem) else []
+    problem.blocks = blocks
 
 
 def main_columns(block: np.ndarray, rows: int) -> np.ndarray:
@@ -128,10 +141,8 @@ def features_of_media(given: Sequence[Any], known: np.ndarray) -> dict[str, np.n
             print(f"WARNING: {unread} of {len(shown)} videos have no frames", flush=True)
         videos = [each or usual for each in shown]  # one that cannot be read is as the first
         starts = np.cumsum([0, *map(len, videos)])
-        return {
-            kind: over_time(block, starts)
-            for kind, block in seen_in([frame for video in videos for frame in video]).items()
-        }
+        blocks = seen_in([frame for video in videos for frame in video])
+        return {kind: over_time(block, starts) for kind, block in blocks.items()}
     if ending in SOUND_FILES:
         return {"statistics": read_sounds(given)[1]}
     return seen_in(given)
@@ -181,7 +192,7 @@ def seen_in(pictures: Sequence[Any]) -> dict[str, np.ndarray]:
     """What the plan's encoder sees in pictures, where its weights are there, and gradients and colours."""
     encoded = encoded_pictures(pictures)
     names = ("gradients", "thumbnails", "colours")
-    found = dict(zip(names, picture_features(pictures), strict=False))
+    found = dict(zip(names, picture_features(read_pictures(pictures, 64)), strict=False))
     return found if encoded is None else {"encoder": encoded, **found}
 
 
@@ -208,7 +219,7 @@ def encoded_pictures(pictures: Sequence[Any]) -> np.ndarray | None:
         images = []
         for each in part:
             try:
-                images.append(transform(picture(each) if isinstance(each, Path) else each))
+                images.append(transform(read_image(each, side=2 * STORE) if isinstance(each, Path) else each))
             except (OSError, ValueError, SyntaxError):
                 images.append(torch.zeros(config["input_size"]))
         with torch.inference_mode():
@@ -224,14 +235,10 @@ def encoded_pictures(pictures: Sequence[Any]) -> np.ndarray | None:
     return np.concatenate([first, *rest])
 
 
-def given_blocks(problem: Problem, _rows: np.ndarray) -> list[np.ndarray]:
-    return list(problem.blocks)
-
-
 def block_member(name: str, learn: Callable[[Fit, Any], Prediction], each: float) -> FileMember:
     """each   seconds of a row"""
     return FileMember(
-        f"features, {name}", (), "scipy", given_blocks, learn, lambda rows, _: 2.0 + each * rows
+        f"features, {name}", (), "scipy", lambda of, _: [*of.blocks], learn, lambda n, _: 2.0 + each * n
     )
 
 
@@ -242,3 +249,265 @@ BLOCK_MEMBERS = (
 )
 
 plan.add_media = add_media
+
+
+SIGNAL_FILES = (".csv", ".tsv", ".txt", ".npy", ".parquet")
+LEAST_STEPS = 16  # of a signal
+MOST_STEPS, MOST_CHANNELS = 512, 40  # that are convolved
+READ_TIME = 0.15  # of the time that is left, for statistics and for convolutions
+LEVELS_OF_VALUES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
+LAGS = (1, 2, 4, 8, 16, 32)
+BANDS, PARTS = 12, 8
+KERNELS = np.array(list(combinations(range(9), 3)))  # where a kernel of length 9 weighs 2, elsewhere -1
+PASSED = (0.3, 0.5, 0.8)  # quantiles of what a kernel gives, which are its thresholds
+AT_ONCE = 64  # rows
+
+
+def find_signals(
+    train: pd.DataFrame, test: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame, list[Any]] | None:
+    """(the tables without them, the signals of all rows and then of the test rows), each an array (channels,
+    steps) or the file that has it. Files train/<id>.csv with a row a step; or a row a step in train.csv or
+    in tables beside it, by the same id; or columns that are numbered. None where there are none."""
+    ids = pd.concat([train.iloc[:, 0], test.iloc[:, 0]], ignore_index=True)
+    with suppress(FileNotFoundError):
+        paths = [*files_of("train", train), *files_of("test", test)]
+        known = next((path for path in paths if path.exists()), paths[0])
+        if known.exists() or any((plan.DATA_DIR / name).is_dir() for name in ("train", "test")):
+            return (train, test, paths) if known.suffix.lower() in SIGNAL_FILES else None
+    if plan.TASK != "time-series-classification":
+        return None
+    first = train.columns[0]
+    if len(train) >= LEAST_STEPS * train[first].nunique():
+        changing = train.groupby(first).nunique().gt(1).any()
+        steps = [first, *(name for name in changing.index[changing] if name in test.columns)]
+        parts = by_id([train[steps], test[steps]])
+        train, test = (table.drop_duplicates(first).reset_index(drop=True) for table in (train, test))
+        kept = [name for name in train.columns if not changing.get(name, False)]
+        train, test = train[kept], test[[name for name in kept if name in test.columns]]
+        return train, test, signals_of(parts, [train[first], test[first]])
+    tables = dict[str, pd.DataFrame]()
+    for path in sorted(plan.DATA_DIR.glob("*.csv")):
+        if first in pd.read_csv(path, nrows=0, encoding_errors="replace").columns:
+            table = read_table(path.name, first)
+            if table is not None and len(table) >= LEAST_STEPS * table[first].nunique():
+                tables[path.stem.lower()] = table[table[first].isin(ids)]
+    if tables and ids.isin(pd.concat([table[first] for table in tables.values()])).mean() > 0.5:
+        sides = []
+        for asked, other in ((train[first], "test"), (test[first], "train")):
+            own = [table for name, table in tables.items() if other not in name] or [*tables.values()]
+            side = pd.concat(own, ignore_index=True, join="inner")
+            if asked.isin(side[first]).mean() <= 0.5:
+                side = pd.concat(tables.values(), ignore_index=True, join="inner")
+            sides.append(side)
+        return train, test, signals_of(by_id(sides), [train[first], test[first]])
+    channels = numbered_columns(train, test)
+    if not channels:
+        return None
+    several = channels.values()
+    values = [np.stack([as_columns(each[names]) for names in several], axis=1) for each in (train, test)]
+    used = [name for names in channels.values() for name in names]
+    return train.drop(columns=used), test.drop(columns=used), [*values[0], *values[1]]
+
+
+def by_id(tables: Sequence[pd.DataFrame]) -> list[dict[str, np.ndarray]]:
+    """Of each table, whose ids are its own: id -> (channels, steps) without columns that count the steps."""
+    shared = [name for name in tables[0].columns[1:] if all(name in table.columns for table in tables)]
+    shared = [name for name in shared if pd.api.types.is_numeric_dtype(tables[0][name])]
+    found = []
+    for table in tables:
+        values, names = as_columns(table[shared]), table.iloc[:, 0].to_numpy()
+        order = np.argsort(pd.factorize(names)[0], kind="stable")
+        names, values = names[order], values[order]
+        starts = np.flatnonzero(np.r_[True, names[1:] != names[:-1]])
+        found.append(dict(zip(names[starts], np.split(values.T, starts[1:], axis=1), strict=True)))
+    some = list(found[0].values())[:50]
+    kept = [c for c in range(len(shared)) if not is_counter([one[c] for one in some])]
+    return [{name: one[kept or slice(None)] for name, one in each.items()} for each in found]
+
+
+def is_counter(columns: Sequence[np.ndarray]) -> bool:
+    """Whether steps count on evenly in every signal, or are of one value in all."""
+    moves = [np.diff(column) for column in columns if len(column) > 2]
+    even_moves = bool(moves) and all(np.ptp(move) == 0 for move in moves)
+    return even_moves and (all(move[0] for move in moves) or len({float(each[0]) for each in columns}) == 1)
+
+
+def signals_of(parts: Sequence[dict[str, np.ndarray]], ids: Sequence[Sequence[str]]) -> list[np.ndarray]:
+    """The signal of each id by its part; a flat one where it has no rows."""
+    flat = np.zeros((len(next(iter(parts[0].values()))), LEAST_STEPS), np.float32)
+    missing = [name for part, names in zip(parts, ids, strict=True) for name in names if name not in part]
+    if missing:
+        print(f"WARNING: {len(missing)} ids have no steps, as {missing[0]}: flat signals", flush=True)
+    return [part.get(name, flat) for part, names in zip(parts, ids, strict=True) for name in names]
+
+
+def numbered_columns(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, list[str]]:
+    """Beginning -> its numbered columns in order, as many as most beginnings have."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for name in train.columns[1:]:
+        match = re.fullmatch(r"([^\d]{0,40}(?:\d{1,4}[^\d]{1,40})?)(\d{1,9})", str(name)[:99])
+        if match and name in test.columns and pd.api.types.is_numeric_dtype(train[name]):
+            found.setdefault(match[1], []).append((int(match[2]), name))
+    long = {begin: [name for _, name in sorted(names)] for begin, names in found.items()}
+    lengths = [len(names) for names in long.values() if len(names) >= LEAST_STEPS]
+    usual = max(set(lengths), key=lambda each: each * lengths.count(each), default=0)
+    return {begin: names for begin, names in long.items() if usual and len(names) == usual}
+
+
+def as_columns(table: pd.DataFrame) -> np.ndarray:
+    return np.column_stack([as_numbers(table[name]) for name in table.columns]).astype(np.float32)
+
+
+def read_signal(given: Any) -> np.ndarray:
+    """(channels, steps) without gaps, of an array or a file."""
+    if isinstance(given, str | Path):
+        path = Path(given)
+        if path.suffix == ".npy":
+            loaded = np.load(path, allow_pickle=False)
+            given = np.atleast_2d(loaded.T if loaded.ndim == 2 and len(loaded) > loaded.shape[1] else loaded)
+        elif path.suffix == ".parquet":
+            given = as_columns(pd.read_parquet(path)).T
+        else:
+            table = pd.read_csv(path, sep={".tsv": "\t", ".txt": r"\s+"}.get(path.suffix, ","), header=None)
+            heads = as_numbers(table.iloc[0]).isna().any()
+            given = as_columns(table.iloc[1:] if heads else table).T
+    found = np.asarray(given, np.float32)[:MOST_CHANNELS].copy()
+    for channel in found:
+        known = np.isfinite(channel)
+        if not known.all():
+            places = np.flatnonzero(known)
+            channel[:] = np.interp(np.arange(len(channel)), places, channel[known]) if len(places) else 0.0
+    return found
+
+
+def read_signals(given: Sequence[Any]) -> list[np.ndarray]:
+    """All of them with as many channels; one that cannot be read is a flat one."""
+    found, broken = list[np.ndarray | None](), list[str]()
+    for each in given:
+        try:
+            found.append(read_signal(each))
+        except (OSError, ValueError, KeyError, IndexError) as error:
+            found.append(None)
+            broken.append(f"{each}: {error!r:.200}")
+    if len(broken) == len(given):
+        raise ValueError(f"no signal can be read, for example {broken[0]}")
+    if broken:
+        print(f"WARNING: {len(broken)} of {len(given)} signals cannot be read, as {broken[0]}", flush=True)
+    usual = int(np.median([len(one) for one in found if one is not None]))
+    signals = []
+    for one in found:
+        whole = np.zeros((usual, LEAST_STEPS if one is None else max(one.shape[1], 2)), np.float32)
+        if one is not None:
+            whole[: len(one), : one.shape[1]] = one[:usual]
+        signals.append(whole)
+    return signals
+
+
+def statistics_of(signal: np.ndarray) -> np.ndarray:
+    """Level, spread, shape, changes, spectrum and course of each channel, and how they go together."""
+    length = signal.shape[1]
+    x = (signal if length >= LEAST_STEPS else even(signal, LEAST_STEPS)).astype(float)
+    steps = x.shape[1]
+    mean, spread = x.mean(1, keepdims=True), x.std(1, keepdims=True)
+    z, change = (x - mean) / (spread + 1e-9), np.diff(x, axis=1)
+    power = np.abs(np.fft.rfft(z, axis=1)[:, 1:]) ** 2
+    edges = np.unique(np.geomspace(1, power.shape[1] + 1, BANDS + 1).astype(int)) - 1
+    share = power / (power.sum(1, keepdims=True) + 1e-9)
+    bands = np.add.reduceat(share, edges[:-1], axis=1)
+    bands = np.pad(bands, ((0, 0), (0, BANDS - bands.shape[1])))
+    hertz = np.arange(1, power.shape[1] + 1) / steps
+    lags = [(z[:, lag:] * z[:, :-lag]).mean(1) if lag < steps else 0 * z[:, 0] for lag in LAGS]
+    parts = np.array_split(x, PARTS, axis=1)
+    pieces = [*(part.mean(1) for part in parts), *(part.std(1) for part in parts)]
+    found = [
+        mean[:, 0], spread[:, 0], x.min(1), x.max(1), *np.quantile(x, LEVELS_OF_VALUES, axis=1),
+        (z**3).mean(1), (z**4).mean(1), np.abs(change).mean(1), change.std(1), np.abs(change).max(1),
+        (np.sign(z[:, 1:]) != np.sign(z[:, :-1])).mean(1), x.argmax(1) / steps, x.argmin(1) / steps,
+        x[:, 0], x[:, -1], (z * np.linspace(-1, 1, steps)).mean(1), hertz[power.argmax(1)], share @ hertz,
+        *lags, *bands.T, *pieces,
+    ]  # fmt: skip
+    found = [np.concatenate(found), [float(length)]]
+    if 2 <= len(x) <= 8:
+        found.append((z @ z.T / steps)[np.triu_indices(len(x), 1)])
+    return np.nan_to_num(np.concatenate(found)).astype(np.float32)
+
+
+def even(signal: np.ndarray, steps: int) -> np.ndarray:
+    """With so many steps, by linear interpolation; of a much longer one means of neighbours."""
+    if signal.shape[1] >= 2 * steps:
+        cut = signal.shape[1] // steps
+        signal = signal[:, : cut * (signal.shape[1] // cut)].reshape(len(signal), -1, cut).mean(2)
+    if signal.shape[1] == steps:
+        return signal
+    places = np.linspace(0, signal.shape[1] - 1, steps)
+    return np.stack([np.interp(places, np.arange(len(one)), one) for one in signal]).astype(np.float32)
+
+
+def convolved(x: np.ndarray, known: np.ndarray, seed: int, seconds: float = np.inf) -> np.ndarray:
+    """(rows, features) of (rows, channels, steps): the share of steps at which random channels, convolved
+    with each of 84 kernels at several dilations, and so their changes, pass thresholds. These are quantiles
+    of what some `known` rows give. When `seconds` are over, further dilations are left out."""
+    rng, parts, began = np.random.default_rng(seed), list[np.ndarray](), time.monotonic()
+    changes = np.diff(x, axis=2, append=x[:, :, -1:])
+    dilations = np.unique(np.geomspace(1, max((x.shape[2] - 1) / 8, 1), 7).astype(int))
+    for dilation in rng.permutation(dilations):
+        for shown in (x, changes):
+            if parts and time.monotonic() - began > seconds:
+                break
+            mixed = [rng.choice(x.shape[1], rng.integers(1, min(x.shape[1], 4) + 1), False) for _ in KERNELS]
+            some = rng.choice(known, min(len(known), 30), replace=False)
+            bounds = np.quantile(_kernels(shown[some], dilation, mixed), PASSED, axis=(0, 2))
+            found = np.empty((len(x), len(KERNELS) * len(PASSED)), np.float32)
+            for start in range(0, len(x), AT_ONCE):
+                given = _kernels(shown[start : start + AT_ONCE], dilation, mixed)
+                shares = [(given > bound[None, :, None]).mean(2) for bound in bounds]
+                found[start : start + AT_ONCE] = np.hstack(shares)
+            parts.append(found)
+    return np.hstack(parts)
+
+
+def _kernels(x: np.ndarray, dilation: int, mixed: Sequence[np.ndarray]) -> np.ndarray:
+    """(rows, kernels, steps): 3 times the three steps that weigh, less all nine."""
+    steps, pad = x.shape[2], 4 * dilation
+    padded = np.pad(x, ((0, 0), (0, 0), (pad, pad)))
+    moved = np.stack([padded[:, :, place * dilation : place * dilation + steps] for place in range(9)])
+    whole = moved.sum(0)
+    out = np.empty((len(x), len(KERNELS), steps), np.float32)
+    for place, ((a, b, c), channels) in enumerate(zip(KERNELS, mixed, strict=True)):
+        if x.shape[1] == 1:
+            out[:, place] = (3 * (moved[a] + moved[b] + moved[c]) - whole)[:, 0]
+        else:
+            three = moved[a][:, channels] + moved[b][:, channels] + moved[c][:, channels]
+            out[:, place] = (3 * three - whole[:, channels]).sum(1)
+    return out
+
+
+def signal_features(given: Sequence[Any], known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(statistics, features by convolutions) of all signals, in a share of the time that is left: long ones
+    are thinned where it is short.
+
+    known   rows whose values set thresholds and scales
+    """
+    signals, seconds = read_signals(given), READ_TIME * state.seconds_left()
+
+    def slower(work: Any, some: list[np.ndarray]) -> int:
+        """How often the time for all signals is the time that there is, at least 1."""
+        began = time.monotonic()
+        work(some)
+        cost = (time.monotonic() - began) / len(some) * len(signals)
+        return max(1, int(np.ceil(cost / max(seconds, 0.1))))
+
+    step = slower(lambda some: [statistics_of(one) for one in some], signals[:20])
+    if step > 1:
+        print(f"NOTE: statistics of every {step}th step: there is no time for all", flush=True)
+    thinned = [one[:, ::step] if one.shape[1] > 4 * step else one for one in signals]
+    statistics = np.stack([statistics_of(one) for one in thinned])
+    steps = int(np.clip(np.median([one.shape[1] for one in signals]), LEAST_STEPS, MOST_STEPS))
+
+    some = [even(one, steps) for one in signals[:AT_ONCE]]
+    times = slower(lambda few: convolved(np.stack(few), np.arange(4), 0), some)
+    steps = max(LEAST_STEPS, steps // times)
+    x = np.stack([even(one, steps) for one in signals])
+    x = (x - x[known].mean((0, 2), keepdims=True)) / (x[known].std((0, 2), keepdims=True) + 1e-9)
+    return statistics, convolved(x, known, plan.SEED, seconds)

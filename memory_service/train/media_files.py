@@ -1,13 +1,11 @@
 """Reads the files of images, masks and sounds for networks."""
 
-from __future__ import annotations
-
 import math
-import wave
 from contextlib import suppress
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from wave import open as open_wave
 
 import numpy as np
 
@@ -27,8 +25,8 @@ def flips(outputs: list) -> float:
     return 0.0 if characters else plan.FLIP
 
 
-def read_image(path: Path, partial: bool = False, side: int = 0, upright: bool = True) -> Any:
-    """An RGB image, greys of over 8 bits from black to white, upright as EXIF says.
+def read_image(path: Path | str, partial: bool = False, side: int = 0, upright: bool = True) -> Any:
+    """An RGB image, greys of over 8 bits from black to white, upright by EXIF, what is transparent white.
 
     partial   of a truncated file what there is
     side      pixels that are enough, so that a large JPEG is decoded at a half, a quarter or an eighth
@@ -41,9 +39,12 @@ def read_image(path: Path, partial: bool = False, side: int = 0, upright: bool =
         if side:
             image.draft(None, (side, side))
         if image.mode[0] in "IF":
-            levels = np.asarray(image, dtype=np.float32)
+            levels = np.nan_to_num(np.asarray(image, np.float64))
             low, high = float(levels.min()), float(levels.max())
             image = Image.fromarray((255 * (levels - low) / max(high - low, 1e-6)).astype(np.uint8))
+        elif image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+            white = Image.new("RGBA", image.size, (255, 255, 255, 255))
+            image = Image.alpha_composite(white, image.convert("RGBA"))
         image = image.convert("RGB")
     with suppress(Exception):  # of a broken EXIF
         if upright:
@@ -79,7 +80,7 @@ def read_sound(path: Path, seconds: float, place: float, rate: int) -> np.ndarra
             file.seek(int(place * max(file.frames - frames, 0)))
             sound = file.read(frames, dtype="float32", always_2d=True)
             return resampled(sound.mean(axis=1), file.samplerate, rate)
-    with wave.open(str(path)) as file:
+    with open_wave(str(path)) as file:
         own, width, channels = file.getframerate(), file.getsampwidth(), file.getnchannels()
         frames = int(seconds * own) + 1
         file.setpos(int(place * max(file.getnframes() - frames, 0)))
@@ -89,13 +90,13 @@ def read_sound(path: Path, seconds: float, place: float, rate: int) -> np.ndarra
     return resampled(whole.view("<i4").reshape(-1, channels).mean(axis=1) / 2**31, own, rate)
 
 
-@cache
+@lru_cache(maxsize=100_000)
 def sound_seconds(path: Path) -> float:
     """By its head; 0 where that cannot be read."""
     with suppress(Exception):
         if soundfile is not None:
             return float(soundfile.info(str(path)).duration)
-        with wave.open(str(path)) as file:
+        with open_wave(str(path)) as file:
             return file.getnframes() / file.getframerate()
     return 0.0
 

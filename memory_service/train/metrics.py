@@ -4,8 +4,7 @@
 first; targets are class numbers, or of labels and values a column for each.
 """
 
-from __future__ import annotations
-
+import functools
 from typing import Any
 
 import numpy as np
@@ -22,16 +21,18 @@ def judges() -> Any:
     return sklearn.metrics
 
 
-def score_accuracy(targets: np.ndarray, predictions: np.ndarray) -> float:
+def score_accuracy(targets: np.ndarray, predictions: np.ndarray, right: bool = True) -> float:
     if targets.ndim == 2:
-        return float(((predictions > 0.5) == (targets > 0.5)).mean())
-    return float((predictions.argmax(axis=1) == targets).mean())
+        return float((((predictions > 0.5) == (targets > 0.5)) == right).mean())
+    return float(((predictions.argmax(axis=1) == targets) == right).mean())
 
 
-def score_error(targets: np.ndarray, predictions: np.ndarray) -> float:
-    if targets.ndim == 2:
-        return float(((predictions > 0.5) != (targets > 0.5)).mean())
-    return float((predictions.argmax(axis=1) != targets).mean())
+score_error = functools.partial(score_accuracy, right=False)
+
+
+def one_hot(targets: np.ndarray, predictions: np.ndarray) -> np.ndarray:
+    """Labels as they are, classes as a column each."""
+    return targets if targets.ndim == 2 else np.eye(predictions.shape[1])[targets]
 
 
 def score_balanced_accuracy(targets: np.ndarray, classes: np.ndarray) -> float:
@@ -43,38 +44,28 @@ def score_balanced_accuracy(targets: np.ndarray, classes: np.ndarray) -> float:
 
 def score_auc(targets: np.ndarray, predictions: np.ndarray) -> float:
     """The mean over the classes of which the fold has both kinds; 0.5 where there is none."""
-    truth = targets if targets.ndim == 2 else np.eye(predictions.shape[1])[targets]
+    truth = one_hot(targets, predictions)
     both = [i for i in range(truth.shape[1]) if 0 < truth[:, i].sum() < len(truth)]
-    return (
-        float(np.mean([judges().roc_auc_score(truth[:, i], predictions[:, i]) for i in both]))
-        if both
-        else 0.5
-    )
+    return float(np.mean([judges().roc_auc_score(truth[:, i], predictions[:, i]) for i in both] or [0.5]))
 
 
 def score_gini(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """Twice the ROC AUC less one; the mean over the classes of which the fold has both kinds."""
-    truth = targets if targets.ndim == 2 else np.eye(predictions.shape[1])[targets]
-    both = [i for i in range(truth.shape[1]) if 0 < truth[:, i].sum() < len(truth)]
-    return float(
-        np.mean([2 * judges().roc_auc_score(truth[:, i], predictions[:, i]) - 1 for i in both] or [0.0])
-    )
+    """Twice the ROC AUC less one."""
+    return 2 * score_auc(targets, predictions) - 1
 
 
 def score_average_precision(targets: np.ndarray, predictions: np.ndarray) -> float:
     """Of the second of two classes; else the mean over the classes that the fold has."""
-    truth = targets if targets.ndim == 2 else np.eye(predictions.shape[1])[targets]
+    truth, of = one_hot(targets, predictions), judges().average_precision_score
     if targets.ndim == 1 and truth.shape[1] == 2:
         truth, predictions = truth[:, 1:], predictions[:, 1:]
     there = [i for i in range(truth.shape[1]) if truth[:, i].any()]
-    return float(
-        np.mean([judges().average_precision_score(truth[:, i], predictions[:, i]) for i in there] or [0.0])
-    )
+    return float(np.mean([of(truth[:, i], predictions[:, i]) for i in there] or [0.0]))
 
 
 def score_lwlrap(targets: np.ndarray, predictions: np.ndarray) -> float:
     """Label-weighted label-ranking average precision: a sample counts as often as it has labels."""
-    truth = targets if targets.ndim == 2 else np.eye(predictions.shape[1])[targets]
+    truth = one_hot(targets, predictions)
     weights = truth.sum(axis=1)
     return float(judges().label_ranking_average_precision_score(truth, predictions, sample_weight=weights))
 
@@ -86,66 +77,42 @@ def score_log_loss(targets: np.ndarray, predictions: np.ndarray) -> float:
     return float(-np.log(chances[np.arange(len(targets)), targets]).mean())
 
 
+def hits_of_likeliest(targets: np.ndarray, predictions: np.ndarray) -> np.ndarray:
+    """Whether each of the K likeliest classes of a row is right, the likeliest first."""
+    order = (-predictions).argsort(axis=1)[:, : plan.K]
+    return np.take_along_axis(targets, order, axis=1) if targets.ndim == 2 else order == targets[:, None]
+
+
 def score_map_at_k(targets: np.ndarray, predictions: np.ndarray) -> float:
     """Mean average precision of the K likeliest: of one true class 1 / its rank."""
-    order = (-predictions).argsort(axis=1)[:, : plan.K]
-    several = targets.ndim == 2
-    hits = np.take_along_axis(targets, order, axis=1) if several else order == targets[:, None]
-    precision = hits.cumsum(axis=1) / np.arange(1, order.shape[1] + 1)
-    most = targets.sum(axis=1).clip(1, plan.K) if several else 1
+    hits = hits_of_likeliest(targets, predictions)
+    precision = hits.cumsum(axis=1) / np.arange(1, hits.shape[1] + 1)
+    most = targets.sum(axis=1).clip(1, plan.K) if targets.ndim == 2 else 1
     return float(((precision * hits).sum(axis=1) / most).mean())
 
 
 def score_top_k(targets: np.ndarray, predictions: np.ndarray) -> float:
     """The share of rows of which a class is among the K likeliest."""
-    order = (-predictions).argsort(axis=1)[:, : plan.K]
-    hits = np.take_along_axis(targets, order, axis=1) > 0 if targets.ndim == 2 else order == targets[:, None]
-    return float(hits.any(axis=1).mean())
+    return float((hits_of_likeliest(targets, predictions) > 0).any(axis=1).mean())
 
 
-def score_f1(targets: np.ndarray, classes: np.ndarray) -> float:
-    """Of the second of two classes; of more classes, or several labels, the mean over them."""
+def score_f1(targets: np.ndarray, classes: np.ndarray, average: str = "", by_k: bool = False) -> float:
+    """F1, or F-beta `by_k`. By itself of the second of two classes; of more, or several labels, the mean over
+    them. "samples" is the mean over the rows; with one label each the share that is right."""
     two = targets.ndim == 1 and max(targets.max(), classes.max()) <= 1
-    return float(judges().f1_score(targets, classes, average="binary" if two else "macro", zero_division=0))
+    usual = {"": "binary" if two else "macro", "samples": "samples" if targets.ndim == 2 else "micro"}
+    how = {"average": usual.get(average, average), "zero_division": 0}
+    return float(judges().fbeta_score(targets, classes, beta=plan.K / 100 if by_k else 1.0, **how))
 
 
-def score_f1_macro(targets: np.ndarray, classes: np.ndarray) -> float:
-    return float(judges().f1_score(targets, classes, average="macro", zero_division=0))
-
-
-def score_f1_micro(targets: np.ndarray, classes: np.ndarray) -> float:
-    return float(judges().f1_score(targets, classes, average="micro", zero_division=0))
-
-
-def score_f1_weighted(targets: np.ndarray, classes: np.ndarray) -> float:
-    return float(judges().f1_score(targets, classes, average="weighted", zero_division=0))
-
-
-def score_f1_samples(targets: np.ndarray, classes: np.ndarray) -> float:
-    """The mean over the samples; with one label each the share that is right."""
-    average = "samples" if targets.ndim == 2 else "micro"
-    return float(judges().f1_score(targets, classes, average=average, zero_division=0))
-
-
-def score_f_beta(targets: np.ndarray, classes: np.ndarray) -> float:
-    """Of the second of two classes; of more classes, or several labels, the mean over them."""
-    two = targets.ndim == 1 and max(targets.max(), classes.max()) <= 1
-    average = "binary" if two else "macro"
-    return float(judges().fbeta_score(targets, classes, beta=plan.K / 100, average=average, zero_division=0))
-
-
-def score_f_beta_macro(targets: np.ndarray, classes: np.ndarray) -> float:
-    return float(judges().fbeta_score(targets, classes, beta=plan.K / 100, average="macro", zero_division=0))
-
-
-def score_f_beta_micro(targets: np.ndarray, classes: np.ndarray) -> float:
-    return float(judges().fbeta_score(targets, classes, beta=plan.K / 100, average="micro", zero_division=0))
-
-
-def score_f_beta_samples(targets: np.ndarray, classes: np.ndarray) -> float:
-    """The mean over the samples; with one label each the share that is right."""
-    average = "samples" if targets.ndim == 2 else "micro"
-    return float(judges().fbeta_score(targets, classes, beta=plan.K / 100, average=average, zero_division=0))
+score_f_beta = functools.partial(score_f1, by_k=True)
+score_f1_macro = functools.partial(score_f1, average="macro")
+score_f_beta_macro = functools.partial(score_f_beta, average="macro")
+score_f1_micro = functools.partial(score_f1, average="micro")
+score_f_beta_micro = functools.partial(score_f_beta, average="micro")
+score_f1_samples = functools.partial(score_f1, average="samples")
+score_f_beta_samples = functools.partial(score_f_beta, average="samples")
+score_f1_weighted = functools.partial(score_f1, average="weighted")
 
 
 def score_mcc(targets: np.ndarray, classes: np.ndarray) -> float:
@@ -161,8 +128,15 @@ def score_kappa(targets: np.ndarray, grades: np.ndarray) -> float:
     return float(1 - apart / by_chance) if by_chance > 0 else 0.0
 
 
+def score_mse(targets: np.ndarray, predictions: np.ndarray) -> float:
+    return float(((targets - predictions) ** 2).mean())
+
+
 def score_rmse(targets: np.ndarray, predictions: np.ndarray) -> float:
     return float(np.sqrt(((targets - predictions) ** 2).mean()))
+
+
+score_rmse_logs = score_rmse  # both are logarithms already
 
 
 def score_rmse_columns(targets: np.ndarray, predictions: np.ndarray) -> float:
@@ -173,11 +147,6 @@ def score_rmse_columns(targets: np.ndarray, predictions: np.ndarray) -> float:
 def score_rmsle(targets: np.ndarray, predictions: np.ndarray) -> float:
     """Both are logarithms already; the mean over the columns."""
     return float(np.sqrt(((targets - predictions.clip(min=0)) ** 2).mean(axis=0)).mean())
-
-
-def score_rmse_logs(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """Both are logarithms already."""
-    return float(np.sqrt(((targets - predictions) ** 2).mean()))
 
 
 def without_logs(targets: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -221,14 +190,10 @@ def score_poisson(targets: np.ndarray, predictions: np.ndarray) -> float:
 def score_brier(targets: np.ndarray, predictions: np.ndarray) -> float:
     """Squared errors of the chances: of the second of two classes, of more summed over them."""
     if targets.ndim == 2:
-        return float(((predictions - targets) ** 2).mean())
+        return score_mse(targets, predictions)
     if predictions.shape[1] == 2:
-        return float(((predictions[:, 1] - targets) ** 2).mean())
-    return float(((predictions - np.eye(predictions.shape[1])[targets]) ** 2).sum(axis=1).mean())
-
-
-def score_mse(targets: np.ndarray, predictions: np.ndarray) -> float:
-    return float(((targets - predictions) ** 2).mean())
+        return score_mse(targets, predictions[:, 1])
+    return float(((predictions - one_hot(targets, predictions)) ** 2).sum(axis=1).mean())
 
 
 def score_mae(targets: np.ndarray, predictions: np.ndarray) -> float:
@@ -255,16 +220,12 @@ def score_r2(targets: np.ndarray, predictions: np.ndarray) -> float:
     return float((1 - ((targets - predictions) ** 2).sum(axis=0) / spread).mean())
 
 
-def score_spearman(targets: np.ndarray, predictions: np.ndarray) -> float:
+def score_pearson(targets: np.ndarray, predictions: np.ndarray, method: Any = "pearson") -> float:
     """The mean over the columns; 0 where one is constant."""
-    each = pd.DataFrame(targets).corrwith(pd.DataFrame(predictions), method="spearman")
-    return float(each.fillna(0).mean())
+    return float(pd.DataFrame(targets).corrwith(pd.DataFrame(predictions), method=method).fillna(0).mean())
 
 
-def score_pearson(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """The mean over the columns; 0 where one is constant."""
-    each = pd.DataFrame(targets).corrwith(pd.DataFrame(predictions))
-    return float(each.fillna(0).mean())
+score_spearman = functools.partial(score_pearson, method="spearman")
 
 
 def score_dice(common: np.ndarray, found: np.ndarray, true: np.ndarray) -> float:
@@ -293,10 +254,8 @@ def score_map_items(truth: list, found: np.ndarray) -> float:
     """Mean average precision of the items that each user is told, against the set that was taken."""
     scores = []
     for taken, told in zip(truth, found, strict=True):
-        hits = np.array([item in taken for item in told], float)
-        scores.append(
-            (hits * hits.cumsum() / np.arange(1, len(hits) + 1)).sum() / max(min(len(taken), len(hits)), 1)
-        )
+        hits, most = np.array([item in taken for item in told], float), max(min(len(taken), len(told)), 1)
+        scores.append((hits * hits.cumsum() / np.arange(1, len(hits) + 1)).sum() / most)
     return float(np.mean(scores))
 
 

@@ -1,15 +1,11 @@
 """A training batch and a batch of predictions of networks for classes, values and matches."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import torch
 
 from memory_service.train.budget import plan
 from memory_service.train.reading import Data
-from memory_service.train.torch_loop import autocast, device, memory_format
+from memory_service.train.torch_loop import autocast, device, to_device
 
 
 def mixed(samples: torch.Tensor, order: torch.Tensor) -> tuple[torch.Tensor, float]:
@@ -25,13 +21,6 @@ def mixed(samples: torch.Tensor, order: torch.Tensor) -> tuple[torch.Tensor, flo
         return samples, 1 - height * width / (samples.shape[2] * samples.shape[3])
     share = float(np.random.beta(plan.MIXUP, plan.MIXUP))
     return share * samples + (1 - share) * samples[order], share
-
-
-def to_device(inputs: Any) -> Any:
-    if isinstance(inputs, dict):
-        return {name: each.to(device, non_blocking=True) for name, each in inputs.items()}
-    form = memory_format() if inputs.ndim == 4 else torch.preserve_format
-    return inputs.to(device, memory_format=form, non_blocking=True)
 
 
 def batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, targets) -> torch.Tensor:

@@ -80,11 +80,9 @@ class Augmentation:
             return rng.uniform(-limit * strength, limit * strength, size)
 
         n = len(x)
-        angle, scale, move = (
-            np.deg2rad(draw(self.degrees, n)),
-            draw(self.scale, n),
-            draw(2 * self.shift, 2, n),
-        )
+        angle = np.deg2rad(draw(self.degrees, n))
+        scale = draw(self.scale, n)
+        move = draw(2 * self.shift, 2, n)
         across, down = np.exp(scale + draw(self.stretch, n)), np.exp(scale + draw(self.stretch, n))
         if self.mirrored:
             across = across * rng.choice([-1, 1], n)
@@ -144,7 +142,7 @@ def speed(network: Any, shape: tuple[int, ...], clock: Clock, batch: int = 32) -
     return best
 
 
-def train(
+def train_small(
     network: Any,
     rows: int,
     loss: Callable[[Any, np.ndarray, np.random.Generator], Any],
@@ -210,7 +208,7 @@ def fit_network(
     small, small_valid, small_test = shrink(x[train_rows]), shrink(x[valid_rows]), shrink(test)
     sample = small[:: max(1, len(small) // 2000)].float()
     mean, deviation = (f((0, 2, 3), keepdim=True).to(device()) for f in (sample.mean, sample.std))
-    compare = _loss(problem)
+    compare = criterion(problem, 0.05)
 
     def normal(part: Tensor) -> Tensor:
         return (part.to(device()).float() - mean) / (deviation + 1e-3)
@@ -220,11 +218,11 @@ def fit_network(
 
     batch = int(np.clip(len(train_rows) // 25, 16, 64))
     seconds = clock.left() - 1.5 * cost * n * (1 + views) - 1
-    seen = train(network, len(train_rows), loss, clock, seconds, fit.seed, batch)
-    given = {
-        many: predict_network(network, (small_valid, small_test), normal, augment, many, problem.kind)
-        for many in ({0, views} if len(valid_rows) else {views * fit.memo.get("views", 1)})
-    }
+    seen = train_small(network, len(train_rows), loss, clock, seconds, fit.seed, batch)
+    tried, shown = {0, views}, (small_valid, small_test)
+    if not len(valid_rows):
+        tried = {views * fit.memo.get("views", 1)}
+    given = {n: predict_network(network, shown, normal, augment, n, problem.kind) for n in tried}
     off = {m: fit.loss(valid * spread + centre) for m, (valid, _) in given.items() if len(valid)}
     best = min(given, key=lambda many: off.get(many, 0.0))
     valid, answer = (part * spread + centre for part in given[best])
@@ -258,11 +256,11 @@ def predict_network(
     return out
 
 
-def _loss(problem: Problem) -> Callable[[Any, Any], Any]:
+def criterion(problem: Problem, smoothing: float = 0.0) -> Callable[[Any, Any], Any]:
     from torch import nn
 
     if problem.kind == "classes":
-        return nn.CrossEntropyLoss(label_smoothing=0.05)
+        return nn.CrossEntropyLoss(label_smoothing=smoothing)
     if problem.kind == "labels":
         return nn.BCEWithLogitsLoss()
     return nn.L1Loss() if problem.loss == "absolute" else nn.MSELoss()

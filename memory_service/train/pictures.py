@@ -1,7 +1,5 @@
 """Pictures without pretrained weights: gradients and colours with a kernel or trees, and a small network."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -11,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.train.files import FileMember
-from memory_service.train.kernels import kernel_regression, random_trees, targets_of
+from memory_service.train.kernels import FileMember, kernel_regression, random_trees, targets_of
+from memory_service.train.media_files import read_image
 from memory_service.train.networks import Augmentation, fit_network, samples_wanted
 from memory_service.train.problem import Problem
 
@@ -23,33 +21,13 @@ PICTURE_SIZES = ((96, 32), (64, 32), (64, 24), (48, 24), (48, 16), (32, 24), (32
 PICTURE_FILES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 
 
-def picture(path: Path | str, least: int = 2 * STORE, upright: bool = True) -> Any:
-    """The RGB picture of a file: more than 8 bits are stretched to 8, transparent parts are white.
-
-    A JPEG may come smaller than it is, with at least `least` pixels a side.
-    """
-    from PIL import Image, ImageOps
-
-    with Image.open(path) as file:
-        file.draft("RGB", (least, least))
-        image: Image.Image = file
-        if image.mode.startswith(("I", "F")):
-            values = np.nan_to_num(np.asarray(image, np.float64))
-            low, high = values.min(), values.max()
-            image = Image.fromarray(np.uint8((values - low) / max(high - low, 1e-9) * 255))
-        elif image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-            white = Image.new("RGBA", image.size, (255, 255, 255, 255))
-            image = Image.alpha_composite(white, image.convert("RGBA"))
-        return (ImageOps.exif_transpose(image) if upright else image).convert("RGB")
-
-
 def read_pictures(paths: Sequence[Any], pixels: int) -> np.ndarray:
     """uint8 (pictures, 1 or 3, pixels, pixels). A file that cannot be read is the mean of the others."""
     out = np.zeros((len(paths), 3, pixels, pixels), np.uint8)
     broken = []
     for i, path in enumerate(paths):
         try:
-            shown = picture(path) if isinstance(path, str | Path) else path
+            shown = read_image(path, side=2 * STORE) if isinstance(path, str | Path) else path
             out[i] = np.asarray(shown.resize((pixels, pixels), reducing_gap=3.0)).transpose(2, 0, 1)
         except (OSError, ValueError, SyntaxError, MemoryError) as error:
             broken.append(i)
@@ -86,7 +64,7 @@ def gradients(pictures: np.ndarray, cells: int, bins: int = 9) -> np.ndarray:
     return blocks.reshape(n, -1)
 
 
-def _features(pictures: np.ndarray) -> list[np.ndarray]:
+def picture_features(pictures: np.ndarray) -> list[np.ndarray]:
     """Gradients, and of colour pictures a thumbnail and the histogram of each channel."""
     parts = [pictures[i : i + 500] for i in range(0, len(pictures), 500)]
     shape = [np.concatenate([np.hstack([gradients(p, 8), gradients(p, 4)]) for p in parts])]
@@ -97,11 +75,6 @@ def _features(pictures: np.ndarray) -> list[np.ndarray]:
     levels = [[(p // 16 == k).mean((2, 3)) for k in range(16)] for p in parts]
     colours = [np.sqrt(np.hstack(level)) for level in levels]
     return [*shape, np.concatenate(small), np.concatenate(colours)]
-
-
-def picture_features(pictures: Sequence[Any]) -> list[np.ndarray]:
-    """The same of files, or of pictures that are read already."""
-    return _features(read_pictures(pictures, 64))
 
 
 def smaller(pixels: int) -> Callable[[Any], Any]:
@@ -143,9 +116,8 @@ def flips_that_help(
         inside = x.T @ x
         off = []
         for ridge in (0.01, 0.1, 1.0):
-            weights = np.linalg.solve(
-                inside + ridge * many * np.eye(x.shape[1]), x.T @ np.tile(y[:cut], (many, 1))
-            )
+            matrix = inside + ridge * many * np.eye(x.shape[1])
+            weights = np.linalg.solve(matrix, x.T @ np.tile(y[:cut], (many, 1)))
             off.append(((held @ weights - y[cut:]) ** 2).mean(1))
         return min(off, key=lambda each: float(each.mean()))
 
@@ -200,7 +172,7 @@ def near_copies(paths: Sequence[Path | str], others: Sequence[Path | str]) -> np
 
 
 def _read_gradients(problem: Problem, _rows: np.ndarray) -> list[np.ndarray]:
-    found = _features(_small((*problem.inputs, *problem.test_inputs)))
+    found = picture_features(_small((*problem.inputs, *problem.test_inputs)))
     _small.cache_clear()  # pictures take more room than their features
     return found
 
@@ -212,7 +184,7 @@ def _read_looks(problem: Problem, rows: np.ndarray) -> list[np.ndarray]:
     looks = np.zeros((len(paths), 4 + 3 * 14), np.float32)
     for place, path in enumerate(paths):
         with suppress(OSError, ValueError, SyntaxError, MemoryError):
-            image = picture(path, 64)
+            image = read_image(path, side=64)
             width, height = image.size
             levels = np.asarray(image.resize((48, 48)).convert("HSV"), np.float32).reshape(-1, 3)
             colours = len(np.unique(levels.astype(int) // 32 @ [1, 8, 64]))
@@ -232,32 +204,16 @@ def _small_pictures(problem: Problem, rows: np.ndarray) -> tuple[np.ndarray, Aug
 
 
 PICTURE_GRADIENTS = FileMember(
-    "gradients of pictures, kernel",
-    PICTURE_FILES,
-    "PIL",
-    _read_gradients,
-    kernel_regression,
-    lambda _n, files: 12.0 + 0.008 * files,
-    alike=near_copies,
-)
+    "gradients of pictures, kernel", PICTURE_FILES, "PIL", _read_gradients, kernel_regression,
+    lambda _n, files: 12.0 + 0.008 * files, alike=near_copies,
+)  # fmt: skip
 PICTURE_TREES = FileMember(
-    "gradients and colours of pictures, random trees",
-    PICTURE_FILES,
-    "PIL",
-    _read_looks,
-    random_trees,
-    lambda n, files: 4.0 + 0.012 * files + 0.01 * n,
-    alike=near_copies,
-)
+    "gradients and colours of pictures, random trees", PICTURE_FILES, "PIL", _read_looks, random_trees,
+    lambda n, files: 4.0 + 0.012 * files + 0.01 * n, alike=near_copies,
+)  # fmt: skip
 PICTURE_NETWORK = FileMember(
-    "small network, pictures",
-    PICTURE_FILES,
-    "torch",
-    _small_pictures,
-    fit_network,
-    lambda n, _files: 10.0 + 2.5e-3 * samples_wanted(n),
-    anytime=True,
-    seeded=True,
-)
+    "small network, pictures", PICTURE_FILES, "torch", _small_pictures, fit_network,
+    lambda n, _files: 10.0 + 2.5e-3 * samples_wanted(n), anytime=True, seeded=True,
+)  # fmt: skip
 
 PICTURE_MEMBERS = (PICTURE_GRADIENTS, PICTURE_NETWORK, PICTURE_TREES)

@@ -1,7 +1,5 @@
 """Keypoints: coordinates in columns or in lists of a cell, and how they are read, scored and submitted."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from contextlib import suppress

@@ -6,8 +6,6 @@ the hub at the first fit, or from WEIGHTS: a checkpoint of TabICL or TabPFN, a f
 fails, as without a network, leaves the minutes to the other members.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -19,22 +17,12 @@ from memory_service.train.problem import Fit, Prediction, Problem, installed
 from memory_service.train.series import Forecaster, Series, filled
 from memory_service.train.tables import Estimator
 
-TABICL = {
-    "tabicl": {"classes": "tabicl-classifier-v1.1-20250506.ckpt"},
-    "tabicl-v2": {
-        "classes": "tabicl-classifier-v2-20260212.ckpt",
-        "values": "tabicl-regressor-v2-20260212.ckpt",
-    },
-}
+OF_V2 = {"classes": "tabicl-classifier-v2-20260212.ckpt", "values": "tabicl-regressor-v2-20260212.ckpt"}
+TABICL = {"tabicl": {"classes": "tabicl-classifier-v1.1-20250506.ckpt"}, "tabicl-v2": OF_V2}
 TABPFN = {"tabpfn-v2": "V2", "tabpfn-2.5": "V2_5", "tabpfn-2.6": "V2_6", "tabpfn-3": "V3"}
 MOST_ROWS = {"tabicl": 60_000, "tabicl-v2": 100_000, "tabpfn-v2": 10_000, "tabpfn-3": 500_000}
 CHRONOS_CONTEXT = 2048  # steps that are read
 SERIES_AT_ONCE = 64
-
-
-def weights() -> str:
-    """hub, none, or where they lie."""
-    return str(plan.WEIGHTS)
 
 
 def on_card() -> bool:
@@ -51,8 +39,8 @@ def tabicl(problem: Problem, seed: int, _: float) -> Any:
     kind = "values" if problem.kind == "values" else "classes"
     make = package.TabICLRegressor if kind == "values" else package.TabICLClassifier
     known: dict[str, Any] = {"random_state": seed, "checkpoint_version": TABICL[plan.MODEL][kind]}
-    if weights() != "hub":
-        known |= {"model_path": weights(), "allow_auto_download": False}
+    if plan.WEIGHTS != "hub":
+        known |= {"model_path": plan.WEIGHTS, "allow_auto_download": False}
     return one_for_each(problem, make(**known))
 
 
@@ -63,8 +51,8 @@ def tabpfn(problem: Problem, seed: int, _: float) -> Any:
 
     make = package.TabPFNRegressor if problem.kind == "values" else package.TabPFNClassifier
     known: dict[str, Any] = {"random_state": seed}
-    if weights() != "hub":
-        known["model_path"] = weights()
+    if plan.WEIGHTS != "hub":
+        known["model_path"] = plan.WEIGHTS
     version = getattr(ModelVersion, TABPFN[plan.MODEL])
     return one_for_each(problem, make.create_default_for_version(version, **known))
 
@@ -88,17 +76,14 @@ class InContext(Estimator):
 
     def applies(self, problem: Problem) -> bool:
         known = self.package != "tabicl" or problem.kind != "values" or "values" in TABICL[self.name]
-        return known and weights() != "none" and installed(self.package, "torch") and super().applies(problem)
+        return (
+            known and plan.WEIGHTS != "none" and installed(self.package, "torch") and super().applies(problem)
+        )
 
     def price(self, problem: Problem) -> float:
         rows, cells = len(problem.inputs), len(problem.inputs) * max(len(problem.columns), 1)
         several = problem.width if problem.kind == "labels" else 1
         return 15 + several * (2e-6 * cells + 1e-8 * rows * rows) * (1 if on_card() else 40)
-
-
-def in_context(name: str) -> InContext:
-    package, make = ("tabicl", tabicl) if name in TABICL else ("tabpfn", tabpfn)
-    return InContext(name, make, package=package, most=MOST_ROWS.get(name, 100_000))
 
 
 @dataclass
@@ -109,7 +94,7 @@ class ZeroShot(Forecaster):
     once: bool = True
 
     def applies(self, problem: Problem) -> bool:
-        return weights() != "none" and installed("chronos", "torch") and super().applies(problem)
+        return plan.WEIGHTS != "none" and installed("chronos", "torch") and super().applies(problem)
 
     def price(self, problem: Problem) -> float:
         series = self.series(problem)
@@ -140,18 +125,17 @@ class ZeroShot(Forecaster):
         import torch
         from chronos import BaseChronosPipeline
 
-        pipeline = BaseChronosPipeline.from_pretrained(
-            plan.HUB_NAME if weights() == "hub" else weights(), device_map="cuda" if on_card() else "cpu"
-        )
+        source = plan.HUB_NAME if plan.WEIGHTS == "hub" else plan.WEIGHTS
+        device_map = "cuda" if on_card() else "cpu"
+        pipeline = BaseChronosPipeline.from_pretrained(source, device_map=device_map)
         past = [begun(column)[-CHRONOS_CONTEXT:] for column in known.T]
         median, mean = np.full((2, len(past), ahead), np.nan)
         some = [n for n, column in enumerate(past) if len(column)]
         for first in range(0, len(some), SERIES_AT_ONCE):
             part = some[first : first + SERIES_AT_ONCE]
             inputs = [torch.tensor(past[n], dtype=torch.float32) for n in part]
-            quantiles, means = pipeline.predict_quantiles(
-                inputs, prediction_length=ahead, quantile_levels=[0.1, 0.5, 0.9]
-            )
+            how = {"prediction_length": ahead, "quantile_levels": [0.1, 0.5, 0.9]}
+            quantiles, means = pipeline.predict_quantiles(inputs, **how)
             for n, of_quantiles, of_mean in zip(part, quantiles, means, strict=True):
                 median[n] = np.asarray(of_quantiles, dtype=float).reshape(ahead, -1)[:, 1]
                 mean[n] = np.asarray(of_mean, dtype=float).reshape(ahead)
@@ -167,6 +151,8 @@ def begun(column: np.ndarray) -> np.ndarray:
 def planned_members(problem: Problem) -> list[Any]:
     """That of the plan, where it is one of these and applies."""
     name = str(plan.MODEL)
-    found: list[Any] = [in_context(name)] if name in TABICL or name in TABPFN else []
-    found += [ZeroShot(name)] if name.startswith("chronos-") else []
+    package, make = ("tabicl", tabicl) if name in TABICL else ("tabpfn", tabpfn)
+    known = name in TABICL or name in TABPFN
+    found: list[Any] = [ZeroShot(name)] if name.startswith("chronos-") else []
+    found += [InContext(name, make, package=package, most=MOST_ROWS.get(name, 100_000))] if known else []
     return [member for member in found if member.applies(problem)]

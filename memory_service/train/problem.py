@@ -1,7 +1,5 @@
 """A member of a training run: what it is given, and what it gives back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -152,17 +150,9 @@ class Member:
         """Seconds that one fit takes on one core, at the median."""
         raise NotImplementedError
 
-    def fit(
-        self,
-        problem: Problem,
-        train_rows: np.ndarray,
-        valid_rows: np.ndarray,
-        seed: int,
-        clock: Clock,
-        memo: dict[str, Any],
-    ) -> Prediction:
-        """Learn from `train_rows`; `valid_rows` may be none, and then `memo` is that of earlier fits."""
-        return self.learn(Fit(problem, train_rows, valid_rows, seed, clock, memo))
+    def fit(self, *given: Any) -> Prediction:
+        """Learn from what `Fit` is made of."""
+        return self.learn(Fit(*given))
 
     def learn(self, fit: Fit) -> Prediction:
         raise NotImplementedError

@@ -1,7 +1,5 @@
 """Reads tables: ids, targets, groups and times of the three of them, and where files lie."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Mapping, Sequence
@@ -16,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
-from memory_service.train.drawn import drawn_file
 from memory_service.train.folder import (
     ROLES,
     SPLITS,
@@ -37,6 +34,7 @@ from memory_service.train.table_files import (
     Source,
     amounts_in,
     columns_in,
+    drawn_file,
     form_of,
     is_no_text,
     step_columns,
@@ -584,8 +582,9 @@ def read_labels(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[s
         columns = columns[:1]
     known = without_missing(train, train[columns].notna().all(axis=1), columns)
     if several:
-        targets = of_one_hot(known[columns].to_numpy(dtype=np.float32))
-        if targets.ndim == 1:
+        targets = known[columns].to_numpy(dtype=np.float32)
+        if (targets.sum(axis=1) == 1).all():
+            targets = targets.argmax(axis=1)
             print(f"NOTE: each row is of one of {', '.join(columns)}: classes, not labels", flush=True)
         return known, columns, targets, columns
     classes = known[columns[0]]
@@ -610,11 +609,6 @@ def is_positive(names: Any, columns: Any) -> bool:
     texts = [str(name).strip().lower() for name in names]
     named = [any(text.startswith(word) or word == text for word in words) for text in texts]
     return named[0] if named[0] != named[1] else texts[0] in YES and texts[1] not in YES
-
-
-def of_one_hot(labels: np.ndarray) -> np.ndarray:
-    """Class numbers where each row has one label, else the labels."""
-    return labels.argmax(axis=1) if (labels.sum(axis=1) == 1).all() else labels
 
 
 def mark_between(classes: pd.Series) -> str:

@@ -1,8 +1,6 @@
 """Recommendation: which items a user takes next. Candidates of several sources, and a ranker that learns from
 what users took in the latest days; the source that is best on later days stands in where there is no time."""
 
-from __future__ import annotations
-
 import re
 import time
 from itertools import pairwise
@@ -63,17 +61,9 @@ def read_interactions(train: pd.DataFrame, test: Any, sample: Any) -> Data:
     print(f"NOTE: {user} takes {item}, by {[*dated, 'the order of rows'][0]}", flush=True)
     table = pd.DataFrame({"user": users, "item": items, "time": np.nan_to_num(times, nan=np.nanmin(times))})
     plan.K = plan.K or max([len(words) for words in told.head(1000)], default=0) or 10
-    return Data(
-        id_column=user,
-        ids=list(names),
-        target_columns=[str(sample.columns[1])],
-        inputs=table,
-        targets=items,
-        outputs=list(outputs),
-        test_ids=asked.tolist(),
-        test_inputs=pd.Index(names).get_indexer(asked),  # -1: nothing is known of this user
-        sample=sample,
-    )
+    places = pd.Index(names).get_indexer(asked)  # -1: nothing is known of this user
+    target = [str(sample.columns[1])]
+    return Data(user, list(names), target, table, items, list(outputs), asked.tolist(), places, sample)
 
 
 def texts_as(column: pd.Series, shown: set[str]) -> pd.Series:
@@ -82,9 +72,7 @@ def texts_as(column: pd.Series, shown: set[str]) -> pd.Series:
     return texts if shown & {*texts.unique()} else id_text(texts)
 
 
-ITEM_NAMES = re.compile(
-    "item|product|article|movie|track|song|book|business|hotel|shop|place|video", re.IGNORECASE
-)
+ITEM_NAMES = re.compile("(?i)item|product|article|movie|track|song|book|business|hotel|shop|place|video")
 
 
 class History:
@@ -132,12 +120,9 @@ class History:
         fresh   what a user took is no candidate
         """
         known = self.seen[users].toarray() > 0
-        scores = [
-            self.last[users].toarray(),
-            np.tile(self.trend, (len(users), 1)),
-            (self.last[users] @ self.together).toarray(),
-            (self.seen[users] @ self.factors.T) @ self.factors,
-        ]
+        scores = [self.last[users].toarray(), np.tile(self.trend, (len(users), 1))]
+        scores += [(self.last[users] @ self.together).toarray()]
+        scores += [(self.seen[users] @ self.factors.T) @ self.factors]
         scores = [each / (each.max(1, keepdims=True) + 1e-9) for each in scores]
         chosen = np.zeros(known.shape, bool)
         for name, each in zip(SOURCES, scores, strict=True):

@@ -3,8 +3,6 @@
 DIMENSIONS, ARC_SCALE, ARC_MARGIN and MOST_MATCHES are settings of train.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -48,9 +46,8 @@ def loss_of(cosines: torch.Tensor, groups: torch.Tensor, readable: torch.Tensor)
     """ArcFace: cross entropy, with the angle to the own group's center taken ARC_MARGIN wider than it is."""
     own = cosines.float().gather(1, groups[:, None]).clamp(-0.999, 0.999)
     margin = plan.ARC_MARGIN
-    wider = torch.where(
-        own > -np.cos(margin), torch.cos(torch.acos(own) + margin), own - margin * np.sin(margin)
-    )
+    turned, off = torch.cos(torch.acos(own) + margin), own - margin * np.sin(margin)
+    wider = torch.where(own > -np.cos(margin), turned, off)
     logits = plan.ARC_SCALE * cosines.float().scatter(1, groups[:, None], wider)
     losses = functional.cross_entropy(logits, groups, reduction="none")
     return (losses * readable).sum() / readable.sum().clamp(min=1)

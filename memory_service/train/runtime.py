@@ -1,7 +1,5 @@
 """A run: its folder, its data, training and predicting as train.py says."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -96,10 +94,6 @@ def choose_folder() -> Path:
     return folder
 
 
-def print_resources() -> None:
-    print(f"RESOURCES: {usable_cores()} CPU cores, GPU=none, Mixed Precision=OFF", flush=True)
-
-
 def run_facts(data: Data) -> dict[str, Any]:
     """What the service is told of this run."""
     facts = {"plan_id": plan.PLAN_ID, "task": plan.TASK, "model": plan.MODEL, "folds": plan.FOLDS}
@@ -174,7 +168,10 @@ def train_and_predict(first: bool) -> None:
     print(f"Data: {counts}, to predict: {', '.join(data.target_columns)}", flush=True)
     if not checkpoints() and not (plan.train and (state.out_dir / "submission.csv").exists()):
         write_baseline(data)
-    (plan.print_devices or print_resources)()
+    if plan.print_devices:
+        plan.print_devices()
+    else:
+        print(f"RESOURCES: {usable_cores()} CPU cores, GPU=none, Mixed Precision=OFF", flush=True)
     with watch(**run_facts(data)) if watch is not None else nullcontext() as run:  # type: ignore[redundant-expr]
         state.run = run
         scores = (plan.train or train_folds)(data, run)

@@ -1,22 +1,217 @@
-"""Members that forecast: series of a table, their seasons, and what is known of a period from an origin.
+"""Members that forecast: series of a table, their seasons, smoothing, holidays by the years before (or by the
+package `holidays`, of the country that explains the training rows best), and lags from an origin.
 
 A row is predicted from an origin, the last period whose targets are known. For training rows origins are
 drawn 1 to `horizon` periods before, so that a model learns what it will be asked: near and far periods alike.
 """
 
-from __future__ import annotations
-
+import importlib.util
 import time
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from memory_service.train.boosting import grow
-from memory_service.train.day_effects import day_effects
 from memory_service.train.problem import Fit, Member, Prediction, Problem, installed
-from memory_service.train.smoothing import smooth
+from memory_service.train.tables import grow
+
+WEEKS = 4  # to each side, of the usual
+COUNTRIES = (
+    "US", "CN", "IN", "JP", "DE", "GB", "FR", "BR", "IT", "CA", "RU", "KR", "AU", "MX", "ES", "TR", "NL",
+    "PL",
+)  # fmt: skip
+LEAST_EXPLAINED = 0.05  # of the days' variance, by a country's holidays
+
+
+def day_effects(
+    grid: np.ndarray, dates: pd.DatetimeIndex | None, step: float, last: int
+) -> Callable[[np.ndarray, np.ndarray], pd.DataFrame] | None:
+    """A function of (period, origin) to features, for series of days; None of less than 13 months.
+
+    grid   (periods, series); only what lies before an origin goes into its features
+    last   the last period that scales of series and a country's holidays are learned from
+    """
+    if dates is None or abs(step - 1) > 0.01 or last < 395:
+        return None
+    apart = effects_of(grid, last)
+    left = dates.days_in_month - dates.day
+    ways = {
+        "date": dates.month * 100 + dates.day,
+        "weekday of month": dates.month * 100 + 10 * ((dates.day - 1) // 7) + dates.day_of_week,
+        "last weekdays": dates.month * 100 + 10 * (left // 7) + dates.day_of_week,
+        "easter": from_easter(dates),
+    }
+    named = holidays_of(dates, apart, last)
+    keys = {name: np.asarray(values) for name, values in ways.items()}
+    keys |= {} if named is None else {"holiday": named}
+    places = {name: places_of(values) for name, values in keys.items()}
+
+    def features(period: np.ndarray, origin: np.ndarray) -> pd.DataFrame:
+        found: dict[str, Any] = {}
+        for name, before in places.items():
+            chosen = before[period]
+            known = (chosen >= 0) & (chosen + 7 * WEEKS <= origin[:, None])
+            values = np.where(known, apart[np.clip(chosen, 0, None)], np.nan)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                found[f"effect by {name}"] = np.nanmean(values, axis=1)
+        if named is not None:
+            found["holiday"] = np.where(named[period] >= 0, named[period] // 3, -1)
+        return pd.DataFrame(found)
+
+    return features
+
+
+def effects_of(grid: np.ndarray, last: int) -> np.ndarray:
+    """Of each day, how far the mean series lies from the median of the same weekday around, as a share."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        total = np.nanmean(grid / np.nanmean(np.abs(grid[: last + 1]), axis=0), axis=1)
+        weeks = np.arange(-WEEKS, WEEKS + 1) * 7
+        around = np.arange(len(total))[:, None] + weeks
+        inside = (around >= 0) & (around < len(total))
+        usual = np.nanmedian(np.where(inside, total[np.clip(around, 0, len(total) - 1)], np.nan), axis=1)
+        return np.asarray(total - usual)
+
+
+def easter(year: int) -> pd.Timestamp:
+    """Easter Sunday of the Gregorian calendar (Meeus, Jones, Butcher)."""
+    century, place = divmod(year, 100)
+    moon = (19 * (year % 19) + century - century // 4 - (8 * century + 13) // 25 + 15) % 30
+    full = moon - (year % 19 + 11 * moon) // 319
+    sunday = (2 * (century % 4) + 2 * (place // 4) - place % 4 - full + 32) % 7
+    month = (full + sunday + 90) // 25
+    day = (full + sunday + month + 19) % 32
+    return pd.Timestamp(year, month, day)
+
+
+def from_easter(dates: pd.DatetimeIndex) -> np.ndarray:
+    """Days from Easter, -1000 where that is far."""
+    days = {year: easter(year) for year in dates.year.unique()}
+    found = (dates.normalize() - pd.DatetimeIndex([days[year] for year in dates.year])).days.to_numpy()
+    return np.where((found >= -50) & (found <= 60), found, -1000)
+
+
+def places_of(keys: np.ndarray, most: int = 4) -> np.ndarray:
+    """(days, most): the last days before that have the same key, at least 300 days before; -1 of none."""
+    found = np.full((len(keys), most), -1)
+    seen: dict[int, list[int]] = {}
+    for day, key in enumerate(keys.tolist()):
+        if key > -1000:
+            before = [each for each in seen.get(key, []) if each <= day - 300][-most:]
+            found[day, : len(before)] = before
+            seen.setdefault(key, []).append(day)
+    return found
+
+
+def holidays_of(dates: pd.DatetimeIndex, apart: np.ndarray, last: int) -> np.ndarray | None:
+    """Of each day a number of the holiday that it is, follows or precedes, in the country that fits best."""
+    if importlib.util.find_spec("holidays") is None:
+        return None
+    import holidays
+
+    best, found = LEAST_EXPLAINED, None
+    for country in COUNTRIES:
+        days = holidays.country_holidays(country, years=[int(year) for year in dates.year.unique()])
+        names = {pd.Timestamp(day): name for day, name in days.items()}
+        numbers = {name: place for place, name in enumerate(sorted(set(names.values())))}
+        keys = np.full(len(dates), -1000)
+        for place in (1, 2, 0):  # the day after, the day before, the day
+            shifted = dates.normalize() + pd.Timedelta(days=(0, -1, 1)[place])
+            known = [numbers.get(names.get(day, ""), -1) for day in shifted]
+            keys = np.where(np.array(known) >= 0, 3 * np.array(known) + place, keys)
+        gain = explained(apart[: last + 1], keys[: last + 1])
+        if gain > best:
+            best, found = gain, keys
+    return found
+
+
+def explained(apart: np.ndarray, keys: np.ndarray) -> float:
+    """The share of variance that means by key explain, less what as many keys at random would."""
+    known = np.isfinite(apart)
+    apart, keys = apart[known], keys[known]
+    means = pd.Series(apart).groupby(keys).transform("mean").to_numpy()
+    kinds = len(np.unique(keys))
+    total = float(((apart - apart.mean()) ** 2).sum())
+    left = float(((apart - means) ** 2).sum()) / max(len(apart) - kinds, 1) * len(apart)
+    return 1 - left / total if total > 0 else 0.0
+
+
+ALPHAS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.95)
+BETAS = (0.0, 0.1, 0.3)  # of alpha
+DAMPING = 0.95  # of a trend, each period
+MOST_PERIODS = 4000  # of the past
+
+
+def smooth(known: np.ndarray, ahead: int, season: int) -> np.ndarray:
+    """(ahead, series): the mean of two forecasts, each the best of its kind by errors one period ahead.
+
+    known   (periods, series), NaN where a value is unknown
+    """
+    known = known[-MOST_PERIODS:]
+    indices = season_of(known, season)
+    phase = np.arange(len(known)) % season
+    plain = known - indices[phase]
+    begins = [column[np.isfinite(column)][:8] for column in plain.T]
+    start = np.array([each.mean() if len(each) else np.nan for each in begins])
+    alphas, betas = np.repeat(ALPHAS, len(BETAS))[:, None], np.tile(BETAS, len(ALPHAS))[:, None]
+    level = np.tile(start, (len(alphas), 1))
+    trend, errors, seen = np.zeros_like(level), np.zeros_like(level), np.zeros(plain.shape[1])
+    for row in plain:
+        expected = level + DAMPING * trend
+        there = np.isfinite(row)
+        gap = np.where(there, row - expected, 0.0)
+        errors, seen = 0.995 * errors + gap**2, seen + there
+        level = expected + alphas * gap
+        trend = DAMPING * trend + alphas * betas * gap
+    series = np.arange(plain.shape[1])
+    steps = np.arange(1, ahead + 1)[:, None]
+    best = np.argmin(np.nan_to_num(errors, nan=np.inf), axis=0)
+    damped = DAMPING * (1 - DAMPING**steps) / (1 - DAMPING)
+    holt = level[best, series] + damped * trend[best, series]
+    simple = np.flatnonzero(betas[:, 0] == 0)
+    flat = simple[np.argmin(np.nan_to_num(errors[simple], nan=np.inf), axis=0)]
+    theta = level[flat, series] + 0.5 * slope_of(plain) * steps
+    coming = (len(known) + np.arange(ahead)) % season
+    return np.asarray((holt + theta) / 2 + indices[coming])
+
+
+def slope_of(plain: np.ndarray) -> np.ndarray:
+    """The least-squares slope of each series."""
+    there = np.isfinite(plain)
+    size = np.maximum(there.sum(axis=0), 1)
+    at = np.where(there, np.arange(len(plain))[:, None], 0.0)
+    values = np.where(there, plain, 0.0)
+    mean = at.sum(axis=0) / size
+    spread = (np.where(there, at - mean, 0.0) ** 2).sum(axis=0)
+    return np.asarray((np.where(there, at - mean, 0.0) * values).sum(axis=0) / np.maximum(spread, 1e-9))
+
+
+def season_of(known: np.ndarray, season: int) -> np.ndarray:
+    """(season, series): how far each place of a season lies from the mean around it, of late."""
+    if season < 2:
+        return np.zeros((1, known.shape[1]))
+    there = np.isfinite(known)
+    sums = np.cumsum(np.vstack([np.zeros(known.shape[1]), np.where(there, known, 0.0)]), axis=0)
+    sizes = np.cumsum(np.vstack([np.zeros(known.shape[1]), there]), axis=0)
+    places = np.arange(len(known))
+    start = np.clip(places - season // 2, 0, None)
+    end = np.clip(places - season // 2 + season, None, len(known))
+    whole = end - start == season
+    with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        around = (sums[end] - sums[start]) / (sizes[end] - sizes[start])
+        apart = np.where(whole[:, None], known - around, np.nan)
+        last = 5 if season > 60 else 12
+        found = np.zeros((season, known.shape[1]))
+        for place in range(season):
+            found[place] = np.nanmean(apart[place::season][-last:], axis=0)
+    found = np.nan_to_num(found)
+    return np.asarray(found - found.mean(axis=0))
+
 
 MOST_CELLS = 40_000_000  # periods times series
 MONTH = 365.25 / 12
@@ -71,9 +266,8 @@ def recognise(problem: Problem) -> Series | None:
     if dates is not None:
         first = pd.Series(dates).groupby(period).first().reindex(range(period.max() + 1))
         of_period = pd.DatetimeIndex(first.interpolate() if step < 27 else first.ffill())
-    return Series(
-        keys, period, number, horizon, seasons_of(step, int(period[:rows].max()) + 1), of_period, step
-    )
+    seasons = seasons_of(step, int(period[:rows].max()) + 1)
+    return Series(keys, period, number, horizon, seasons, of_period, step)
 
 
 def dates_of(problem: Problem) -> pd.DatetimeIndex | None:
@@ -150,10 +344,8 @@ def grid_of(series: Series, rows: np.ndarray, values: np.ndarray, test_rows: int
         seen: np.ndarray = np.isfinite(grid[: last + 1])
         begun: np.ndarray = np.logical_or.accumulate(seen)
         alive = begun & np.any(seen, axis=1, keepdims=True)
-        asked = pd.DataFrame(
-            {"p": series.period[-test_rows:], "s": series.number[-test_rows:]}
-        ).drop_duplicates()
-        full = len(asked) / max(asked["p"].nunique() * asked["s"].nunique(), 1)
+        asked = pd.DataFrame({"p": series.period[-test_rows:], "s": series.number[-test_rows:]})
+        full = len(asked.drop_duplicates()) / max(asked["p"].nunique() * asked["s"].nunique(), 1)
         if seen.sum() / alive.sum() < full - 0.1:
             grid[: last + 1][alive & ~seen] = 0.0
     return grid
@@ -190,8 +382,6 @@ class Past:
 
 def mean_of_known(values: np.ndarray, median: bool = False) -> np.ndarray:
     """Of each row, NaN of none."""
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         return np.asarray(np.nanmedian(values, axis=1) if median else np.nanmean(values, axis=1))
@@ -199,8 +389,6 @@ def mean_of_known(values: np.ndarray, median: bool = False) -> np.ndarray:
 
 def proportional(grid: np.ndarray) -> bool:
     """Whether series vary as much as they are large, so that ratios are alike and differences are not."""
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         means, spreads = np.nanmean(grid, axis=0), np.nanstd(grid, axis=0)
@@ -287,10 +475,8 @@ class SeasonalNaive(Forecaster):
     def learn(self, fit: Fit) -> Prediction:
         series = self.series(fit.problem)
         seasons = [*(series.seasons if series else []), 1]
-        choices = [
-            {"season": s, "values": k, "median": m} for s in seasons for k in (1, 2, 4, 8, 16) for m in (0, 1)
-        ]
-        choices = [choice for choice in choices if choice["values"] > 2 or not choice["median"]]
+        kinds = [(1, 0), (2, 0), *((values, median) for values in (4, 8, 16) for median in (0, 1))]
+        choices = [{"season": each, "values": n, "median": m} for each in seasons for n, m in kinds]
         return self.choose(fit, choices)
 
     def forecast(
@@ -370,9 +556,8 @@ class BoostedLags(Forecaster):
                 base = np.maximum(base, 0.02 * np.nanmean(grid)) if ratios else base
                 if self.relative:
                     values = [name for name in table.columns if name.startswith(("lag", "mean", "level"))]
-                    table[values] = (
-                        table[values].div(base, axis=0) if ratios else table[values].sub(base, axis=0)
-                    )
+                    change = table[values].div if ratios else table[values].sub
+                    table[values] = change(base, axis=0)
                 return table, base if self.relative else np.zeros(len(rows)), ratios
 
             def turned(rows: np.ndarray, made: Any, column: np.ndarray) -> Any:
@@ -396,9 +581,8 @@ class BoostedLags(Forecaster):
                 if made:
                     raw = model.predict(made[0], num_iteration=best)
                     raw = raw * made[1] if made[2] else raw + made[1]
-                    found[name].append(
-                        np.clip(raw, 0, None) if columns[train_rows, place].min() >= 0 else raw
-                    )
+                    least = 0 if columns[train_rows, place].min() >= 0 else None
+                    found[name].append(raw if least is None else np.clip(raw, least, None))
         held_out = np.column_stack(found["valid"]) if found["valid"] else fit.nothing
         memo = {"rounds": int(np.median(rounds))}
         return Prediction(held_out, np.column_stack(found["test"]), memo, complete)
@@ -441,28 +625,22 @@ def table_of(
     for season in seasons:
         values = past.seasonal(period, origin, number, season, 8 if 8 * season < length else 3)
         found |= {f"lag {season} {k}": values[:, k] for k in range(min(4, values.shape[1]))}
-        found[f"mean of {season}"], found[f"mean median {season}"] = (
-            mean_of_known(values),
-            mean_of_known(values, median=True),
-        )
+        found[f"mean of {season}"] = mean_of_known(values)
+        found[f"mean median {season}"] = mean_of_known(values, median=True)
     year = seasons[-1]
     if year > 12 * max(short, 2) or (len(seasons) == 1 and year >= 12):
         back = np.ceil((period - origin) / year).astype(int) * year
         width = max(1, year // 52)
-        found["mean then"] = past.mean(
-            period - back - width, np.minimum(period - back + width, origin), number
-        )
+        last = np.minimum(period - back + width, origin)
+        found["mean then"] = past.mean(period - back - width, last, number)
         found["mean year ago"] = past.mean(origin - year - 4 * width + 1, origin - year, number)
         found["mean now"] = past.mean(origin - 4 * width + 1, origin, number)
     if series.dates is not None:
         dates = series.dates[period]
         yearly = series.step * year > 360  # else a day of the year is one of a single past
         if series.step < 20:
-            found |= {
-                "day": dates.day,
-                "weekday": dates.day_of_week,
-                "to month's end": dates.days_in_month - dates.day,
-            }
+            found |= {"day": dates.day, "weekday": dates.day_of_week}
+            found["to month's end"] = dates.days_in_month - dates.day
             found |= {"day of year": dates.day_of_year} if yearly else {}
         if series.step < 1:
             found["hour"] = dates.hour + dates.minute / 60

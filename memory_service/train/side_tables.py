@@ -5,8 +5,6 @@ shares. Where rows of the table are later than a row of train.csv that has their
 count. A column to predict is taken from no table; tables of training rows alone are left out.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -249,9 +247,8 @@ def summaries(
 def lagged(then: pd.Series, when: pd.Series, known: int) -> pd.Series:
     """The moments until which rows of the table are known: where test rows lie behind its end and the last
     row of train.csv, those of train.csv look back as far as these must, each as far as one drawn of them."""
-    behind = (
-        (then.iloc[known:] - max(when.max(), then.iloc[:known].max())).dropna().clip(lower=0.0).to_numpy()
-    )
+    off = then.iloc[known:] - max(when.max(), then.iloc[:known].max())
+    behind = off.dropna().clip(lower=0.0).to_numpy()
     if not len(behind) or not behind.any():
         return then
     drawn = np.random.default_rng(len(then)).choice(behind, known)

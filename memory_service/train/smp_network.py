@@ -1,7 +1,5 @@
 """Networks of segmentation_models_pytorch over encoders of timm."""
 
-from __future__ import annotations
-
 import segmentation_models_pytorch as smp
 import timm
 from torch import nn

@@ -1,7 +1,5 @@
 """Sounds without pretrained weights: statistics of MFCC with a kernel, and a small network on log-mels."""
 
-from __future__ import annotations
-
 import logging
 import struct
 import warnings
@@ -14,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.train.files import FileMember
-from memory_service.train.kernels import kernel_regression, random_trees
+from memory_service.train.kernels import FileMember, kernel_regression, random_trees
 from memory_service.train.networks import Augmentation, fit_network, samples_wanted
 from memory_service.train.problem import Problem
 from memory_service.train.table_files import SOUND_FILES
+from memory_service.train.words import once
 
 log = logging.getLogger(__name__)
 MELS, COEFFICIENTS, LONGEST = 40, 20, 10.0
@@ -28,7 +26,7 @@ SOUND_WIDTHS = (32, 24, 16, 12, 8)
 SOUND_AUGMENTATION = Augmentation(shift=0.08, scale=0.0, stretch=0.15, light=0.2, gaps=(0.15, 0.15))
 
 
-def read_sound(path: Path | str) -> tuple[int, np.ndarray]:
+def whole_sound(path: Path | str) -> tuple[int, np.ndarray]:
     """Rate and samples of one channel, float32; ValueError for what cannot be read."""
     from scipy.io import wavfile
 
@@ -124,7 +122,7 @@ def read_sounds(paths: Sequence[Path | str]) -> tuple[np.ndarray, np.ndarray]:
 
 def _try(path: Path | str) -> tuple[int, np.ndarray, str]:
     try:
-        return *read_sound(path), ""
+        return *whole_sound(path), ""
     except (OSError, ValueError, struct.error, EOFError, MemoryError) as error:
         return 0, np.zeros(0), str(error) or type(error).__name__
 
@@ -165,9 +163,8 @@ def _shape(rate: int, wave: np.ndarray, whole: int) -> np.ndarray:
         centre = float((hertz * spectrum).sum())
         spread = np.sqrt(((hertz - centre) ** 2 * spectrum).sum())
         flat = np.exp(np.log(spectrum).mean()) / spectrum.mean()
-        below = hertz[
-            np.searchsorted(np.cumsum(spectrum), (0.1, 0.25, 0.5, 0.75, 0.9)).clip(max=len(hertz) - 1)
-        ]
+        places = np.searchsorted(np.cumsum(spectrum), (0.1, 0.25, 0.5, 0.75, 0.9))
+        below = hertz[places.clip(max=len(hertz) - 1)]
         crossed = np.mean(np.sign(part[1:]) != np.sign(part[:-1]))
         found += [np.log(centre + 20), np.log(spread + 20), np.log(flat), crossed, *np.log(below + 20)]
         found.append(np.log(hertz[spectrum.argmax()] + 20))
@@ -208,24 +205,17 @@ def pitch_of(rate: int, wave: np.ndarray, lowest: float = 40.0, highest: float =
         levels = np.log(spectrum + 1e-6 * spectrum.max() + 1e-9)
         heights = np.interp(places, np.arange(len(levels)), levels, right=levels.min())
         sums.append(np.log2(hertz[heights.sum(axis=1).argmax()] / 440))
-    return [
-        float(np.median(octaves)),
-        float(np.ptp(octaves)),
-        float(np.median(strengths)),
-        float(np.median(sums)),
-    ]
+    found = (np.median(octaves), np.ptp(octaves), np.median(strengths), np.median(sums))
+    return [float(each) for each in found]
 
 
-def _read(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    if "sounds" not in problem.shared:
-        problem.shared["sounds"] = read_sounds([*problem.inputs, *problem.test_inputs])
-    found: tuple[np.ndarray, np.ndarray] = problem.shared["sounds"]
-    return found
+def _read(problem: Problem) -> Any:
+    return once(problem, "sounds", lambda: read_sounds([*problem.inputs, *problem.test_inputs]))
 
 
 def _sound_frames(problem: Problem, _rows: np.ndarray) -> tuple[np.ndarray, Augmentation, list[Any]]:
     pictures = _read(problem)[0]
-    return pictures, SOUND_AUGMENTATION, [(_as_it_is, width) for width in SOUND_WIDTHS]
+    return pictures, SOUND_AUGMENTATION, [(lambda x: x, width) for width in SOUND_WIDTHS]
 
 
 def _sound_statistics(problem: Problem, _rows: np.ndarray) -> list[np.ndarray]:
@@ -236,35 +226,17 @@ def _sound_statistics(problem: Problem, _rows: np.ndarray) -> list[np.ndarray]:
     return [features[:, :MFCC_FEATURES], features[:, MFCC_FEATURES:]]
 
 
-def _as_it_is(x: Any) -> Any:
-    return x
-
-
 SOUND_STATISTICS = FileMember(
-    "MFCC statistics, kernel",
-    SOUND_FILES,
-    "scipy",
-    _sound_statistics,
-    kernel_regression,
+    "MFCC statistics, kernel", SOUND_FILES, "scipy", _sound_statistics, kernel_regression,
     lambda _n, files: 12.0 + 0.01 * files,
-)
+)  # fmt: skip
 SOUND_TREES = FileMember(
-    "sound statistics, trees",
-    SOUND_FILES,
-    "scipy",
-    _sound_statistics,
-    random_trees,
+    "sound statistics, trees", SOUND_FILES, "scipy", _sound_statistics, random_trees,
     lambda n, files: 2.0 + 0.01 * files + 4e-3 * n,
-)
+)  # fmt: skip
 SOUND_NETWORK = FileMember(
-    "small network, sounds",
-    SOUND_FILES,
-    "torch",
-    _sound_frames,
-    fit_network,
-    lambda n, files: 10.0 + 0.01 * files + 2.5e-3 * samples_wanted(n),
-    anytime=True,
-    seeded=True,
-)
+    "small network, sounds", SOUND_FILES, "torch", _sound_frames, fit_network,
+    lambda n, files: 10.0 + 0.01 * files + 2.5e-3 * samples_wanted(n), anytime=True, seeded=True,
+)  # fmt: skip
 
 SOUND_MEMBERS = (SOUND_STATISTICS, SOUND_TREES, SOUND_NETWORK)

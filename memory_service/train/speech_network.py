@@ -21,7 +21,14 @@ from memory_service.train.budget import plan
 from memory_service.train.hub_models import source
 from memory_service.train.media_files import read_sound, sound_seconds
 from memory_service.train.reading import Data
-from memory_service.train.torch_loop import AlikeLengths, Samples, autocast, device, pretrained_or_exit
+from memory_service.train.torch_loop import (
+    AlikeLengths,
+    Samples,
+    autocast,
+    device,
+    pretrained_or_exit,
+    to_device,
+)
 from memory_service.train.transcripts import as_codes
 
 HEARD_RATE = 16_000  # samples a second, of all these models
@@ -149,8 +156,7 @@ def collate(samples: list) -> tuple[dict, torch.Tensor, torch.Tensor]:
 
 def heard(inputs: dict) -> dict:
     """What the model takes of a batch."""
-    own = {name: each for name, each in inputs.items() if name not in ("share", "clip")}
-    return {name: each.to(device, non_blocking=True) for name, each in own.items()}
+    return to_device({name: each for name, each in inputs.items() if name not in ("share", "clip")})
 
 
 def batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, targets) -> torch.Tensor:
@@ -187,9 +193,8 @@ def predict_batch(model, inputs, data: Data, checkpoint: dict, views: int) -> to
 
 def spelled(numbers: list[int], characters: list[str]) -> str:
     """As CTC has it: a number that comes again at once is the same, and 0 is a blank."""
-    return "".join(
-        characters[number] for before, number in zip([0, *numbers], numbers, strict=False) if number != before
-    )
+    pairs = zip([0, *numbers], numbers, strict=False)
+    return "".join(characters[number] for before, number in pairs if number != before)
 
 
 plan.build_model, plan.make_dataset, plan.prepare_fold = build_model, make_dataset, prepare_fold

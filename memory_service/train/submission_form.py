@@ -6,8 +6,6 @@ targets of train.csv. Where the sample has another form, such as a row for each 
 each day, `plan.cells` says of each of its cells which row and target it is.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -18,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
-from memory_service.train.drawn import with_pixel_columns, with_pixels
+from memory_service.train.table_files import PIXELS, with_pixels
 
 SEEN = 200  # rows of a sample that are looked at before all are
 MOST_TRIED = 20_000  # rows of the test set, one of which may have made an id
@@ -50,7 +48,8 @@ def as_asked(train, test, sample, further: Callable[[], dict[str, Any]]) -> tupl
         sample = without_unknown(train, test, sample)
     if test is not None:
         train, test = with_numbers_of_cells(with_ids(train, test), test)
-        train, test = with_pixel_columns(train, test)
+        pixels = [name for name in train.columns if name in test.columns and PIXELS.fullmatch(str(name))]
+        train, test = with_pixels(train, test, pixels, "image")
     return train, test, sample
 
 
@@ -189,9 +188,8 @@ def with_joint_ids(train, test, sample) -> tuple[Any, Any, Any]:
         joint = [table[[name, *more]].astype(str).agg("|".join, axis=1) for table in (train, test, sample)]
         targets = [each for each in sample.columns[1:] if each not in more]
         fill(sample, {each: (joint[2], each) for each in targets})
-        made = [
-            with_ids_first(table, "row", joint[n]) for n, table in enumerate((train, test, sample[targets]))
-        ]
+        tables = zip((train, test, sample[targets]), joint, strict=True)
+        made = [with_ids_first(table, "row", ids) for table, ids in tables]
         return made[0], made[1], made[2].astype(dict.fromkeys(targets, float), errors="ignore")
     if known_ids(ids, test.iloc[:, 0]):
         return train, test, sample
@@ -290,11 +288,8 @@ def with_cells(train, test, sample, further) -> tuple[Any, Any, Any]:
         told = "the sample's ids are in no column of test.csv: taken in its order"
         print(f"{'NOTE' if running else 'WARNING'}: {told}", flush=True)
         return train, with_ids_first(test, name, ids), sample
-    moments = (
-        []
-        if found is None or len(sample) < len(rows)
-        else [name for name in train.select_dtypes("number") if name in rows]
-    )
+    moments = [name for name in train.select_dtypes("number") if found and name in rows]
+    moments = moments if len(sample) >= len(rows) else []
     numbers = pd.to_numeric(found[2], errors="coerce") if found else pd.Series()
     if moments := [name for name in moments if numbers.isin(train[name]).mean() > 0.5]:
         raise ValueError(
@@ -379,18 +374,13 @@ def by_step(train, test, sample, found, further):
     if test is not None:
         asked = dict.fromkeys(names, keys if rest is None else rest.astype(int))
     elif rest is not None:
-        asked = {
-            names[0]: pd.to_datetime(
-                rest.map(dict(zip(columns, steps, strict=True))).fillna(rest), errors="coerce"
-            )
-        }
+        days = rest.map(dict(zip(columns, steps, strict=True))).fillna(rest)
+        asked = {names[0]: pd.to_datetime(days, errors="coerce")}
     elif keys.isin({*train[key].astype(str)}).mean() > 0.99 and len(names) > 1:
         ahead = [steps.iloc[-1] + n * (steps.iloc[-1] - steps.iloc[-2]) for n in range(1, len(names) + 1)]
-        days = [
-            pd.Timestamp(name) if A_DAY.fullmatch(name) else day
-            for name, day in zip(names, ahead, strict=True)
-        ]
-        asked = {name: pd.Series(day, keys.index) for name, day in zip(names, days, strict=True)}
+        days = {name: pd.Timestamp(name) for name in names if A_DAY.fullmatch(name)}
+        days = dict(zip(names, ahead, strict=True)) | days
+        asked = {name: pd.Series(day, keys.index) for name, day in days.items()}
     else:
         return None
 
@@ -419,12 +409,8 @@ def by_step(train, test, sample, found, further):
         ids = row_ids(table[key], table[step])
         for name in letters:
             pairs = [*zip("___" + table.pop(name).astype(str) + "___", table[step], strict=True)]
-            table = table.assign(
-                **{
-                    f"{name} {off:+d}": [cell[at + off + 3 :][:1] or "_" for cell, at in pairs]
-                    for off in range(-3, 4)
-                }
-            )
+            for off in range(-3, 4):
+                table[f"{name} {off:+d}"] = [cell[at + off + 3 :][:1] or "_" for cell, at in pairs]
         made.append(with_ids_first(table, "row", ids).astype({step: str} if step != "place" else {}))
     return made[0], made[1], made[1][["row"]].assign(**dict.fromkeys(lists, 0.0))
 
@@ -458,10 +444,8 @@ def days_of_columns(periods: list[str], further: Mapping[str, pd.DataFrame]) -> 
 
 def fill(sample: pd.DataFrame, cells: Mapping[str, tuple[Any, Any]]) -> None:
     """Column of the sample -> (of each of its rows the id, the target) that answers it."""
-    plan.cells = (
-        sample,
-        {str(name): (np.asarray(ids, object), target) for name, (ids, target) in cells.items()},
-    )
+    found = {str(name): (np.asarray(ids, object), target) for name, (ids, target) in cells.items()}
+    plan.cells = sample, found
 
 
 def in_cells(table: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,4 @@
-"""Files as tables: how lines, arrays, sheets, databases and folders are written, and what they hold."""
-
-from __future__ import annotations
+"""Files as tables: lines, arrays, sheets, databases and folders; pictures that are written as numbers."""
 
 import bz2
 import csv
@@ -9,18 +7,98 @@ import json
 import lzma
 import re
 import sqlite3
+import tempfile
+import zlib
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, pairwise
+from math import isqrt
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile, ZipInfo
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import pandas as pd
 
-from memory_service.train.drawn import as_pictures, drawn_names
+PIXELS = re.compile(r"(?:pixels?|pix|px|p)?[_ .-]?\d{1,6}(?:x\d{1,6})?", re.IGNORECASE)  # a column
+LEAST_SIDE = 8
+LIGHT = 100  # the lightest pixel of bytes that are pictures: others are counts or bits
+DRAWN: dict[str, np.ndarray] = {}  # name -> height, width and perhaps colours
+
+
+@lru_cache(maxsize=1)
+def drawn_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="memory-pictures-")  # it goes with the process
+
+
+def drawn_file(name: str) -> Path | None:
+    """Of one of `drawn_names`."""
+    if (pixels := DRAWN.get(name)) is None:
+        return None
+    path = Path(drawn_folder().name) / name
+    if not path.exists():
+        from PIL import Image
+
+        Image.fromarray(pixels).save(path, compress_level=1)
+    return path
+
+
+def as_pictures(array: np.ndarray) -> np.ndarray | None:
+    """uint8 (pictures, height, width[, 3]) of an array of them or of their pixels; None of something else."""
+    if array.ndim == 2 and array.dtype == np.uint8 and array.size and array.max() > LIGHT:
+        side, colours = isqrt(array.shape[1]), isqrt(array.shape[1] // 3)
+        if side**2 == array.shape[1]:
+            array = array.reshape(-1, side, side)
+        elif 3 * colours**2 == array.shape[1]:
+            array = array.reshape(-1, colours, colours, 3)
+    if array.ndim == 4 and array.shape[1] in (1, 3) and array.shape[3] > 4:
+        array = np.moveaxis(array, 1, 3)
+    several = array.ndim == 4 and array.shape[3] in (1, 3, 4)
+    if not (several or (array.ndim == 3 and array.dtype == np.uint8)) or min(array.shape[1:3]) < LEAST_SIDE:
+        return None
+    if array.dtype != np.uint8:
+        low, high = float(np.nanmin(array)), float(np.nanmax(array))
+        usual = [(a, b) for a, b in ((0, 1), (0, 255), (-1, 1)) if a <= low and b / 4 < high <= b]
+        if usual:  # else one pixel far off would make training and test pictures of different light
+            low, high = usual[0]
+        else:
+            low, high = np.nanquantile(array[:: 1 + len(array) // 1000], (0.001, 0.999))
+        array = (np.nan_to_num(array) - low) / max(high - low, 1e-9)
+        array = (array.clip(0, 1) * 255).astype(np.uint8)
+    return array[..., 0] if several and array.shape[3] == 1 else array[..., :3] if several else array
+
+
+def drawn_names(pictures: np.ndarray, name: str) -> list[str]:
+    """By what they show, too: other arrays of this name have other pictures."""
+    mark = zlib.crc32(np.ascontiguousarray(pictures).data)
+    names = [f"{re.sub(r'[^0-9A-Za-z]', '_', name)}_{mark:08x}_{row}.png" for row in range(len(pictures))]
+    DRAWN.update(zip(names, pictures, strict=True))
+    return names
+
+
+def whole_bytes(numbers: np.ndarray) -> np.ndarray | None:
+    """As uint8, where they are whole and as dark and light as those of pictures are."""
+    light = len(numbers) and np.isfinite(numbers).all() and numbers.min() >= 0
+    light = light and LIGHT < numbers.max() <= 255
+    return numbers.astype(np.uint8) if light and (numbers % 1 == 0).all() else None
+
+
+def with_pixels(
+    train: pd.DataFrame, test: pd.DataFrame, names: list[str], image: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Columns of whole numbers that make a square, such as pixel0, pixel1 ..., as one of pictures."""
+    if len(names) < LEAST_SIDE**2:
+        return train, test
+    found = [whole_bytes(table[names].to_numpy(float, na_value=np.nan)) for table in (train, test)]
+    pictures = [each for one in found if one is not None and (each := as_pictures(one)) is not None]
+    if len(pictures) < 2:
+        return train, test
+    print(f"NOTE: {len(names)} numbers of a row are read as pixels of a picture", flush=True)
+    known, asked = drawn_names(pictures[0], f"train_{image}"), drawn_names(pictures[1], f"test_{image}")
+    train, test = train.drop(columns=names), test.drop(columns=names)
+    return train.assign(**{image: known}), test.assign(**{image: asked})
+
 
 TEXT_TABLES = (".csv", ".tsv", ".txt", ".data", ".dat", ".test", ".train", ".solution", ".labels",
                ".arff", ".svm", ".libsvm")  # fmt: skip
@@ -75,15 +153,12 @@ def ending_of(path: Path) -> str:
     return end if end in TEXT_TABLES + WHOLE_TABLES else ""
 
 
-def check_size(path: Path, file: ZipInfo) -> None:
-    if file.file_size > MOST_UNPACKED and file.file_size > MOST_TIMES * file.compress_size:
-        raise ValueError(f"{path.name} would unpack to {file.file_size >> 20} MiB")
-
-
 def read_bytes(path: Path, most: int = -1) -> bytes:
     if path.suffix.lower() == ".zip":
         with ZipFile(path) as packed, packed.open(packed.namelist()[0]) as file:
-            check_size(path, packed.infolist()[0])
+            size, packed_size = packed.infolist()[0].file_size, packed.infolist()[0].compress_size
+            if size > MOST_UNPACKED and size > MOST_TIMES * packed_size:
+                raise ValueError(f"{path.name} would unpack to {size >> 20} MiB")
             return file.read(most)
     with OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
         return bytes(file.read(most))
@@ -139,9 +214,8 @@ def has_names(rows: list[list[str]]) -> bool:
 def form_of(path: Path) -> dict[str, Any]:
     """How a file of lines is written, as pandas takes it, with names where it has none."""
     raw = read_bytes(path, PEEK_BYTES)
-    more = (
-        read_bytes(path, LONGEST_LINE) if len(raw) == PEEK_BYTES and not re.search(rb"[\r\n]", raw) else b""
-    )
+    whole = len(raw) < PEEK_BYTES or re.search(rb"[\r\n]", raw)
+    more = b"" if whole else read_bytes(path, LONGEST_LINE)
     if len(more) == LONGEST_LINE and not re.search(rb"[\r\n]", more):
         raise ValueError(f"{path.name} begins with a line of over {LONGEST_LINE >> 20} MiB")
     form: dict[str, Any] = {"encoding": encoding_of(raw), "encoding_errors": "replace"}
@@ -305,9 +379,8 @@ def of_coco(data: dict[str, Any]) -> pd.DataFrame:
     if names and "category_id" in table:
         table["category"] = table.pop("category_id").map(names)
     lists = [name for name in ("bbox", "keypoints") if name in table]
-    return table.assign(
-        **{name: table[name].where(table[name].isna(), table[name].astype(str)) for name in lists}
-    )
+    texts = {name: table[name].where(table[name].isna(), table[name].astype(str)) for name in lists}
+    return table.assign(**texts)
 
 
 UNREAD: dict[str, str] = {}  # table that cannot be read -> why
@@ -377,9 +450,8 @@ def has_no_names(source: Source) -> bool:
     if source.path.is_dir() or is_sparse(source.path):
         return False
     ending = ending_of(source.path)
-    return ending in (".npy", ".npz") or (
-        ending in TEXT_TABLES and ending != ".arff" and "header" in form_of(source.path)
-    )
+    text = ending in TEXT_TABLES and ending != ".arff"
+    return ending in (".npy", ".npz") or (text and "header" in form_of(source.path))
 
 
 def columns_in(source: Source) -> list[str]:
@@ -413,7 +485,7 @@ def files_below(folder: Path) -> list[Path]:
     return [path for path in paths if path.name[0] != "."]
 
 
-def classes_of(folder: Path) -> dict[Path, str]:
+def file_classes(folder: Path) -> dict[Path, str]:
     """The class of each file: its folder's name, else what stands before a number, as in cat.12.jpg."""
     paths = files_below(folder)
     if found := {path: path.parent.name for path in paths if path.parent != folder}:
@@ -425,7 +497,7 @@ def classes_of(folder: Path) -> dict[Path, str]:
 def files_in(folder: Path, part: str) -> pd.DataFrame:
     """A row for each picture, sound or text: its path, its class, its words."""
     classes = part == "classes"
-    kinds = classes_of(folder) if classes else {}
+    kinds = file_classes(folder) if classes else {}
     paths = list(kinds) if classes else files_below(folder)
     texts = bool(paths) and all(path.suffix.lower() in (".txt", "") for path in paths)
     names = [path.relative_to(folder.parent).as_posix() for path in paths]

@@ -1,13 +1,12 @@
 """Networks for tables: the usual member, and those that a plan may name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from memory_service.train.networks import criterion
 from memory_service.train.problem import Fit, Member, Prediction, Problem, installed
 from memory_service.train.tables import is_table, matrices
 
@@ -50,16 +49,12 @@ class TableNetwork(Member):
         optimizer = torch.optim.AdamW(model.parameters(), self.learning_rate, weight_decay=1e-2)
         rows = torch.from_numpy(train_rows).to(device)
 
+        compare = criterion(problem)
+
         def loss(outputs: Any, wanted: Any) -> Any:
             """Of (rows, members, outputs), each member judged alone."""
             wanted = wanted[:, None].expand(outputs.shape[:2] + wanted.shape[1:])
-            if problem.kind == "classes":
-                return torch.nn.functional.cross_entropy(outputs.flatten(0, 1), wanted.flatten())
-            if problem.kind == "labels":
-                return torch.nn.functional.binary_cross_entropy_with_logits(outputs, wanted)
-            if problem.loss == "absolute":
-                return torch.nn.functional.l1_loss(outputs, wanted)
-            return torch.nn.functional.mse_loss(outputs, wanted)
+            return compare(outputs.flatten(0, 1), wanted.flatten(0, 1))
 
         @torch.no_grad()
         def answers(inputs: Any) -> np.ndarray:

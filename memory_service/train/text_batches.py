@@ -1,7 +1,5 @@
 """Texts as networks take them: tokens, windows of long texts, and batches of about one length."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 
@@ -41,9 +39,8 @@ def shortened(text: str) -> str:
     for place, length in enumerate(sorted(map(len, ends))):
         most = left // (len(ends) - place)
         left -= min(length, most)
-    return between().join(
-        part[: end[most - 1]] if len(end) > most else part for part, end in zip(parts, ends, strict=True)
-    )
+    pairs = zip(parts, ends, strict=True)
+    return between().join(part[: end[most - 1]] if len(end) > most else part for part, end in pairs)
 
 
 def make_dataset(part: str, data: Data, rows, checkpoint: dict) -> Dataset:

@@ -1,7 +1,5 @@
 """Encoders of transformers that read texts whole, in windows that overlap, or word by word."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

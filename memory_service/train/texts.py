@@ -1,7 +1,5 @@
 """Members that learn from texts: words and characters, a frozen sentence encoder, trees of all columns."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -14,9 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from memory_service.train.boosting import boost
 from memory_service.train.features import Choice, features_of, matrices_of
 from memory_service.train.problem import Clock, Fit, Member, Prediction, Problem, installed
+from memory_service.train.tables import boost
 from memory_service.train.words import (
     LinearHead,
     characters_of,
@@ -115,13 +113,11 @@ class Vectors:
 
     def __init__(self, problem: Problem, folder: Path, seconds: float) -> None:
         columns = [texts_of(problem, name) for name in text_columns(problem)]
-        self.texts = (
-            columns if len(columns) < 3 else [[" | ".join(each) for each in zip(*columns, strict=True)]]
-        )
-        self.folder = folder
-        digest = hashlib.sha256(
-            "\0".join([str(folder), *(t for texts in self.texts for t in texts)]).encode()
-        )
+        if len(columns) > 2:
+            columns = [[" | ".join(each) for each in zip(*columns, strict=True)]]
+        self.texts, self.folder = columns, folder
+        whole = "\0".join([str(folder), *(text for texts in self.texts for text in texts)])
+        digest = hashlib.sha256(whole.encode())
         self.file = problem.cache / f"vectors-{digest.hexdigest()[:12]}.npz" if problem.cache else None
         if self.file is not None and self.file.is_file():
             with np.load(self.file) as kept:
@@ -183,9 +179,8 @@ class Vectors:
         def encode(texts: list[str]) -> np.ndarray:
             cut = [text[: 12 * self.tokens] for text in texts]
             with torch.inference_mode():
-                batch = tokenizer(
-                    cut, padding=True, truncation=True, max_length=self.tokens, return_tensors="pt"
-                )
+                how = {"padding": True, "truncation": True, "max_length": self.tokens}
+                batch = tokenizer(cut, return_tensors="pt", **how)
                 hidden, mask = model(**batch).last_hidden_state, batch["attention_mask"][..., None]
                 mean = (hidden * mask).sum(1) / mask.sum(1).clamp(min=1)
                 return np.asarray(torch.nn.functional.normalize(mean).numpy())

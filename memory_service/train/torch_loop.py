@@ -1,9 +1,7 @@
 """What all networks share: device, loaders, the optimizer, the loop over epochs, checkpoints, predicting.
 
-The same text for every plan. train.py beside it has the model, the data sets, the loss and the predictions.
+train.py beside it has the model, the data sets, the loss and the predictions.
 """
-
-from __future__ import annotations
 
 import math
 import os
@@ -11,6 +9,7 @@ import re
 import sys
 import time
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -60,6 +59,14 @@ def memory_format() -> torch.memory_format:
     return torch.channels_last if plan.CHANNELS_LAST else torch.contiguous_format
 
 
+def to_device(inputs: Any) -> Any:
+    """A tensor, or a dictionary of them; images in the plan's memory format."""
+    if isinstance(inputs, dict):
+        return {name: to_device(each) for name, each in inputs.items()}
+    form = memory_format() if inputs.ndim == 4 else torch.preserve_format
+    return inputs.to(device, memory_format=form, non_blocking=True)
+
+
 def gpu_peak() -> str:
     """Peak memory since it was last reset: reserved (what the card must hold) and allocated."""
     gib, card = 2**30, torch.cuda.get_device_properties(0).total_memory
@@ -107,14 +114,6 @@ def timm_network(name: str, pretrained: bool, **how: Any) -> Any:
     if plan.GRADIENT_CHECKPOINTING:
         network.set_grad_checkpointing()
     return network
-
-
-def stay_offline() -> None:
-    """Weights and vocabulary are there: later folds take the cache and wait for no hub."""
-    with suppress(ImportError):
-        from huggingface_hub import constants
-
-        constants.HF_HUB_OFFLINE = True
 
 
 def take_settings(_worker: int) -> None:
@@ -172,19 +171,13 @@ def make_loader(dataset: Any, train: bool = False) -> DataLoader:
         sampler = DistributedSampler(dataset, WORLD, RANK, seed=plan.SEED, drop_last=True)
     elif train and plan.training_order:
         sampler = plan.training_order(dataset)
+    size, workers = state.batch_size, state.num_workers
     return DataLoader(
-        dataset,
-        batch_size=state.batch_size,
-        shuffle=train and sampler is None,
-        sampler=sampler,
-        drop_last=train and len(dataset) // WORLD > state.batch_size,
-        num_workers=state.num_workers,
-        pin_memory=plan.PIN_MEMORY and device == "cuda",
-        prefetch_factor=plan.PREFETCH_FACTOR if state.num_workers else None,
-        persistent_workers=plan.PERSISTENT_WORKERS and state.num_workers > 0,
-        collate_fn=plan.collate,
-        worker_init_fn=take_settings,
-    )
+        dataset, size, shuffle=train and sampler is None, sampler=sampler, num_workers=workers,
+        drop_last=train and len(dataset) // WORLD > size, pin_memory=plan.PIN_MEMORY and device == "cuda",
+        prefetch_factor=plan.PREFETCH_FACTOR if workers else None, collate_fn=plan.collate,
+        persistent_workers=plan.PERSISTENT_WORKERS and workers > 0, worker_init_fn=take_settings,
+    )  # fmt: skip
 
 
 def fitting_epochs(epochs: int, share: float, seconds: float) -> float:
@@ -226,10 +219,7 @@ def make_optimizer(model: nn.Module) -> tuple[torch.optim.Optimizer, torch.amp.G
             continue
         decay = plan.WEIGHT_DECAY if weight.ndim > 1 else 0.0  # not on biases and norms
         groups.setdefault((decay, layer_scale(name, model)), []).append(weight)
-    settings = [
-        {"params": weights, "weight_decay": decay, "scale": scale}
-        for (decay, scale), weights in groups.items()
-    ]
+    settings = [{"params": part, "weight_decay": how[0], "scale": how[1]} for how, part in groups.items()]
     optimizer: torch.optim.Optimizer
     if plan.MOMENTUM:
         optimizer = torch.optim.SGD(settings, lr=plan.LEARNING_RATE, momentum=plan.MOMENTUM, nesterov=True)
@@ -454,21 +444,11 @@ def restore(part, values: dict) -> None:
         part.load_state_dict(values)
 
 
-def last_epoch(fold: int) -> dict | None:
-    """Where an earlier start of the same run was cut off in this fold."""
-    try:
-        last = torch.load(state.out_dir / "last.pt", map_location="cpu", weights_only=True)
-    except Exception:  # there is none, or none that is whole
-        return None
-    return last if last["fold"] == fold else None
-
-
-def best_epoch_of(fold: int) -> dict | None:
-    """What the best epoch of an earlier start reached, as fold_K.pt has it; it may be later than last.pt."""
-    try:
-        return torch.load(state.out_dir / f"fold_{fold}.pt", map_location="cpu", weights_only=True)["best"]
-    except Exception:  # there is none, or none that is whole
-        return None
+def earlier_start(name: str) -> dict:
+    """What an earlier start of this run left there; nothing where there is none, or none that is whole."""
+    with suppress(Exception):
+        return torch.load(state.out_dir / name, map_location="cpu", weights_only=True)
+    return {}
 
 
 def is_better(score: float, than: float) -> bool:
@@ -500,9 +480,9 @@ def train_fold(fold: int, data: Data, train_rows: np.ndarray, valid_rows: np.nda
     optimizer, scaler = make_optimizer(model)
     loaders: Any = None
     best, best_epoch, epoch, epochs, done = None, 0, 1, state.epochs, False
-    last, saved, state.share = last_epoch(fold), time.monotonic(), 0.0
+    last, saved, state.share = earlier_start("last.pt"), time.monotonic(), 0.0
     small = sum(each.numel() for each in model.parameters() if each.requires_grad) <= MOST_PARAMETERS
-    if last is not None:
+    if last.get("fold") == fold:  # it was cut off in this one
         parts = [part for part in (model, average, optimizer, scaler) if part is not None]
         for part, values in zip(parts, last["states"], strict=True):
             restore(part, values)
@@ -512,7 +492,7 @@ def train_fold(fold: int, data: Data, train_rows: np.ndarray, valid_rows: np.nda
         torch.manual_seed(torch.initial_seed() + round(1e6 * state.share))  # other rows come first
         more = f" and {state.share:.0%} of the next" if state.share else ""
         print(f"Going on behind epoch {epoch - 1} of fold {fold}{more}", flush=True)
-    earlier: Any = best_epoch_of(fold)
+    earlier: Any = earlier_start(f"fold_{fold}.pt").get("best")  # it may be later than last.pt
     whole = earlier is not None and earlier["checked"] == len(valid_rows)  # few rows may just have been easy
     if whole and (best is None or is_better(earlier["score"], best["score"])):
         best, best_epoch = earlier, epoch - 1
@@ -538,8 +518,10 @@ def train_fold(fold: int, data: Data, train_rows: np.ndarray, valid_rows: np.nda
                 train_set = plan.make_dataset("train", data, train_rows, checkpoint)
                 valid_set = plan.make_dataset("valid", data, own_rows(valid_rows, model), checkpoint)
                 loaders = make_loader(train_set, train=True), make_loader(valid_set)
-                if plan.PRETRAINED:
-                    stay_offline()
+                with suppress(ImportError):  # weights and vocabulary are there: later folds wait for no hub
+                    if plan.PRETRAINED:
+                        constants: Any = import_module("huggingface_hub.constants")
+                        constants.HF_HUB_OFFLINE = True
             trained, ready = (learner, optimizer, scaler, average), time.monotonic()
             loss, skipped, whole = train_epoch(trained, loaders[0], targets, epoch, epochs, run, save)
             if not agreed(scaler.is_enabled() or math.isfinite(loss)):  # a scaler leaves out such a step

@@ -3,8 +3,6 @@
 Predictions are (rows, CHARACTERS): the code points of a text, then zeros.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -52,10 +50,8 @@ def read_written(train: pd.DataFrame, test, sample) -> Data:
     plan.CHARACTERS = min(MOST_CHARACTERS, 16 + 2 * max(map(len, texts)))
     asked = sample if test is None else test
     question = question_column(train, asked)
-    found: dict[str, Any] = {
-        "targets": np.array(texts, dtype=object),
-        "outputs": ["", *sorted({*"".join(texts)})],
-    }
+    found: dict[str, Any] = {"targets": np.array(texts, dtype=object)}
+    found["outputs"] = ["", *sorted({*"".join(texts)})]
     if question is not None:
         found["beside"] = pd.concat([train, asked])[[question]].set_axis(["question"], axis=1)
     found |= {"inputs": files_of("train", train), "test_inputs": files_of("test", asked)}

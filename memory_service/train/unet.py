@@ -1,7 +1,5 @@
 """A U-Net of its own, from random weights (Ronneberger et al., 2015)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

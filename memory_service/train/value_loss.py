@@ -1,7 +1,5 @@
 """What networks of values learn, their loss, and their values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -16,7 +16,7 @@ from memory_service.train.budget import plan
 from memory_service.train.hub_models import frozen_type, in_four_bits, source, with_adapters
 from memory_service.train.media_files import read_image
 from memory_service.train.reading import Data
-from memory_service.train.torch_loop import Samples, autocast, device, pretrained_or_exit
+from memory_service.train.torch_loop import Samples, autocast, device, pretrained_or_exit, to_device
 from memory_service.train.transcripts import as_codes
 
 SEES = r".*\b(?:visual|vision\w*|image\w*|multi_modal\w*|connector|projector)\b.*"  # modules before the text
@@ -104,10 +104,8 @@ def collate(samples: list) -> tuple[dict, torch.Tensor, torch.Tensor]:
 
 def on_device(inputs: dict) -> dict:
     """Pictures as the frozen weights are."""
-    moved = {name: each.to(device, non_blocking=True) for name, each in inputs.items()}
-    return {
-        name: each.to(frozen_type()) if each.is_floating_point() else each for name, each in moved.items()
-    }
+    pairs, frozen = to_device(inputs).items(), frozen_type()
+    return {name: each.to(frozen) if each.is_floating_point() else each for name, each in pairs}
 
 
 def batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, targets) -> torch.Tensor:

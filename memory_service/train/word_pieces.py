@@ -11,8 +11,8 @@ import pandas as pd
 import torch
 from torch.utils.data import Dataset
 
+from memory_service.train.answers import name_labels
 from memory_service.train.budget import plan
-from memory_service.train.entity_labels import name_labels
 from memory_service.train.hub_models import load_tokenizer, padded
 from memory_service.train.reading import Data, table_data, target_columns, without_missing
 
@@ -35,20 +35,11 @@ def read_words(train: pd.DataFrame, test, sample) -> Data:
     numbers, names = pd.factorize(np.concatenate(labels), sort=True)
     if plan.SCORE == "f1_entities":
         name_labels(names.tolist())
-    return table_data(
-        train,
-        test,
-        sample,
-        ids=word_ids(train.iloc[:, 0], texts),
-        target_columns=[label],
-        inputs=texts,
-        targets=numbers.astype(np.int64),
-        outputs=names.tolist(),
-        test_ids=word_ids(test.iloc[:, 0], test_texts),
-        test_inputs=test_texts,
-        groups=np.repeat(np.arange(len(texts)), [len(words) for words in texts]),  # a text stays whole
-        samples=len(texts),
-    )
+    more = {"ids": word_ids(train.iloc[:, 0], texts), "inputs": texts, "samples": len(texts)}
+    more |= {"test_ids": word_ids(test.iloc[:, 0], test_texts), "test_inputs": test_texts}
+    more |= {"targets": numbers.astype(np.int64), "outputs": names.tolist(), "target_columns": [label]}
+    more |= {"groups": np.repeat(np.arange(len(texts)), [*map(len, texts)])}  # a text stays whole
+    return table_data(train, test, sample, **more)
 
 
 def words_of(column: pd.Series) -> list[list[str]]:
@@ -104,9 +95,8 @@ class Pieces(Dataset):
         words = self.texts[text][start:end]
         coded = load_tokenizer()(words, is_split_into_words=True, truncation=True, max_length=plan.SEQ_LEN)
         places = coded.word_ids()
-        first = [
-            place in own and place != before for before, place in zip([None, *places], places, strict=False)
-        ]
+        pairs = zip([None, *places], places, strict=False)
+        first = [place in own and place != before for before, place in pairs]
         known = [place for place, begins in zip(places, first, strict=True) if begins]
         return coded["input_ids"], first, [int(row + start) + place for place in known]
 

@@ -36,13 +36,10 @@ def text_columns(problem: Problem) -> list[str]:
     return [name for name, kind in problem.columns.items() if kind == "text"]
 
 
-def column_of(problem: Problem, name: str) -> pd.Series:
-    """Training rows, then test rows."""
-    return pd.concat([problem.inputs[name], problem.test_inputs[name]], ignore_index=True)
-
-
 def texts_of(problem: Problem, name: str) -> list[str]:
-    return list(column_of(problem, name).map(str, na_action="ignore").fillna(""))
+    """Of training rows, then of test rows."""
+    column = pd.concat([problem.inputs[name], problem.test_inputs[name]], ignore_index=True)
+    return list(column.map(str, na_action="ignore").fillna(""))
 
 
 def cut_texts(problem: Problem, name: str) -> list[str]:
@@ -108,10 +105,8 @@ def pairs_of(problem: Problem) -> dict[str, np.ndarray]:
     if len(names) < 2:
         return found
     tables = once(problem, "counts", lambda: counts(problem))
-    begin = HashingVectorizer(
-        token_pattern=rf"(?:\b\w{{1,{BEGINNING}}}|[{UNSPACED}])", n_features=2**18, norm=None
-    )
-    begin.set_params(alternate_sign=False, dtype=np.float32)
+    pattern, both = rf"(?:\b\w{{1,{BEGINNING}}}|[{UNSPACED}])", {"alternate_sign": False, "dtype": np.float32}
+    begin = HashingVectorizer(token_pattern=pattern, n_features=2**18, norm=None, **both)
     cut = [cut_texts(problem, name) for name in names]
     begins = [begin.transform(texts) for texts in cut]
     for one, other in itertools.combinations(range(len(names)), 2):
@@ -129,7 +124,9 @@ def pairs_of(problem: Problem) -> dict[str, np.ndarray]:
             rare = same.multiply(weigh.idf_).tocsr()
             found[f"{told}: rarest of common {what}"] = np.asarray(rare.max(axis=1).todense()).ravel()
             if what == "beginnings":
-                topics = directions(vstack(weighted)).reshape(2, left.shape[0], -1)
+                topics = main_topics(vstack(weighted))
+                topics /= np.linalg.norm(topics, axis=1, keepdims=True).clip(1e-9)
+                topics = topics.reshape(2, left.shape[0], -1)
                 found[f"{told}: cosine of topics"] = topics.prod(axis=0).sum(axis=1)
         if meanings := word_vectors(problem):
             found[f"{told}: cosine of meanings"] = (meanings[one] * meanings[other]).sum(axis=1)
@@ -142,12 +139,6 @@ def pairs_of(problem: Problem) -> dict[str, np.ndarray]:
         lengths = [np.array([len(pair[side]) + 1.0 for pair in pairs]) for side in (0, 1)]
         found[f"{told}: lengths"] = np.abs(np.log(lengths[0] / lengths[1]))
     return found
-
-
-def directions(table: Any) -> np.ndarray:
-    """Of a sparse table's rows their directions in 64 topics, of length 1."""
-    topics = main_topics(table)
-    return np.asarray(topics / np.linalg.norm(topics, axis=1, keepdims=True).clip(1e-9))
 
 
 def sums(table: Any) -> np.ndarray:
@@ -306,10 +297,8 @@ def _word_vectors(problem: Problem, folder: Path) -> list[np.ndarray]:
         found = tokenizer.encode_batch(texts[first : first + 1000], add_special_tokens=False)
         ids += [np.array(each.ids, np.int32) for each in found]
     sizes, words = [len(each) for each in ids], np.concatenate(ids).astype(int)
-    rows = csr_matrix(
-        (np.ones(len(words), np.float32), (np.repeat(np.arange(len(texts)), sizes), words)),
-        (len(texts), len(table)),
-    )  # of the same word the numbers add up
+    places = np.repeat(np.arange(len(texts)), sizes), words  # of the same word the numbers add up
+    rows = csr_matrix((np.ones(len(words), np.float32), places), (len(texts), len(table)))
     frequency = np.bincount(rows.indices, minlength=len(table))
     rows.data = np.log1p(rows.data)
     weights_of_words = np.log((1 + len(texts)) / (1 + frequency)).clip(0)

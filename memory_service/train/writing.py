@@ -1,7 +1,5 @@
 """Writes what a run leaves, whole or not at all: the submission, answers of folds, out-of-fold tables."""
 
-from __future__ import annotations
-
 import os
 import time
 from functools import lru_cache
@@ -152,11 +150,8 @@ def mask_table(data: Data, encoded: list[str]) -> pd.DataFrame:
     rows = mask_rows(data)
     texts = [encoded[image].split("\n")[kind] for image, kind in rows]
     if data.sample is None or len(data.outputs) == 1:
-        ids = [
-            one if len(data.outputs) == 1 else f"{one}_{kind}"
-            for one in data.test_ids
-            for kind in data.outputs
-        ]
+        ids = [f"{one}_{kind}" for one in data.test_ids for kind in data.outputs]
+        ids = data.test_ids if len(data.outputs) == 1 else ids
         return pd.DataFrame({data.id_column: ids, data.target_columns[0]: texts})
     return data.sample.assign(**{data.target_columns[0]: texts})
 
@@ -203,11 +198,8 @@ def add_out_of_fold(data: Data, found: dict[str, list[str]]) -> None:
     if len(data.outputs) > 1:
         ids = [f"{one}_{kind}" for one in data.ids for kind in data.outputs]
         lines = {one: [text.split("\n") for text in texts] for one, texts in found.items()}
-        found = {
-            f"{one}_{kind}": [text[place] for text in texts]
-            for one, texts in lines.items()
-            for place, kind in enumerate(data.outputs)
-        }
+        pairs = [(place, kind, one) for one in lines for place, kind in enumerate(data.outputs)]
+        found = {f"{one}_{kind}": [text[place] for text in lines[one]] for place, kind, one in pairs}
     if path.exists():
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
         found = {one: texts for one, *texts in table.itertuples(index=False)} | found

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from memory_service.train.factors import Factors
 from memory_service.train.problem import Prediction, Problem
+from memory_service.train.tables import Factors
 
 USERS, FILMS, ROWS, KNOWN = 60, 40, 2400, 2000
 

@@ -16,12 +16,11 @@ import pytest
 from PIL import Image
 
 from memory_service.train.budget import plan
-from memory_service.train.drawn import as_pictures
 from memory_service.train.folder import classes_in, find_roles, in_split
 from memory_service.train.look import describe
+from memory_service.train.media import find_signals
 from memory_service.train.reading import files_of, read_table, three_tables
-from memory_service.train.signals import find_signals
-from memory_service.train.table_files import LONGEST_LINE, encoding_of, flat, written_amounts
+from memory_service.train.table_files import LONGEST_LINE, as_pictures, encoding_of, flat, written_amounts
 
 ROWS = 40
 TRAIN = pd.DataFrame({

@@ -49,7 +49,7 @@ def test_pictures_texts_and_numbers_are_learned_together(tmp_path: Path, prepare
     assert sum("image: " in name for name in problem.inputs) > 20
     names = [member.name for member in members_of(problem)]
     assert {"LightGBM", "features, linear", "words and characters, linear"} <= {*names}
-    fit = media.BLOCK_MEMBERS[0].fit(problem, np.arange(30), np.arange(30, 39), 0, None, {})  # type: ignore[arg-type]
+    fit = media.BLOCK_MEMBERS[0].fit(problem, np.arange(30), np.arange(30, 39), 0, None, {})
     off = fit.valid[:, 0] - data.targets[30:, 0]
     assert (off**2).mean() < 0.3 * data.targets.var()
 

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from memory_service.train.box_tables import a_row_a_box, boxes_of
 from memory_service.train.budget import plan
+from memory_service.train.detection import a_row_a_box, boxes_of
 from memory_service.train.inputs import read_masks
 from memory_service.train.look import describe
 from memory_service.train.media_files import read_mask

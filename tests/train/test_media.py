@@ -203,7 +203,7 @@ def test_sounds_of_any_rate_width_and_channels_are_read_and_a_broken_one_is_told
 
 def test_silence_around_a_sound_is_cut_and_short_sounds_fill_their_frames(tmp_path: Path):
     paths, _ = _tones(tmp_path, 8)
-    rate, wave = sounds.read_sound(paths[0])
+    rate, wave = sounds.whole_sound(paths[0])
     assert len(sounds.heard(rate, wave)) < len(wave) - rate // 10
     frames, _ = sounds.read_sounds(paths)
     moving = (np.abs(np.diff(frames[:, 0].astype(int), axis=2)).sum(1) > 0).mean()

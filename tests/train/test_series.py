@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from memory_service.train.day_effects import day_effects
 from memory_service.train.problem import Problem
 from memory_service.train.series import (
     SERIES_MEMBERS,
@@ -15,10 +14,11 @@ from memory_service.train.series import (
     Past,
     SeasonalNaive,
     Smoothing,
+    day_effects,
     grid_of,
     recognise,
+    smooth,
 )
-from memory_service.train.smoothing import smooth
 
 Rows = np.ndarray
 

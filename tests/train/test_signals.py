@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from memory_service.train import signals
+from memory_service.train import media
 from memory_service.train.budget import state
 from memory_service.train.kernels import linear_regression
 from memory_service.train.problem import Fit, Problem
@@ -50,10 +50,10 @@ def in_files(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 @pytest.mark.parametrize("layout", [wide, long, in_the_table, in_files])
 def test_signals_are_the_same_wherever_they_lie(layout, tmp_path: Path, prepared: Prepare):
     prepared("labels", TASK="time-series-classification")
-    found = signals.find_signals(*layout(tmp_path / "data"))
+    found = media.find_signals(*layout(tmp_path / "data"))
     assert found is not None
     train, test, given = found
-    read = signals.read_signals(given)
+    read = media.read_signals(given)
     assert [one.shape for one in read] == [(2, 20)] * 6
     assert np.stack(read) == pytest.approx(WIDE, abs=1e-5)
     assert train["id"].tolist() + test["id"].tolist() == IDS
@@ -78,9 +78,9 @@ def beside_numbered_anew(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 @pytest.mark.parametrize("layout", [numbered_anew, beside_numbered_anew])
 def test_ids_that_start_again_in_the_test_set_are_other_signals(layout, tmp_path: Path, prepared: Prepare):
     prepared("labels", TASK="time-series-classification")
-    found = signals.find_signals(*layout(tmp_path / "data"))
+    found = media.find_signals(*layout(tmp_path / "data"))
     assert found is not None
-    assert np.stack(signals.read_signals(found[2])) == pytest.approx(WIDE, abs=1e-5)
+    assert np.stack(media.read_signals(found[2])) == pytest.approx(WIDE, abs=1e-5)
 
 
 def test_an_id_without_rows_or_with_one_costs_only_itself(
@@ -91,7 +91,7 @@ def test_an_id_without_rows_or_with_one_costs_only_itself(
     steps = pd.read_csv(path).query("id != 's5' and (id != 's1' or step == 0)")
     more = pd.concat([steps, steps.query("id == 's0'").assign(id="s6")])  # as many as 16 of each
     more.assign(level=more["id"].str[1:]).to_csv(path, index=False)
-    found = signals.find_signals(*tables)
+    found = media.find_signals(*tables)
     assert found is not None
     shapes = [one.shape for one in found[2]]
     assert shapes == [(3, 20), (3, 1), (3, 20), (3, 20), (3, 20), (3, 16)]
@@ -103,14 +103,14 @@ def test_a_first_file_that_is_missing_costs_only_itself(tmp_path: Path, prepared
     prepared("labels", TASK="time-series-classification")
     tables = in_files(tmp_path / "data")
     (tmp_path / "data" / "train" / "s0.csv").unlink()
-    found = signals.find_signals(*tables)
+    found = media.find_signals(*tables)
     assert found is not None
-    assert np.stack(signals.read_signals(found[2])[1:]) == pytest.approx(WIDE[1:], abs=1e-5)
+    assert np.stack(media.read_signals(found[2])[1:]) == pytest.approx(WIDE[1:], abs=1e-5)
 
 
 def test_a_table_without_signals_has_none(tmp_path: Path, prepared: Prepare):
     prepared("labels", TASK="time-series-classification")
-    assert signals.find_signals(ROWS[:4], ROWS[4:].drop(columns="label")) is None
+    assert media.find_signals(ROWS[:4], ROWS[4:].drop(columns="label")) is None
 
 
 def test_convolutions_tell_patterns_that_lie_anywhere():
@@ -120,11 +120,11 @@ def test_convolutions_tell_patterns_that_lie_anywhere():
     shape = np.array([3.0, 2, 1, 0.5, 0.2, 0, 0, 0])
     for row, (kind, start) in enumerate(zip(kinds, rng.integers(2, 50, rows), strict=True)):
         x[row, 0, start : start + 8] += shape[::-1] if kind else shape
-    block = signals.convolved(x, np.arange(100), 0)
+    block = media.convolved(x, np.arange(100), 0)
     problem = Problem("classes", list(range(100)), list(range(60)), kinds[:100], [0, 1], lambda *_: 0.0)
     found = linear_regression(Fit(problem, np.arange(80), np.arange(80, 100), 0, Readings(99), {}), [block])
     assert (found.test.argmax(1) == kinds[100:]).mean() > 0.85
-    assert signals.convolved(x, np.arange(100), 0, seconds=0.0).shape[1] < block.shape[1]
+    assert media.convolved(x, np.arange(100), 0, seconds=0.0).shape[1] < block.shape[1]
 
 
 def test_flat_short_and_broken_signals_have_finite_features(tmp_path: Path, prepared: Prepare):
@@ -132,9 +132,9 @@ def test_flat_short_and_broken_signals_have_finite_features(tmp_path: Path, prep
     (tmp_path / "bad.csv").write_text("")
     given = [np.zeros((1, 30)), np.full((1, 3), np.nan), tmp_path / "bad.csv", np.arange(500.0)[None]]
     state.minutes = 10.0
-    statistics, shares = signals.signal_features(given, np.arange(3))
+    statistics, shares = media.signal_features(given, np.arange(3))
     assert len(statistics) == len(shares) == 4
     assert np.isfinite(statistics).all()
     assert np.isfinite(shares).all()
     with pytest.raises(ValueError, match="no signal can be read"):
-        signals.read_signals([tmp_path / "bad.csv"])
+        media.read_signals([tmp_path / "bad.csv"])

@@ -66,10 +66,10 @@ def test_where_memory_runs_out_fewer_rows_are_learned_at_once(
 ) -> None:
     real = torch.nn.functional.cross_entropy
 
-    def short(outputs: Any, wanted: Any) -> Any:
+    def short(outputs: Any, wanted: Any, **how: Any) -> Any:
         if len(outputs) > 20:
             raise torch.OutOfMemoryError("CUDA out of memory (pretended)")
-        return real(outputs, wanted)
+        return real(outputs, wanted, **how)
 
     monkeypatch.setattr(torch.nn.functional, "cross_entropy", short)
     problem = problem_of("classes")

@@ -122,7 +122,7 @@ def blend_script(plan: Mapping[str, Any]) -> str:
     joins = "blend_masks" if words["masks"] else "blending"
     texts = [_rendered(part, words) for part in ("blend_settings", "blend_folders", joins)]
     ending = _ENDING.format(_rendered("answers", words), "blend_runs()")
-    shared = [_module(name) for name in with_imports(("folds", "metrics", "answers", "entity_labels"))]
+    shared = [_module(name) for name in with_imports(("folds", "metrics", "answers"))]
     return standalone(_rendered("blend_head", words), texts, shared, ending)
 
 

@@ -162,6 +162,18 @@ def test_a_script_says_in_one_place_what_it_may_lack_and_gives_reasons_instead_o
         assert all("rule" in line or "of the time for predicting (R14)" in line for line in told), told
 
 
+def test_no_module_defines_what_a_script_names_itself() -> None:
+    """In one file the script's own would hide it: `train` was a small network's loop, and what learns."""
+    package = Path(plan_files.__code__.co_filename).parents[2]
+    named = (package / "scripts" / "answers.py.txt").read_text(encoding="utf-8")
+    own = {name for line in re.findall(r"^([a-z_, ]+) =", named, re.MULTILINE) for name in line.split(", ")}
+    assert {"train", "file_members", "best_thresholds"} <= own
+    for path in (package / "train").glob("*.py"):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        defined = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+        assert not own & defined or path.stem == "retrieval", path.name  # whose prior is its own
+
+
 def laid_out(folder: Path) -> None:
     """The scripts there are as ruff would have them; a folder's files import each other."""
     sources = json.dumps(sorted({str(path.parent.relative_to(folder)) for path in folder.rglob("*.py")}))
