@@ -157,7 +157,9 @@ def limit_of(problem: PlanningProblem, option: Option) -> str:
     """Which limit of the model the data pass, in words; "" where none."""
     classes = None if problem.task.endswith("-regression") else problem.n_classes
     table = option.model.input_kind == "n_features"
-    size = {"rows": problem.n_train, "columns": problem.n_features, "classes": classes} if table else {}
+    rows = problem.n_train
+    size = {"rows": rows, "columns": problem.n_features, "classes": classes} if table else {}
+    size |= {} if problem.on_gpu else {"cores": rows}
     return passed_limit(option.model.name, **size, horizon=problem.question.horizon)
 
 
@@ -267,8 +269,8 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
                 rounds = ((rounds_of_estimator(kind),) * 3,) * 2
                 out[:, row, :-1, place] = True
                 out[:, row, -1, place] |= bool(limit_of(problem, option))
-                if law is not None and law.cpu_rows is not None:
-                    out[0, row, -1, place] |= problem.n_train > law.cpu_rows
+                if law is not None:
+                    out[0, row, -1, place] |= problem.n_train > law.limits.get("cores", problem.n_train)
             fits = problem.fits(count, trees=True)
             both_sides = _fits(problem, option, fits, *rounds, on_card=on_card[row] is not None)
             for device, fold in enumerate(both_sides):

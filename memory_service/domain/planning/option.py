@@ -139,6 +139,7 @@ class Columns:
     exchanged_params, bucket_params   whose gradients several cards exchange in a step; of which each card
                      holds a copy for that
     texts_per_row    of packed texts: a sample of profiles and batches is a row
+    input_kind       of which a size is chosen; "" of what reads all there is
     pictures         seen by a network that is trained in batches of them, no tuned language model
     family           a place in `families`, names of `domain.recipe.vocabulary`
     first, place     the first option of each name, by name; of each option's name among them
@@ -209,7 +210,7 @@ def columns_of(options: Sequence[Option]) -> Columns:
         boosted=np.array([o.model.is_trees for o in options], dtype=np.bool_),
         wanted_batch=integers(o.defaults.wanted_batch for o in options),
         learning=Learning(*(numbers(getattr(o.learning, f.name) for o in options) for f in fields(Learning))),
-        input_kind=np.array([o.model.input_kind for o in options], dtype=np.str_),
+        input_kind=np.array([o.model.input_kind if o.profile else "" for o in options], dtype=np.str_),
         exchanged_params=numbers(max(map(exchanged_params, o.profile.values()), default=0) for o in options),
         bucket_params=numbers(
             0 if o.sharded else max((p.params for p in o.profile.values()), default=0) for o in options

@@ -189,7 +189,9 @@ def _changes(
     host = host_share(problem, (option for each in all_sets.sets for option in each.table.options))
     passed = None if fits_memory else model_limit(all_sets)
     if passed is not None:
-        most = context_laws()[passed[0].model.name].limits.get("rows", problem.n_train)
+        limits = context_laws()[passed[0].model.name].limits
+        named = ("rows",) if problem.on_gpu else ("rows", "cores")
+        most = min(limits.get(each, problem.n_train) for each in named)
         if "rows" in passed[1]:
             yield {"n_train": most}, f"a random sample of as many rows as {passed[0].model.name} takes"
         if question.model is not None:

@@ -199,16 +199,16 @@ class PricedCatalogue:
         return table
 
     def _in_context(self, case: PlanningProblem) -> list[CatalogueModel]:
-        """Models without training that may be planned unasked: where a card is, of series that go on, or of
-        tables whose rows are drawn alike, with public weights that need no hand to be fetched."""
+        """Models without training that may be planned unasked, of series that go on, or of tables whose rows
+        are drawn alike, with public weights that need no hand to be fetched: where a card is, and on cores
+        those series models that are quick there."""
         alike = not case.by_time and not case.by_group
         if not (case.forecasts or (alike and modality_of(case.task) == "tabular")):
             return []
-        if not all(card.kind == "cuda" for card in case.cards):
-            return []
-        laws = context_laws()
-        serving = models_for_task(case.task, self.models.values())
-        return [row for row in serving if row.name in laws and not row.config.get("pinned_only")]
+        laws, card = context_laws(), all(card.kind == "cuda" for card in case.cards)
+        named = (name for name, law in laws.items() if card or (law.of_series and law.cpu < QUICK_ON_CORES))
+        free, quick = models_for_task(case.task, self.models.values()), frozenset(named)
+        return [row for row in free if row.name in quick and not row.config.get("pinned_only")]
 
     def options(
         self,
@@ -355,6 +355,9 @@ def _figures(card: TargetDevice) -> Hashable:
 def _nearest(wanted: int, sizes: Sequence[int]) -> int:
     return min(sizes, key=lambda size: (abs(size - wanted), size))
 
+
+QUICK_ON_CORES = 10.0
+"""Times slower there than on a card that a forecaster may be, to be planned without one (Chronos-Bolt: 6)."""
 
 SHORTLIST = 48
 """Models considered at a pinned size: the cheapest of their score there and the best scores."""

@@ -114,6 +114,8 @@ def _tree_warnings(
     law = context_laws().get(candidate.option.model.name)
     if law is not None and law.iid and (problem.by_time or problem.by_group):
         out.append(sentence("iid-only", model=candidate.option.model.name))
+    if law is not None and (seen := candidate.option.model.config.get("pretraining")):
+        out.append(sentence("pretrained-on", model=candidate.option.model.name, seen=seen))
     if not candidate.on_card and all(card.kind != "cpu" for card in problem.cards):
         out.append(sentence("card-idle"))
     return out
