@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.cost.multi_gpu import exchanged_params
-from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.profile import Profile, is_of_cubes
 from memory_service.domain.planning.hyperparameters import BATCH_OF_NORM, TrainingDefaults, training_defaults
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.quality.quality_index import Learning, learning_of, quality_index, too_large
@@ -23,6 +23,10 @@ from memory_service.domain.recipe.vocabulary import families_of
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+
+
+PATCHES, PATCH = 64, 128
+"""Cubes of so many voxels that a scan of 512 x 512 x 100 is cut into, half over each other; judged as usual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,12 @@ class Option:
     @property
     def is_trees(self) -> bool:
         return not self.profile
+
+    @property
+    def patches(self) -> float:
+        """Cubes that a volume is predicted in, half over each other; 1 of what is read as a whole."""
+        whole = not any(map(is_of_cubes, self.profile.values()))
+        return 1.0 if whole else max(1.0, PATCHES * (PATCH / self.input_size) ** 3)
 
     @property
     def size_ratio(self) -> float:

@@ -320,6 +320,7 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
     forward = alone.forward.times(1.0 / texts).at_least(loader)
     loader_bound = loader.value * batch > alone.step.value
     written = written_seconds(problem, table.options, batches.batch_size, table.precision)
+    written = written + forward.value * np.array([option.patches - 1.0 for option in table.options])
 
     e = np.array(epochs, dtype=np.float64)[None, :, None]
     k = np.array(folds, dtype=np.float64)[None, None, :]

@@ -147,6 +147,8 @@ def _further(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[Sent
     if writes_text(problem.task) and profile and writes_by_token(profile):
         tokens = answer_tokens(text_length(profile), problem.question.text_tokens)
         yield sentence("tokens-written", tokens=tokens)
+    if candidate.option.patches > 1:
+        yield sentence("patches", patches=candidate.option.patches, side=candidate.option.input_size)
     said = _VOLUMES.search(problem.question.description or "")
     if said is not None and modality_of(problem.task) == "image" and not model.good_for.startswith("volumes"):
         other = _IN_DEPTH.get(problem.task)
