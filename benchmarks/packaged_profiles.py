@@ -232,7 +232,8 @@ def _sam3(pixels: int) -> nn.Module:
     """The picture encoder of SAM 3 with its pyramid."""
     import transformers
 
-    config = transformers.Sam3VisionConfig(backbone_config={"model_type": "sam3_vit_model", "image_size": pixels})
+    body = {"model_type": "sam3_vit_model", "image_size": pixels}
+    config = transformers.Sam3VisionConfig(backbone_config=body)
     module = transformers.Sam3VisionModel._from_config(config, attn_implementation="sdpa")
     return Boxes(module.train(), lambda out: {"logits": _tensors(out.fpn_hidden_states), "boxes": []})
 
@@ -515,8 +516,9 @@ def build(name: str, pixels: int) -> tuple[nn.Module, tuple[int, ...], Any]:
     for prefix, maker in (("rtdetr-", _rtdetr), ("d-fine-", _dfine)):
         if name.startswith(prefix):
             return maker(name.removeprefix(prefix)), picture, dense_detection_loss
-    if name.startswith("rf-detr-"):
-        return _rfdetr(name.removeprefix("rf-detr-"), pixels), picture, dense_detection_loss
+    if name == "sam3" or name.startswith("rf-detr-"):
+        module = _sam3(pixels) if name == "sam3" else _rfdetr(name.removeprefix("rf-detr-"), pixels)
+        return module, picture, dense_detection_loss
     if name in ("detr", "deformable-detr", "dino-4scale-r50", "dino-4scale-swin-l"):
         return _detr(name), picture, dense_detection_loss
     if name.startswith("efficientdet-"):
@@ -528,8 +530,6 @@ def build(name: str, pixels: int) -> tuple[nn.Module, tuple[int, ...], Any]:
         return _Cascade(body, 91, masks=False), picture, dense_detection_loss
     if name.startswith("mask2former-swin-"):
         return _mask2former(name.removeprefix("mask2former-swin-")), picture, dense_detection_loss
-    if name == "sam3":
-        return _sam3(pixels), picture, dense_detection_loss
     if name.startswith("segformer-"):
         return _segformer(name.removeprefix("segformer-")), picture, mask_loss
     return _monai(name, pixels), volume, mask_loss

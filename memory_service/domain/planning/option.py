@@ -26,7 +26,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 PATCHES, PATCH = 64, 128
-"""Cubes of so many voxels that a scan of 512 x 512 x 100 is cut into, half over each other; judged as usual."""
+"""Cubes of so many voxels that a scan of 512 x 512 x 100 is cut into, half overlapping; judged as usual."""
 
 
 @dataclass(frozen=True, slots=True)
