@@ -9,15 +9,20 @@ a GB each. With the context of a process that gives what six runs of YOLO report
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
+import torch
+
 from memory_service.measure.live_memory import ALIGNMENT, Ledger
 
 MIB = 2**20
+COPYING = frozenset({"aten::_softmax", "aten::_softmax_backward_data"})
+"""Kernels of CUDA that copy an input, or the gradient, that is not contiguous: that of `v @ attention.T`."""
+
 USUAL = 1.1
 """reserved / live that the constants of `domain.cost.memory` stand for."""
 
@@ -79,7 +84,15 @@ class CachingAllocator:
 def simulated() -> Iterator[CachingAllocator]:
     """The allocator of every step that is traced inside, for one sample."""
     allocator, held = CachingAllocator(), dict[tuple[int, int], Block]()
-    allocate, free = Ledger._allocate, Ledger._free
+    allocate, free, dispatch = Ledger._allocate, Ledger._free, Ledger.__torch_dispatch__
+
+    def dispatched(
+        ledger: Ledger, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if func._schema.name in COPYING and not args[0].is_contiguous():
+            whole = {"memory_format": torch.contiguous_format}
+            args = (dispatch(ledger, torch.ops.aten.clone.default, (), args[:1], whole), *args[1:])
+        return dispatch(ledger, func, types, args, kwargs)
 
     def taken(ledger: Ledger, tensor: Any) -> None:
         key, known = tensor.untyped_storage()._cdata, len(ledger._live)
@@ -92,7 +105,8 @@ def simulated() -> Iterator[CachingAllocator]:
         if (block := held.pop((id(ledger), key), None)) is not None:
             allocator.give(block)
 
-    with mock.patch.object(Ledger, "_allocate", taken), mock.patch.object(Ledger, "_free", given):
+    patched = {"_allocate": taken, "_free": given, "__torch_dispatch__": dispatched}
+    with mock.patch.multiple(Ledger, **patched):
         yield allocator
 
 

@@ -10,7 +10,6 @@ from functools import partial
 from math import log2, prod
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -200,9 +199,6 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        if func._schema.name in _COPYING and not args[0].is_contiguous():
-            whole = {"memory_format": torch.contiguous_format}
-            args = (self.__torch_dispatch__(torch.ops.aten.clone.default, (), args[:1], whole), *args[1:])
         out = func(*args, **kwargs)
         results = list(_tensors(out))
         before = len(self._live)
@@ -280,9 +276,6 @@ _FREE = frozenset(
         "resize_", "view", "detach", "alias", "is_pinned",
     }
 )  # fmt: skip
-
-_COPYING = frozenset({"aten::_softmax", "aten::_softmax_backward_data"})
-"""Kernels of CUDA that copy an input, or the gradient, that is not contiguous (aten/src/ATen/native/cuda)."""
 
 ATTENTION = ("_scaled_dot_product", "_efficient_attention", "_flash_attention")
 

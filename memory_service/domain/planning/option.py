@@ -192,7 +192,6 @@ def normalises_batches(option: Option) -> bool:
 
 def columns_of(options: Sequence[Option]) -> Columns:
     """The options' constants, made once per task."""
-
     of_option = [families_of(o.model.name, o.model.family) for o in options]
     families = tuple(dict.fromkeys(of_option))
 

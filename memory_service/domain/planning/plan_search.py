@@ -170,10 +170,7 @@ def _column(values: Array) -> Array:
 def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds: Array) -> Array:
     """Expected quality [option, epochs, folds]; what similar competitions suggest is part of the
     expectation."""
-
-    c = table.columns
-
-    n_train = float(problem.n_train)
+    c, n_train = table.columns, float(problem.n_train)
     points = _expected_points(problem, table)
     if problem.data_kind.table == "image":
         if problem.question.weights == "none":

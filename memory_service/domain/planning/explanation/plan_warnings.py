@@ -1,5 +1,4 @@
-"""Warnings of a plan: what the asker should know and did not ask, as that cards bring little or that pictures
-stand in place of volumes."""
+"""Warnings of a plan: what the asker should know and did not ask."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -41,11 +40,8 @@ def warnings(
 ) -> tuple[Sentence, ...]:
     """What the asker should know and did not ask. others: whether other runs share the minutes."""
     problem, option = candidate.problem, candidate.option
-    out = (
-        _tree_warnings(candidate, settings, expected, others)
-        if option.is_trees
-        else _network_warnings(candidate, settings)
-    )
+    asked = candidate, settings, expected, others
+    out = _tree_warnings(*asked) if option.is_trees else _network_warnings(candidate, settings)
     if problem.n_train < FEWEST:
         of_table = problem.data_kind.table == "tabular" and problem.n_features > problem.n_train
         linear = " Of more columns than rows a linear model with a penalty is the one to beat." * of_table
