@@ -105,7 +105,7 @@ def simulated() -> Iterator[CachingAllocator]:
         if (block := held.pop((id(ledger), key), None)) is not None:
             allocator.give(block)
 
-    patched = {"_allocate": taken, "_free": given, "__torch_dispatch__": dispatched}
+    patched: dict[str, Any] = {"_allocate": taken, "_free": given, "__torch_dispatch__": dispatched}
     with mock.patch.multiple(Ledger, **patched):
         yield allocator
 
