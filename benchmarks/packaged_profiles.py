@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from benchmarks.caching_allocator import holes, simulated
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.measure.detection import _backbone, _TwoStage, dense_detection_loss
 from memory_service.measure.language import _register_unmasked_attention
@@ -225,6 +226,16 @@ def _mask2former(encoder: str) -> nn.Module:
         return {"logits": _tensors([classes, masks])}
 
     return Boxes(transformers.Mask2FormerForUniversalSegmentation(config).train(), named)
+
+
+def _sam3(pixels: int) -> nn.Module:
+    """The picture encoder of SAM 3 with its pyramid."""
+    import transformers
+
+    body = {"model_type": "sam3_vit_model", "image_size": pixels}
+    config = transformers.Sam3VisionConfig(backbone_config=body)
+    module = transformers.Sam3VisionModel._from_config(config, attn_implementation="sdpa")
+    return Boxes(module.train(), lambda out: {"logits": _tensors(out.fpn_hidden_states), "boxes": []})
 
 
 _MIT = {
@@ -505,8 +516,9 @@ def build(name: str, pixels: int) -> tuple[nn.Module, tuple[int, ...], Any]:
     for prefix, maker in (("rtdetr-", _rtdetr), ("d-fine-", _dfine)):
         if name.startswith(prefix):
             return maker(name.removeprefix(prefix)), picture, dense_detection_loss
-    if name.startswith("rf-detr-"):
-        return _rfdetr(name.removeprefix("rf-detr-"), pixels), picture, dense_detection_loss
+    if name == "sam3" or name.startswith("rf-detr-"):
+        module = _sam3(pixels) if name == "sam3" else _rfdetr(name.removeprefix("rf-detr-"), pixels)
+        return module, picture, dense_detection_loss
     if name in ("detr", "deformable-detr", "dino-4scale-r50", "dino-4scale-swin-l"):
         return _detr(name), picture, dense_detection_loss
     if name.startswith("efficientdet-"):
@@ -537,15 +549,21 @@ def traced(name: str, pixels: int, precision: Any, row: CatalogueModel) -> dict[
     )
     finite = mock.patch("torch.isfinite", return_value=mock.Mock(all=lambda: True))
     checks = mock.patch("transformers.models.d_fine.modeling_d_fine.torch_compilable_check")
-    with finite, checks:  # they read values
+    with finite, checks, simulated() as allocator:  # the first two read values
         profile = trace_profile(built, precision=precision)
-    return {**profile.as_dict(), "source": SOURCE, "grade": "estimated"}
+    raw = profile.as_dict()
+    if unused := holes(allocator):
+        raw["extra"]["largest_conv_bytes"]["holes"] = unused
+    return {**raw, "source": SOURCE, "grade": "estimated"}
 
 
 def sizes_of(row: CatalogueModel) -> list[int]:
-    """Its usual sizes; a larger one beside a single one, which tells how the network grows."""
+    """Its usual sizes; a larger one beside a single one, which tells how the network grows; of YOLOs with
+    attention those where its maps outgrow all else."""
     sizes = list(row.input_sizes)
-    if len(sizes) == 1 and row.input_kind == "image_size":
+    if row.name.startswith(("yolo11", "yolo12", "yolo26")):
+        sizes.extend([1280, 2560, 4096])
+    elif len(sizes) == 1 and row.input_kind == "image_size":
         sizes.append(sizes[0] * 3 // 2 if row.library == "monai" else 2 * sizes[0])
     return sizes
 

@@ -38,7 +38,6 @@ class ContextLaw:
     regression: Mapping[str, float] = field(default_factory=dict)
     tflops: float = 989.0
     cpu: float = 40.0
-    cpu_rows: int | None = None
     spread: float = 3.0
     iid: bool = False
 
@@ -57,13 +56,13 @@ def context_laws() -> Mapping[str, ContextLaw]:
 def passed_limit(name: str, **given: int | None) -> str:
     """Which limit of a model the data pass, in words: "takes at most 10,000 rows, not 20,000"; "" for none.
 
-    given   rows, columns, classes, horizon
+    given   rows, columns, classes, horizon; cores: rows that a processor reads
     """
     law = context_laws().get(name)
     for what, most in law.limits.items() if law else ():
         asked = given.get(what)
         if asked is not None and asked > most:
-            unit = "steps of horizon" if what == "horizon" else what
+            unit = {"horizon": "steps of horizon", "cores": "rows on a processor"}.get(what, what)
             return f"takes at most {most:,} {unit}, not {asked:,}"
     return ""
 

@@ -1,11 +1,9 @@
 """Plans of boosted trees in the same grid as networks: rounds are epochs, all rows are the batch.
 
 One boosting round reads every row once, so it is the epoch of a tree model. What is chosen is the learning
-rate; a plan's `epochs` are a cap in the thousands that early stopping ends, priced to the expected best round
-and its 90th percentile (`domain.quality.boosting_rounds`). Where that does not fit, or is not worth its
-minutes, a lower cap cuts it short. Trees grow on the processor beside the card, or on it where that holds in
-a smaller budget (p90 and reserve included) and the data fit its memory: laws of `domain.cost.boosted_trees`.
-Of several cards one is used. Rows are predicted by the processor: no public figure tells more of a card.
+rate; a plan's `epochs` are a cap that early stopping ends, priced to the expected best round and its 90th
+percentile (`domain.quality.boosting_rounds`), or lower where that does not fit or is not worth it. Trees
+grow on the processor, or on one card where that takes a smaller budget at p90 and the data fit its memory.
 """
 
 from __future__ import annotations
@@ -64,9 +62,8 @@ APART = (25, 50, 100, 200, 400, 800, 1600, 3200, 6400)
 """Caps of runs that stand beside others."""
 
 CAPS = tuple(sorted({round(float(f"{25 * 1.05**step:.3g}")) for step in range(138)} | set(APART)))
-"""Caps that are weighed where minutes or their price forbid the whole: a twentieth apart, from 25 to
-`MOST_ROUNDS`; what lies between two of them is worth 0.16 index points at most, and a plan takes 3 ms
-more than with doublings (13 ms more with a hundredth)."""
+"""Caps that are weighed where minutes or their price forbid the whole, a twentieth apart: what lies between
+is worth 0.16 index points at most, and a plan takes 3 ms more than with doublings (13 with a hundredth)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +155,8 @@ def limit_of(problem: PlanningProblem, option: Option) -> str:
     classes = None if problem.task.endswith("-regression") else problem.n_classes
     table = option.model.input_kind == "n_features"
     size = {"rows": problem.n_train, "columns": problem.n_features, "classes": classes} if table else {}
-    return passed_limit(option.model.name, **size, horizon=problem.question.horizon)
+    cores = None if problem.on_gpu else problem.n_train
+    return passed_limit(option.model.name, **size, cores=cores, horizon=problem.question.horizon)
 
 
 def context_on_card(problem: PlanningProblem, option: Option) -> Estimate | None:
@@ -263,12 +261,11 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
                 lost[row, :, place] = points + cut_points(best, most)
                 rounds = _rounds(best, patience, most)
             else:
-                schedules, law = -1, context_laws().get(kind)
+                schedules = -1
                 rounds = ((rounds_of_estimator(kind),) * 3,) * 2
                 out[:, row, :-1, place] = True
                 out[:, row, -1, place] |= bool(limit_of(problem, option))
-                if law is not None and law.cpu_rows is not None:
-                    out[0, row, -1, place] |= problem.n_train > law.cpu_rows
+                out[0, row, -1, place] |= bool(passed_limit(kind, cores=problem.n_train))
             fits = problem.fits(count, trees=True)
             both_sides = _fits(problem, option, fits, *rounds, on_card=on_card[row] is not None)
             for device, fold in enumerate(both_sides):

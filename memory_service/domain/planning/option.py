@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.cost.multi_gpu import exchanged_params
-from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.profile import Profile, is_of_cubes
 from memory_service.domain.planning.hyperparameters import BATCH_OF_NORM, TrainingDefaults, training_defaults
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.quality.quality_index import Learning, learning_of, quality_index, too_large
@@ -23,6 +23,10 @@ from memory_service.domain.recipe.vocabulary import families_of
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+
+
+PATCHES, PATCH = 64, 128
+"""Cubes of so many voxels that a scan of 512 x 512 x 100 is cut into, half overlapping; judged as usual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,12 @@ class Option:
     @property
     def is_trees(self) -> bool:
         return not self.profile
+
+    @property
+    def patches(self) -> float:
+        """Cubes that a volume is predicted in, half over each other; 1 of what is read as a whole."""
+        whole = not any(map(is_of_cubes, self.profile.values()))
+        return 1.0 if whole else max(1.0, PATCHES * (PATCH / self.input_size) ** 3)
 
     @property
     def size_ratio(self) -> float:
@@ -139,6 +149,7 @@ class Columns:
     exchanged_params, bucket_params   whose gradients several cards exchange in a step; of which each card
                      holds a copy for that
     texts_per_row    of packed texts: a sample of profiles and batches is a row
+    input_kind       of which a size is chosen; "" of what reads all there is
     pictures         seen by a network that is trained in batches of them, no tuned language model
     family           a place in `families`, names of `domain.recipe.vocabulary`
     first, place     the first option of each name, by name; of each option's name among them
@@ -181,7 +192,6 @@ def normalises_batches(option: Option) -> bool:
 
 def columns_of(options: Sequence[Option]) -> Columns:
     """The options' constants, made once per task."""
-
     of_option = [families_of(o.model.name, o.model.family) for o in options]
     families = tuple(dict.fromkeys(of_option))
 
@@ -209,7 +219,7 @@ def columns_of(options: Sequence[Option]) -> Columns:
         boosted=np.array([o.model.is_trees for o in options], dtype=np.bool_),
         wanted_batch=integers(o.defaults.wanted_batch for o in options),
         learning=Learning(*(numbers(getattr(o.learning, f.name) for o in options) for f in fields(Learning))),
-        input_kind=np.array([o.model.input_kind for o in options], dtype=np.str_),
+        input_kind=np.array([o.model.input_kind if o.profile else "" for o in options], dtype=np.str_),
         exchanged_params=numbers(max(map(exchanged_params, o.profile.values()), default=0) for o in options),
         bucket_params=numbers(
             0 if o.sharded else max((p.params for p in o.profile.values()), default=0) for o in options

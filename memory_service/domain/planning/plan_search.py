@@ -170,10 +170,7 @@ def _column(values: Array) -> Array:
 def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds: Array) -> Array:
     """Expected quality [option, epochs, folds]; what similar competitions suggest is part of the
     expectation."""
-
-    c = table.columns
-
-    n_train = float(problem.n_train)
+    c, n_train = table.columns, float(problem.n_train)
     points = _expected_points(problem, table)
     if problem.data_kind.table == "image":
         if problem.question.weights == "none":
@@ -320,6 +317,7 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
     forward = alone.forward.times(1.0 / texts).at_least(loader)
     loader_bound = loader.value * batch > alone.step.value
     written = written_seconds(problem, table.options, batches.batch_size, table.precision)
+    written = written + forward.value * np.array([option.patches - 1.0 for option in table.options])
 
     e = np.array(epochs, dtype=np.float64)[None, :, None]
     k = np.array(folds, dtype=np.float64)[None, None, :]

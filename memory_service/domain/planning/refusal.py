@@ -29,8 +29,7 @@ from memory_service.domain.prediction.device import provenance_warnings
 
 STEP_UP_CARDS = ("t4", "a10", "a100", "a100-80gb", "h100", "h200", "b200")
 FASTER_CARDS = ("a100", "h200")
-"""Cards one can commonly rent, by memory and speed: the next ones up are tried when the card itself is the
-limit."""
+"""Cards one can commonly rent, by memory and speed: the next ones up are tried when the card is too small."""
 
 MOST_ANSWERS = 3
 
@@ -68,12 +67,14 @@ def unsupported(problem: PlanningProblem) -> list[str]:
 
 def model_limit(all_sets: CandidateSets) -> tuple[Option, str] | None:
     """Where every option was made for less than the data: the one that takes most rows, and which limit."""
-    options = [option for each in all_sets.sets for option in each.table.options]
-    passed = [(option, limit_of(all_sets.problem, option)) for option in options]
-    laws = context_laws()
+    passed = [(option, limit_of(all_sets.problem, option)) for option in _options(all_sets)]
     if not passed or not all(why for _, why in passed):
         return None
-    return max(passed, key=lambda each: laws[each[0].model.name].limits.get("rows", 0))
+    return max(passed, key=lambda each: context_laws()[each[0].model.name].limits.get("rows", 0))
+
+
+def _options(all_sets: CandidateSets) -> list[Option]:
+    return [option for each in all_sets.sets for option in each.table.options]
 
 
 def why_not(all_sets: CandidateSets) -> Sentence:
@@ -94,20 +95,20 @@ def why_not(all_sets: CandidateSets) -> Sentence:
     if needed == math.inf:
         if (passed := model_limit(all_sets)) is not None:
             return sentence("model-limit", model=passed[0].model.name, limit=passed[1])
-        left = {option.model.name for each in all_sets.sets for option in each.table.options}
+        options = _options(all_sets)
+        left = {option.model.name for option in options}
         bare = problem.question.weights == "none" and problem.model is None
         if bare and modality_of(problem.task) not in FROM_RANDOM_WEIGHTS:
             return sentence("few-without-weights", task=problem.task, models=", ".join(sorted(left)[:3]))
-        share = host_share(problem, (option for s in all_sets.sets for option in s.table.options))
+        share = host_share(problem, options)
         data = {"n_train": problem.n_train, "n_features": problem.n_features}
         if share is not None and share < 1.0:
             limit = host_limit_gib(problem)
             return sentence("host-too-small", **data, needed=limit / share, usable=limit)
         usable = all_sets.sets[0].table.usable_gib
-        held = [o for each in all_sets.sets for o in each.table.options if context_on_card(problem, o)]
-        if problem.model is not None and held and (need := context_on_card(problem, held[0])) is not None:
-            needed_gib = {"needed": need.high, "usable": usable}
-            return sentence("card-too-small", model=problem.model, **data, **needed_gib)
+        need = next(filter(None, (context_on_card(problem, option) for option in options)), None)
+        if problem.model is not None and need is not None:
+            return sentence("card-too-small", model=problem.model, **data, needed=need.high, usable=usable)
         batch = problem.question.batch_size
         what = f"batch {batch}" if batch else "even one sample"
         seen = {text for s in all_sets.sets for o in s.table.options if (text := ran_out(s, o))}
@@ -186,10 +187,12 @@ def _changes(
     if longer and not cannot and needed <= SMALL_STEP * question.minutes:
         yield longer, why_longer
         longer = None
-    host = host_share(problem, (option for each in all_sets.sets for option in each.table.options))
+    host = host_share(problem, _options(all_sets))
     passed = None if fits_memory else model_limit(all_sets)
     if passed is not None:
-        most = context_laws()[passed[0].model.name].limits.get("rows", problem.n_train)
+        limits = context_laws()[passed[0].model.name].limits
+        named = ("rows",) if problem.on_gpu else ("rows", "cores")
+        most = min(limits.get(each, problem.n_train) for each in named)
         if "rows" in passed[1]:
             yield {"n_train": most}, f"a random sample of as many rows as {passed[0].model.name} takes"
         if question.model is not None:
@@ -212,8 +215,8 @@ def _changes(
     free = {name: None for name in question.pinned if name != "model"}
     if free and question.model is not None:
         yield free, "nothing pinned but the model"
-        yield {**free, "model": None}, "nothing pinned"
-    elif free:
+        free = {**free, "model": None}
+    if free:
         yield free, "nothing pinned"
 
 

@@ -177,38 +177,30 @@ class PricedCatalogue:
             serving = [self.row(case.model)]  # planned only when asked for: no script trains them
         elif case.model is None:
             serving = [*serving, *self._in_context(case)]
-        weightless = case.question.weights == "none"
-        commercial = case.question.licence == "commercial"
+        wide = {"n_features": max(1, case.n_features)}
         rows = [
-            make_option(
-                case.task,
-                model,
-                max(1, case.n_features) if model.input_kind == "n_features" else model.default_input_size,
-                {},
-            )
+            make_option(case.task, model, wide.get(model.input_kind, model.default_input_size), {})
             for model in serving
             if case.model in (None, model.name)
-            and not (weightless and model.pretrained)
-            and (model.commercial or not commercial)
+            and not (case.question.weights == "none" and model.pretrained)
+            and (model.commercial or case.question.licence != "commercial")
         ]
-        if not rows and self._no_trees is not None:
-            return self._no_trees
-        table = build_table(rows, case.cards[0], "fp32", (1,))
-        if not rows:
-            self._no_trees = table
-        return table
+        if rows:
+            return build_table(rows, case.cards[0], "fp32", (1,))
+        if self._no_trees is None:
+            self._no_trees = build_table(rows, case.cards[0], "fp32", (1,))
+        return self._no_trees
 
     def _in_context(self, case: PlanningProblem) -> list[CatalogueModel]:
-        """Models without training that may be planned unasked: where a card is, of series that go on, or of
-        tables whose rows are drawn alike, with public weights that need no hand to be fetched."""
+        """Models without training that may be planned unasked, with public weights that no hand must fetch:
+        of tables whose rows are drawn alike, where a card is, and of series, on cores the quick ones."""
         alike = not case.by_time and not case.by_group
         if not (case.forecasts or (alike and modality_of(case.task) == "tabular")):
             return []
-        if not all(card.kind == "cuda" for card in case.cards):
-            return []
-        laws = context_laws()
-        serving = models_for_task(case.task, self.models.values())
-        return [row for row in serving if row.name in laws and not row.config.get("pinned_only")]
+        laws, card = context_laws(), all(card.kind == "cuda" for card in case.cards)
+        named = (name for name, law in laws.items() if card or (law.of_series and law.cpu < 10.0))
+        free, quick = models_for_task(case.task, self.models.values()), frozenset(named)
+        return [row for row in free if row.name in quick and not row.config.get("pinned_only")]
 
     def options(
         self,

@@ -53,7 +53,7 @@ def test_a_fine_tune_is_priced_as_its_network_and_says_so(asked: str, row: str) 
         ("yolov8x-cls.pt", "classification variant"),
         ("facebook/esm2_t33_650M_UR50D", "protein"), ("Rostlab/prot_bert_bfd", "protein"),
         ("DeepChem/ChemBERTa-77M-MLM", "chemistry"), ("Qwen/Qwen2.5-Omni-7B", "pictures and text"),
-        ("deepseek-ai/DeepSeek-V3", "mixture of experts"), ("facebook/sam3", "masks"),
+        ("deepseek-ai/DeepSeek-V3", "mixture of experts"), ("ChaoningZhang/MobileSAM", "masks"),
         ("google/yamnet", "audio"), ("ppo", "reinforcement"),
         ("stabilityai/stable-diffusion-xl-base-1.0", "generator of pictures"),
     ],

@@ -25,7 +25,7 @@ def test_kin_are_rows_and_what_has_kin_is_none(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["AutonLab/MOMENT-1-large", "yolov10m", "facebook/sam3-large", "iTransformer"]
+    "name", ["AutonLab/MOMENT-1-large", "yolov10m", "CASIA/FastSAM-large", "iTransformer"]
 )
 def test_sizes_and_owners_do_not_hide_a_known_name(name: str) -> None:
     with pytest.raises(InvalidInput, match="but other models: "):
@@ -46,6 +46,8 @@ def test_other_names_are_answered_by_spelling() -> None:
         ("N-HiTS", "nhits"), ("N-BEATS", "nbeats"), ("TFT", "tft"), ("DeepAR", "deepar"),
         ("DLinear", "dlinear"),
         ("ARIMA", "autoarima"), ("ETS", "autoets"), ("Prophet", "prophet"), ("GRU4Rec", "gru4rec"),
+        ("facebook/EUPE-ViT-B", "vit_base_patch16_dinov3_qkvb"), ("facebook/sam3", "sam3"),
+        ("facebook/EUPE-ConvNeXt-T", "convnext_tiny.in12k_ft_in1k"), ("TabFM", "tabfm"),
         ("jinaai/jina-embeddings-v3", "jina-embeddings-v3"), ("nomic-embed", "nomic-embed-text-v1.5"),
     ],
 )  # fmt: skip

@@ -59,11 +59,13 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_size_left_out_is_met_by_the_laws_through_the_others(
     kind: str, between: float, beyond: float
 ) -> None:
-    """Nine in ten of the shipped networks with three sizes or more, at three batches."""
+    """Nine in ten of the shipped networks with three sizes or more, at three batches; not where maps of
+    attention have outgrown all else, whose peak lies elsewhere in the step."""
     rows = {row.name: row for row in catalogue_models(resource("seeds"))}
     sizes: dict[str, list[Profile]] = {}
     for profile in read_profiles(resource("seeds") / "profiles.jsonl.gz"):
-        if profile.precision == "amp" and profile.input_kind == kind and profile.model in rows:
+        holes = "holes" in profile.extra.get("largest_conv_bytes", ())
+        if profile.precision == "amp" and profile.input_kind == kind and profile.model in rows and not holes:
             sizes.setdefault(profile.model, []).append(profile)
     errors: dict[bool, list[float]] = {False: [], True: []}
     for name, known in sizes.items():

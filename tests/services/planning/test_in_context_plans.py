@@ -60,6 +60,9 @@ def test_a_refusal_names_its_true_cause(seeded_sqlite: Database) -> None:
     assert refused["closest"]["set"] == {"n_train": 10_000}
     large = {"n_train": 100_000, "n_features": 300, "gpu": "t4", "model": "tabpfn-2.6"}
     assert recommend(seeded_sqlite, TABLE | large)["why"].startswith("Memory: tabpfn-2.6 takes ")
+    on_cores = recommend(seeded_sqlite, TABLE | {"gpu": "cpu", "model": "tabpfn-3"})
+    assert on_cores["why"] == "Limit: tabpfn-3 takes at most 5,000 rows on a processor, not 20,000."
+    assert on_cores["closest"]["set"] == {"n_train": 5_000}
     far = recommend(seeded_sqlite, SERIES | {"model": "chronos-2", "horizon": 3_000})
     assert far["why"] == "Limit: chronos-2 takes at most 1,024 steps of horizon, not 3,000."
 
@@ -72,8 +75,11 @@ def test_grouped_rows_are_warned_of(seeded_sqlite: Database) -> None:
 
 def test_series_that_go_on_are_forecast_without_training(seeded_sqlite: Database) -> None:
     answer = recommend(seeded_sqlite, SERIES | {"n_series": 300})
-    assert "chronos-2" in models(answer)
+    assert answer["model"]["name"] == "chronos-2"
     assert {"horizon", "n_series"} <= {fact["name"] for fact in answer["facts"]}
+    assert "none of fev-bench" in next(w["text"] for w in answer["warnings"] if w["code"] == "pretrained-on")
+    on_cores = recommend(seeded_sqlite, SERIES | {"n_series": 300, "gpu": "cpu"})
+    assert on_cores["model"]["name"] == "chronos-bolt-base"
     offline = recommend(seeded_sqlite, SERIES | {"weights": "none"})
     assert "chronos-2" not in models(offline)
     assert models(offline) & {"lightgbm", "catboost", "xgboost"}

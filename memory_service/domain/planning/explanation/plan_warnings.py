@@ -1,5 +1,4 @@
-"""Warnings of a plan: what the asker should know and did not ask, as that cards bring little or that pictures
-stand in place of volumes."""
+"""Warnings of a plan: what the asker should know and did not ask."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -41,11 +40,8 @@ def warnings(
 ) -> tuple[Sentence, ...]:
     """What the asker should know and did not ask. others: whether other runs share the minutes."""
     problem, option = candidate.problem, candidate.option
-    out = (
-        _tree_warnings(candidate, settings, expected, others)
-        if option.is_trees
-        else _network_warnings(candidate, settings)
-    )
+    asked = candidate, settings, expected, others
+    out = _tree_warnings(*asked) if option.is_trees else _network_warnings(candidate, settings)
     if problem.n_train < FEWEST:
         of_table = problem.data_kind.table == "tabular" and problem.n_features > problem.n_train
         linear = " Of more columns than rows a linear model with a penalty is the one to beat." * of_table
@@ -114,6 +110,8 @@ def _tree_warnings(
     law = context_laws().get(candidate.option.model.name)
     if law is not None and law.iid and (problem.by_time or problem.by_group):
         out.append(sentence("iid-only", model=candidate.option.model.name))
+    if law is not None and (seen := candidate.option.model.config.get("pretraining")):
+        out.append(sentence("pretrained-on", model=candidate.option.model.name, seen=seen))
     if not candidate.on_card and all(card.kind != "cpu" for card in problem.cards):
         out.append(sentence("card-idle"))
     return out
@@ -145,6 +143,8 @@ def _further(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[Sent
     if writes_text(problem.task) and profile and writes_by_token(profile):
         tokens = answer_tokens(text_length(profile), problem.question.text_tokens)
         yield sentence("tokens-written", tokens=tokens)
+    if candidate.option.patches > 1:
+        yield sentence("patches", patches=candidate.option.patches, side=candidate.option.input_size)
     said = _VOLUMES.search(problem.question.description or "")
     if said is not None and modality_of(problem.task) == "image" and not model.good_for.startswith("volumes"):
         other = _IN_DEPTH.get(problem.task)

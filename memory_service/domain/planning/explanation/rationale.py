@@ -143,7 +143,7 @@ def _memory_reasons(candidate: Candidate, settings: Mapping[str, Any]) -> Iterat
         told = {"source": preferred.source, "said": _ended(preferred.text), "points": preferred.points}
         yield sentence("memory-of-model", **told)
     size = {"image_size": said.image_size, "seq_len": said.seq_len}.get(option.model.input_kind)
-    if size is not None and question.image_size is None and question.seq_len is None:
+    if size is not None and option.profile and question.image_size is None and question.seq_len is None:
         yield sentence("input-size", size=option.input_size, why=_ended(size.why))
     if modality_of(problem.task) == "audio":
         yield sentence("frames", frames=option.input_size, seconds=option.input_size / 100)
