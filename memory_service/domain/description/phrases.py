@@ -15,7 +15,9 @@ Key = TypeVar("Key", bound=Hashable)
 
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_SENTENCE_END = re.compile(r"(?<=[.!?])(?<![Mm]ax\.)\s+(?=[A-Z0-9\"'(*#\[-])|\n+")
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?])(?<![Mm]ax\.)\s+(?=[A-Z0-9\"'(*#\[-]|\w{1,40}\.(?:csv|json|zip|tar|parquet|npy)\b)|\n+"
+)
 READ_CHARACTERS = 16_000
 """Of a longer text the beginning is read: pages state their task in the first ones."""
 

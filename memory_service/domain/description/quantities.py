@@ -40,6 +40,8 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"[A-Za-zÀ-ÿ][A-Za-zÀ-ÿ’'-]*|[,;:.()\d×]")
+_MOST_CLASSES = 100_000
+"""More "ratings" than that are samples."""
 _VAGUE = re.compile(r"(?:hundred|thousand|million|dozen)\b", re.IGNORECASE)
 _EACH_AFTER = re.compile(
     r"\s?(?:(?:of |for |from |on |in )?(?:each|every)|per|an? (?:year|month|week|day|hour|minute|season))\b",
@@ -58,8 +60,9 @@ _ASKED_FOR = re.compile(
     re.IGNORECASE,
 )
 _TO_DO = re.compile(
-    r"\s?(?:(?:are |must |have |still ){0,3}to (?!train|learn|each\b|every\b|the\b|an?\b|all\b|"
-    r"one\b)(?:be )?[a-z]+|(?:that |who |which )?(?:form|make up|are for) the test|on which you"
+    r"\s?(?:(?:are |must |have |still ){0,3}to (?!train|learn|(?:each|every|the|an?|all|one|their|its|our|"
+    r"his|her|this|that|these|those|which|it|them|us|me|him)\b)(?:be )?[a-z]+"
+    r"|(?:that |who |which )?(?:form|make up|are for) the test|on which you"
     r"|(?:are |were |is |more ){0,2}(?:kept|set|put|laid) (?:back|aside|apart)\b"
     r"(?! (?:for|to) (?:train|learn|valid)))",
     re.IGNORECASE,
@@ -191,6 +194,7 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
         if not direct and _ASKED_FOR.search(before):
             role = "test"
         value, kind = _value(number), KIND_OF.get(noun, "unknown")
+        kind = "sample" if kind == "class" and role and value >= _MOST_CLASSES else kind
         each = not before.endswith("which of ") and bool(_EACH_AFTER.match(sentence, end))
         each = each or bool(_EACH_BEFORE.search(before))
         words = sentence[number.start() : end].strip()
@@ -223,7 +227,7 @@ def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None
             break
         tail = singular(word.rpartition("-")[2])
         whole = tail if KIND_OF.get(tail) == "sample" else singular(word)
-        one = next((each for each in (word, word[:-1]) if each in KIND_OF), whole)
+        one = next((each for each in (word, word.removesuffix("s")) if each in KIND_OF), whole)
         if one in _UNITS and not noun and not sentence.startswith(" cloud", token.end()):
             return one, None, end
         if (one in _ROLES or word in _ELSEWHERE) and not noun:

@@ -84,9 +84,19 @@ _SOME_OF = re.compile(r"\s(?:of|long|old)\b", re.IGNORECASE)
 _TIME_BESIDE = re.compile(r"\s?(?:gpus?)?\s?(?:[,:]|for|in|within)?\s?$", re.IGNORECASE)
 _PROCESSOR = re.compile(
     r"\bcpus?[- ]only\b|\bno gpus?\b|\bwithout (?:an? |any )?gpus?\b|\bonly (?:an? |the |my )?cpus?\b"
-    r"|\bon (?:an? |the |my )?(?:laptop(?:'s)?,? )?cpus?\b",
+    r"|\bon (?:an? |the |my )?(?:laptop(?:'s)?,? )?cpus?\b|\b(?:kaggle|colab)\W{1,3}cpus?\b",
     re.IGNORECASE,
 )
+_CORES = re.compile(
+    rf"\b(\d{{1,3}}|{NUMBER_WORD})[ -](?:(?:cpu|processor|physical) )?(?:cores?|v?cpus?)\b", re.IGNORECASE
+)
+
+
+def cores_in(text: str) -> int | None:
+    """How many cores the text gives a machine, where a sentence on machines or time says one number."""
+    told = (each for each in sentences_of(readable(text)) if _SPAN.search(each) or _HARDWARE.search(each))
+    said = {_count(match[1]) for sentence in told for match in _CORES.finditer(sentence)}
+    return said.pop() if len(said) == 1 else None
 
 
 _OF_RULES = re.compile(

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 from memory_service.domain.description.phrases import sentences_of, singular
 from memory_service.domain.description.prose import LONG_TEXT, OF_SETS, task_sentences
@@ -129,7 +129,9 @@ def stated_in(text: str) -> Stated:
     text = "\n".join(sentences)
     found = quantities_in(text)
     stated: Stated = {}
-    stated |= one_figure("n_train", _of_training(found, page, bool(_RECORDED.search(text))))
+    stated |= one_figure(
+        "n_train", _uncontested(_of_training(found, page, bool(_RECORDED.search(text))), found)
+    )
     stated |= one_figure("n_test", told := _of_test(found, page))
     if not page and stated.keys() == {"n_test"} and not any(q.direct for q in told):
         stated["n_train"] = stated.pop("n_test")  # "predict it for 900 cows"
@@ -140,7 +142,7 @@ def stated_in(text: str) -> Stated:
     same = "n_test" in stated and stated.get("n_train") == stated["n_test"]
     if same and not any(q.role == "train" and q.words == stated["n_test"][1] for q in found):
         del stated["n_train"]  # one number cannot be of both
-    stated |= {} if page else _of_a_share(found, text, stated)
+    stated |= _of_two_parts(found, stated) or ({} if page else _of_a_share(found, text, stated))
     stated |= {f"n_{of[1].lower()}": (int(of[2].replace(",", "")), of[0]) for of in _SHAPE.finditer(text)}
     stated |= _n_classes(found, text) or _listed_classes(text)
     stated = _of_each(found) | stated
@@ -159,6 +161,49 @@ def stated_in(text: str) -> Stated:
         if match := pattern.search(text):
             stated[name] = True, match[0]
     return stated
+
+
+def _uncontested(chosen: list[Quantity], found: Sequence[Quantity]) -> list[Quantity]:
+    """None where a number of more than these groups, or of more than what nothing is said of, may be of the
+    samples as well."""
+    first = chosen[0] if chosen else None
+    if first is None or first.kind == "sample":
+        return chosen
+    if first.role and first.kind != "group" and not _SOME_LABELLED.search(first.words):
+        return chosen
+    rivals = [
+        q
+        for q in found
+        if q.noun
+        and q.role != "test"
+        and q.value != first.value
+        and not (q.each or q.of_rows)
+        and (q.kind == "sample" or (q.kind == "unknown" and q.value > first.value))
+        and _LEAST_SAMPLES <= q.value <= _MOST_SAMPLES
+    ]
+    return [] if rivals else chosen
+
+
+def _of_two_parts(found: Sequence[Quantity], stated: Stated) -> Stated:
+    """Both sizes where the number that was read is the sum of two others, of which one is of the test:
+    "26,480 photos. 20,000 have coordinates, the remaining 6,480 are yours"."""
+    values = {q.value: q for q in found if not q.each and q.value >= _LEAST_SAMPLES}
+    totals = [stated[name] for name in ("n_train", "n_test") if name in stated]
+    for (total, words), (value, part) in product(totals, values.items()):
+        rest = values.get(total - value)
+        if (
+            rest is not None
+            and (rest.role == "test" or _THE_OTHERS.search(rest.before))
+            and part.role != "test"
+        ):
+            said = f"{words}, {part.words}, {rest.words}"
+            return {"n_train": (round(value), said), "n_test": (round(rest.value), said)}
+    return {}
+
+
+_SOME_LABELLED = re.compile(r"\d (?:labell?ed|annotated)(?: \w+)?$", re.IGNORECASE)
+"""Of what, is not told."""
+_THE_OTHERS = re.compile(r"\b(?:remaining|rest|other|others) (?:[a-z]+ )?$", re.IGNORECASE)
 
 
 def _of_a_share(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
@@ -300,7 +345,7 @@ def _usable(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
         )
         and q.kind in ("sample", "group", "unknown")
         and not (_WINDOWS.search(q.before) or _CUTOFF.search(q.before) or _OF_FEW.search(q.before))
-        and not (_GALLERY.search(q.before) or q.before.endswith(" one of "))
+        and not (_GALLERY.search(q.before) or q.before.endswith(" one of ") or _OF_WHOLE.search(q.before))
     ]
 
 
@@ -308,6 +353,7 @@ def _of_samples(found: Sequence[Quantity], role: str) -> list[Quantity]:
     """What counts samples of this role: sample nouns before people and places before others, figures whose
     role stands right beside them before others."""
     usable = _usable(found, role)
+    usable = [q for q in usable if q.noun or not q.words.endswith(" more")] or usable
     if direct := [q for q in usable if q.direct and q.value >= 100]:
         usable = [q for q in direct if not _ABOUT.search(q.before)] or direct
     of_test = role == "test" and not any(q.direct for q in usable)
@@ -419,6 +465,9 @@ _CUTOFF = re.compile(
 )
 """How many are answered for each, not how many there are: "recommend 12 items", "the top 20"."""
 
+_OF_WHOLE = re.compile(r"\d\w* of (?:the|these|those|our|my) $")
+"""Before a number of which only a part is used: "6,100 of the 8,800 adverts"."""
+
 _GALLERY = re.compile(
     r"\b(?:gallery|index|pool|catalogue|catalog) (?:\w+ )?(?:holds?|has|contains?|of|with|includes?) $",
     re.IGNORECASE,
@@ -468,7 +517,7 @@ _MADE_OF = re.compile(r" (?:of|with) (?:about |some |around |roughly |up to )?",
 
 _HOURS = {"hour": 1, "day": 24, "week": 168, "month": 730.5, "quarter": 2191.5, "year": 8766}
 _SPAN = re.compile(
-    r"(?:\b(?:of|over|for|from|covers?|past|spans?|during|in|has|have) (?:about |all |the )?|, ?|^)"
+    r"(?:\b(?:of|over|for|from|covers?|past|spans?|during|in|has|have) (?:about |all |the )?|(?<!\d), ?|^)"
     rf"(?P<number>\d[\d,]{{0,8}}|{NUMBER_WORD})[ -](?:consecutive |full |whole )?"
     rf"(?P<unit>{'|'.join(_HOURS)})s?\b"
     r"(?! (?:ahead|later|after|out|in advance|horizon|to \w))",
