@@ -26,7 +26,7 @@ from memory_service.domain.description.task_inference import facts_and_tasks
         ("Clerks marked 410 scans; 8,000 more lie unread. Judged on 60 of the marked.", {"n_test": 60}),
         ("After cleaning 5,2xx of the 7,900 offers are left.", {"n_train": None}),
         ("18 homes wrote down what ran, 240 cycles altogether.", {"n_train": None}),
-        ("3,900 labelled spots in 240 contracts.", {"n_train": None}),
+        ("They read 240 contracts, 3,900 labelled.", {"n_train": None}),
         ("9,300 photos. 7,000 have points, the other 2,300 are yours.", {"n_train": 7000, "n_test": 2300}),
         ("We matched 1,900 questions to their paragraph.", {"n_test": None}),
         ("a_train.csv has 600 lines. a_test.csv has 200 lines. p.tar has all 800 photos.", {"n_test": 200}),

@@ -76,7 +76,7 @@ def test_columns_that_are_listed_are_planned_as_a_table_with_the_question_beside
     seeded_sqlite: Database,
 ) -> None:
     text = (
-        "Predict the mean stars (1 to 10) of plays. For each play: title, year, minutes, cost (mostly missing), "
+        "Predict the mean stars (1-10) of plays. For each play: title, year, minutes, cost (often missing), "
         "number of votes and seven flags of genre. 30,000 plays in train.csv. RMSE."
     )
     answer = recommend(seeded_sqlite, {"description": f"{text} 4 cores, no GPU.", "minutes": 20})
