@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-from memory_service.domain.common.tables import shipped_table
+from memory_service.domain.common.tables import shipped_table, with_parts
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -122,3 +122,12 @@ SENTENCES = {kind: phrases_listed(listed) for kind, listed in _CUES["sentences"]
 its cues count double."""
 
 SMALL_WORDS: Mapping[str, str] = _CUES["small_words"]
+
+
+_PATTERNS = shipped_table(__package__, "patterns.toml")
+
+
+def patterns(section: str, **parts: str) -> dict[str, re.Pattern[str]]:
+    """Those of a section of `patterns.toml` by name, with its parts and these put in."""
+    known = parts | {name: text.replace("\n", "") for name, text in _PATTERNS[section].items()}
+    return {name: re.compile(with_parts(known[name], known), re.IGNORECASE) for name in _PATTERNS[section]}

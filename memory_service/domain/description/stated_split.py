@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from memory_service.domain.common.tables import shipped_table
-from memory_service.domain.description.phrases import sentences_of, singular
+from memory_service.domain.description.phrases import patterns, sentences_of, singular
 from memory_service.domain.description.quantities import KIND_OF, Quantity
 
 Stated = dict[str, tuple[Any, str]]
@@ -41,6 +41,8 @@ _PERIOD = (
     r"(?:days?|weeks?|months?|years?|quarters?|hours?|periods?|seasons?|minutes?|holidays?|springs?|summers?"
     r"|autumns?|winters?)(?!['’]s)"
 )
+_MONTH_NAMES = [name.lower() for name in month_name[1:]]
+_P = patterns("stated_split", month_names="|".join(_MONTH_NAMES), period=_PERIOD)
 _ROWS = (
     "rows?|samples?|examples?|records?|observations?|entries|reports?|images?|pictures?|photos?|texts?|sounds?|"
     "clips?|files?|ids?|labels?|values?|targets?|answers?|columns?|features?|data|ones|cases|instances|classes|"
@@ -96,34 +98,6 @@ _SEVERAL = re.compile(
     rf"|\bsame (?P<d>{_WHO})\b[^.;]{{0,40}}\b(?:several|again|more than once|twice)",
     re.IGNORECASE,
 )
-_MONTH_NAMES = [name.lower() for name in month_name[1:]]
-_TIME_SPLIT = re.compile(
-    rf"^[ \t*-]*(?-i:By) (?:time|dates?|{_PERIOD})(?::|[.]?[ \t]*$)|"
-    r"after the last|\b20\d\d\b[^.]{0,60}\btest\b[^.]{0,40}\b20\d\d\b"
-    rf"|(?:up to|until|through) (?:the end of )?(?:{'|'.join(_MONTH_NAMES)})\b|\b{_PERIOD} of test(?:ing)?\b|"
-    r"\b(?:split (?:by|on|in|over|along) (?:time|date)|time[- ]based split|chronological(?:ly)?"
-    rf"|(?:following|next|future|later|coming|subsequent|upcoming|last) (?:\w+ )?{_PERIOD}"
-    r"|(?:after|follows?|following) (?:the )?(?:end of )?(?:the )?train(?:ing)?|(?:later|more recent|newer) "
-    r"than (?:the )?train(?:ing)?|(?:tests?|hidden|private)\b[^.;]{0,50}\b(?:later|future|newer|most recent|"
-    r"subsequent|after (?:the |all |those )?(?:train\w*|that|last|period|20\d\d))\b|later (?:part|ones|data|"
-    r"period|dates?)|forecast\w*"
-    rf"|(?:{_PERIOD}|dates?|dated|timestamps?|histor\w+)\b[^.]{{0,80}}\bin the future"
-    rf"|(?:hourly|daily|weekly|monthly|quarterly)\b[^.;]{{0,80}}\bfor (?:\w+ ){{1,2}}{_PERIOD}\b)",
-    re.IGNORECASE | re.MULTILINE,
-)
-_LATER = re.compile(
-    rf"\b{_PERIOD} (?:right after|after|ahead|that follows?|later|thereafter|afterwards)", re.IGNORECASE
-)
-"""What may be later is the outcome alone: a split at random beside it is what tells."""
-_RANDOM_SPLIT = re.compile(
-    r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned|drawn|chosen|subset|sample|half|"
-    r"third|fifth|tenth|quarter|\d+ ?%|\d+ percent)|(?:split|divided|drawn|assigned|selected|chosen|sampled|"
-    r"distributed?)(?: \w+){0,3} (?:at )?random(?:ly)?\b|same distribution|train(?:ing)? and test (?:rows |"
-    r"data )?(?:look alike|are alike)|(?:test|train|hidden|split|kept|parts?)\b[^.;]{0,60}\bby lot|by "
-    r"lot[^.;]{0,60}\b(?:test|kept|hidden|judg|scor)|(?:by|with) (?:a )?random (?:numbers?|draw)|shuffled "
-    r"(?:half|third|quarter|fifth|tenth)|shuffled[^.;]{0,60}\b(?:cut|kept|held|test|split|set aside))",
-    re.IGNORECASE,
-)
 
 
 def one_figure(
@@ -152,12 +126,16 @@ def split_in(text: str) -> Stated:
             return {"split": ("group", match[0]), **by}
     if stated := _kept_apart(text):
         return stated
-    for name, pattern in (("time", _TIME_SPLIT), ("random", _RANDOM_SPLIT), ("time", _LATER)):
+    for name, pattern in (
+        ("time", _P["time_split"]),
+        ("random", _P["random_split"]),
+        ("time", _P["later"]),
+    ):
         if match := pattern.search(text):
             return {"split": (name, match[0])}
     if years := _years_apart(text):
         return {"split": ("time", years)}
-    if match := _MONTHS.search(text):
+    if match := _P["months"].search(text):
         following = _MONTH_NAMES[(_MONTH_NAMES.index(match[1].lower()) + 1) % 12]
         if re.search(rf"\b{following}\b", text[match.end() :], re.IGNORECASE):
             return {"split": ("time", match[0])}
@@ -208,11 +186,6 @@ def _kept_apart(text: str) -> Stated:
     return {}
 
 
-_YEAR = re.compile(
-    rf"(?:(?<![\d.,-])(?:\b({'|'.join(_MONTH_NAMES)}),? )?|(?<=20\d\d-))(20[0-4]\d)(?![\d,])"
-    r"(?:\s?[-/年년]\s?(1[0-2]|0?[1-9])(?!\d))?",
-    re.IGNORECASE,
-)
 _LEARNED = re.compile(r"(?:\b|_)(?:train|learn|history|historical|past)", re.IGNORECASE)
 _JUDGED = re.compile(r"(?:\b|_)test|\bjudged\b|\bevaluated on\b|\bscored on\b|\bhidden\b", re.IGNORECASE)
 
@@ -223,35 +196,17 @@ def _years_apart(text: str) -> str | None:
     words, before = "", (False, False)
     for clause in re.split(r"[;\n]|[.] |, (?=[a-z])", text):
         of = bool(_LEARNED.search(clause)), bool(_JUDGED.search(clause))
-        learned, judged = of if any(of) or not _THESE.match(clause) else before
+        learned, judged = of if any(of) or not _P["these"].match(clause) else before
         before = learned, judged
-        found = [match.groups(default="") for match in _YEAR.finditer(clause)] if learned != judged else []
+        found = (
+            [match.groups(default="") for match in _P["year"].finditer(clause)] if learned != judged else []
+        )
         for name, year, number in found:
             month = _MONTH_NAMES.index(name.lower()) + 1 if name else int(number or (1 if judged else 12))
             times[judged].append(12 * int(year) + month)
             words = clause.strip()[:120] if judged else words
     apart = times[True] and times[False] and min(times[True]) > max(times[False])
     return words if apart else None
-
-
-_THESE = re.compile(
-    r"^\W{0,6}(?:these|they|those|all of (?:them|these)|it|which|of|from|between|taken|recorded)\b",
-    re.IGNORECASE,
-)
-_MONTHS = re.compile(
-    rf"\b(?:{'|'.join(_MONTH_NAMES)}) ?(?:to|until|till|through|-|–) ?({'|'.join(_MONTH_NAMES)})\b",
-    re.IGNORECASE,
-)
-"""Months that are told of; the one that follows them is then what is asked for."""
-
-_APART = re.compile(
-    r"\b(?:others?|different|new|unseen|never|not|no|none|nobody|further|another|either|doesn't|don't|cannot)\b",
-    re.IGNORECASE,
-)
-_TESTED = re.compile(
-    r"\b(?:test\w*|hidden|judged|train\w*|among|seen|knows?|learn\w*|work (?:for|on)|used on|take part)\b",
-    re.IGNORECASE,
-)
 
 
 def _split_by(noun: str, apart: Sequence[str], found: Sequence[Quantity]) -> Stated:
@@ -261,18 +216,14 @@ def _split_by(noun: str, apart: Sequence[str], found: Sequence[Quantity]) -> Sta
             return {"split": ("group", one.words)}
     plural = "people|persons?" if noun == "person" else f"{re.escape(noun)}s?|{re.escape(noun[:-1])}ies"
     for sentence in apart:
-        if re.search(rf"\b(?:{plural})\b", sentence, re.IGNORECASE) and (word := _APART.search(sentence)):
+        if re.search(rf"\b(?:{plural})\b", sentence, re.IGNORECASE) and (
+            word := _P["apart"].search(sentence)
+        ):
             start = max(0, word.start() - 60)
             return {"split": ("group", sentence[start : word.end() + 60])}
     return {}
 
 
-_ID = re.compile(
-    r"^\W{0,8}(animal|author|batch|breath|case|drive|experiment|fragment|participant|patient|person|recording|scene"
-    r"|session|speaker|specimen|study|subject|trip|well|writer)_?id\b"
-    r"|\(([a-z]{3,20})_id\b",
-    re.IGNORECASE | re.MULTILINE,
-)
 _MANY = "|".join(f"{noun}s" for noun, kind in KIND_OF.items() if kind in ("sample", "token")) + "|lines"
 _OF_ONE = (
     rf"\b(?:{_MANY})\b(?: (?:of|from|within|by) (?:an?|one|each)| in (?:one|each)|[^.;\n]{{0,30}} same) "
@@ -283,7 +234,7 @@ _OF_ONE = (
 
 def repeated_in(text: str) -> Stated:
     """Groups that have a column of their own and several rows each: "patient_id"."""
-    for match in _ID.finditer(text):
+    for match in _P["id"].finditer(text):
         who = match[1] or match[2]
         if several := re.search(_OF_ONE.replace("{0}", who), text, re.IGNORECASE):
             words = f"{match[0].strip()}, {several[0]}"
@@ -315,7 +266,9 @@ def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
         out |= {} if "split" in stated else {"split": ("group", match[0])}
         return out | one_figure("n_groups", [q for q in groups if _singular(q.noun) == by], max)
     if "group_by" not in stated:
-        apart = [each for each in sentences_of(text) if _APART.search(each) and _TESTED.search(each)]
+        apart = [
+            each for each in sentences_of(text) if _P["apart"].search(each) and _P["tested"].search(each)
+        ]
         counted = [q for q in groups if q.words != rows[1] and q.value * _ROWS_PER_GROUP <= rows[0]]
         splits = {noun: _split_by(noun, apart, found) for noun in {_singular(q.noun) for q in counted}}
         fewer = [q for q in counted if splits[_singular(q.noun)]] or of_rows

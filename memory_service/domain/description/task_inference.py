@@ -25,6 +25,7 @@ from memory_service.domain.description.phrases import (
     SENTENCES,
     TASK_OF,
     PhraseTable,
+    patterns,
     readable,
     words_of,
 )
@@ -41,6 +42,7 @@ from memory_service.domain.description.stated_facts import (
 )
 from memory_service.domain.description.stated_split import ASKS, TELLS, Separation, Stated
 
+_P = patterns("task_inference", number_word=NUMBER_WORD)
 _GOAL_FACTOR = 2.0
 _OPENING_FACTOR = 1.5
 _SCALE = 20.0
@@ -359,11 +361,13 @@ def _read(text: str, said: Stated) -> _Reading:
 def _of_table(text: str, said: Stated) -> tuple[re.Match[str] | None, re.Match[str] | None]:
     """What says that samples are numbers that were measured of things, and a list of their columns. It may
     stand beside pictures, sounds or words, which are what is counted then."""
-    if _MEDIA_FILES.search(text):
+    if _P["media_files"].search(text):
         return None, None
-    columns = None if _OF_MEDIA.search(said.get("n_train", ("", ""))[1]) else _COLUMNS.search(text)
+    columns = (
+        None if _P["media_noun"].search(said.get("n_train", ("", ""))[1]) else _P["columns"].search(text)
+    )
     beside = columns and _OF_PICTURES.search(text.replace(columns[0], ""))
-    return _NUMBERS.search(text), None if beside else columns
+    return _P["numbers"].search(text), None if beside else columns
 
 
 _COUNT = re.compile(rf"\d+|an?|half|{NUMBER_WORD}")
@@ -381,40 +385,8 @@ _OF_OBJECTS, _OF_NUMBERS, _OF_ALL_NUMBERS, _LISTED = 0.25, 6.0, 40.0, 12.0
 numbers that were measured of it and no file of pictures, sounds or words is spoken of: then the data are a
 table, whatever the objects are."""
 
-_NUMBERED = (
-    r"(?:measure(?:ment)?s?|features?|attributes|variables|descriptors|statistics|properties|numbers|factors"
-    r"|frequenc(?:y|ies))"
-)
-_TAKEN = r"(?:computed|extracted|calculated|measured|derived)"
-_NUMBERS = re.compile(
-    rf"\b(?:[4-9]|[1-9]\d{{1,3}}|(?!(?:one|two|three)\b){NUMBER_WORD}) (?:[\w-]+ ){{0,3}}{_NUMBERED}\b|"
-    rf"\b{_NUMBERED} (?:\w+ ){{0,2}}{_TAKEN}\b|"
-    r"\b(?:features|measurements|descriptors) of (?:a|an|each|every|one)\b|"
-    rf"\b{_TAKEN} (?:from|on|in) (?:\w+ ){{0,2}}(?:photo(?:graph)?|picture|image|recording|scan)s?\b",
-    re.IGNORECASE,
-)
-_MEDIA_NOUN = (
-    r"(?:images?|photo\w*|pictures?|x-?rays?|scans?|slides?|recordings?|clips?|sounds?|videos?|frames?"
-    r"|windows?|molecules?|shops?|stores?|texts?|notes?|reviews?|e-?mails?|essays?|articles?|documents?|comments?|tweets?|posts?|messages?|questions?)\b"
-)
-_OF_MEDIA = re.compile(_MEDIA_NOUN, re.IGNORECASE)
-_COLUMNS = re.compile(
-    rf"(?:^[\w ]{{2,30}}:|\b(?:columns|fields|{_NUMBERED})\b[^:.;]{{0,40}}:"
-    rf"|\b(?:for|of) each (?!{_MEDIA_NOUN})[\w -]{{2,30}}:"
-    rf"|\b(?:(?:each|per) (?!{_MEDIA_NOUN})[\w-]{{2,20}}|the (?:file|table|data)) "
-    r"(?:we have|has|holds|comes with))"
-    r" (?:[\w()/'’%-]{1,24}(?: [\w()/'’%-]{1,24}){0,5}, (?:and )?){3}",
-    re.IGNORECASE,
-)
-"""A list of what is known of each sample: "For each film: title, year, length, budget, ..."."""
 _OF_PICTURES = re.compile(r"\b(?:photo|picture|image)", re.IGNORECASE)
 
-
-_MEDIA_FILES = re.compile(
-    r"\b(?:jpe?gs?|pngs?|tiffs?|dicom|dcm|nifti|wav|mp3|ogg|flac|mp4|pixels?|px|khz|texts?)\b|"
-    r"\b(?:image|picture|photo|scan|recording|audio|sound|video)s?(?:/| (?:folder|files?|are|in)\b)",
-    re.IGNORECASE,
-)
 
 _LEAST_NAMED = 100
 _SAMPLE_FACTOR = 3.0
