@@ -2,12 +2,12 @@
 
 import re
 from calendar import month_name
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from memory_service.domain.common.tables import shipped_table
+from memory_service.domain.common.tables import shipped_table, with_parts
 from memory_service.domain.description.phrases import patterns, sentences_of, singular
 from memory_service.domain.description.quantities import KIND_OF, Quantity
 
@@ -31,73 +31,10 @@ class Separation:
 
 DESCRIBED_BY = re.compile(r"\bdescribed by (?:about |some )?$", re.IGNORECASE)
 
-_WHO = "|".join(f"{noun}s?" for noun, kind in KIND_OF.items() if kind == "group" and noun[-1] not in "yh") + (
-    "|cities|countries|people|families|bodies|companies|factories|laboratories|batches|molecules?|recordings?|"
-    "scenes?|games?|plays?|passages?|authors?|breaths?|fragments?|products?|queries|videos?|slides?|scaffolds?|"
-    "compounds?|proteins?|streets?|sessions?"
-)
-_WHO_ID = rf"(?:(?:{_WHO})(?:[_ ]ids?)?|[a-z]{{2,20}}_ids?)"
-_PERIOD = (
-    r"(?:days?|weeks?|months?|years?|quarters?|hours?|periods?|seasons?|minutes?|holidays?|springs?|summers?"
-    r"|autumns?|winters?)(?!['’]s)"
-)
 _MONTH_NAMES = [name.lower() for name in month_name[1:]]
-_P = patterns("stated_split", month_names="|".join(_MONTH_NAMES), period=_PERIOD)
-_ROWS = (
-    "rows?|samples?|examples?|records?|observations?|entries|reports?|images?|pictures?|photos?|texts?|sounds?|"
-    "clips?|files?|ids?|labels?|values?|targets?|answers?|columns?|features?|data|ones|cases|instances|classes|"
-    "categories|those|these|that|this|which|and|but|they|part|half|each|all|some|none|information|measurements?|"
-    "distribution|price|size|order|sentences?|default|email|hand|design|contrast|law"
-)
-_GROUP_SPLIT = (
-    (
-        rf"\b(?P<c>{_WHO})\b[^.;]{{0,60}}?\b(?:not|never|nor) (?:\w+ )?(?:appear|present|seen|occur|overlap|"
-        r"in (?:the )?train|shared|known|part of|among|included)\w*"
-    ),
-    (
-        rf"\b(?:split|group(?:ed|s)?|divided|partitioned|separated|folds?) (?:by|per|along|on) (?:the )?"
-        rf"(?P<d>{_WHO_ID})\b(?! into (?:\w+ )?(?:folders|files)\b)"
-    ),
-    (
-        rf"\b(?:of|from) (?:the same|one|an?|each|any) (?P<g>{_WHO_ID})\b[^.;]{{0,40}}?\b"
-        r"(?:(?:must|should|may|can) ?(?:not|never)|(?:stay|kept?|belong) together|never)\b"
-    ),
-    (
-        r"\b(?:stratified[ -]?)?group[ -]?(?:shuffle[ -]?)?k-?folds?\b(?:\([^()]{0,40}\))?"
-        r"(?: (?:split|validation|cv))?"
-        r"(?:,? (?:by|on|over|per|with groups?)(?: the| =)? [\"'`]?(?P<h>[a-z]\w{1,40}))?"
-    ),
-    (
-        rf"\b(?!(?:{_ROWS})\b)(?P<j>[a-z]{{3,20}}) (?:in|of) (?:the )?test\b[^;]{{0,30}}"
-        r"\b(?:(?:not|never) (?:\w+ ){0,2}(?:in|seen|occur|appear|present|part|found)|absent)\b"
-        r"[^;]{0,40}\btrain"
-    ),
-    (
-        rf"\b(?:(?P<l>{_WHO}) (?:in|of|from|behind) (?:the )?(?:test|hidden|private)"
-        rf"|(?:test|hidden) (?P<m>{_WHO}))"
-        r"\b(?:\.csv)?[^.;]{0,15} (?:are|is|were|will be) (?:all |entirely |completely |always )?"
-        r"(?:new|unseen|unknown|others|different ones)\b"
-    ),
-    (
-        r"\b(?:(?:test|hidden|validation)(?: sets?| data| part)? (?:has|have|holds?|contains?)"
-        r"|(?:test|hidden) [^.;]{0,40}\bbelongs? to) (?:only )?(?:other|different|new|distinct) "
-        rf"(?P<a>{_WHO})\b(?! (?:types|variables))|\b(?:other|different|new|unseen) (?P<b>{_WHO}) "
-        rf"(?:are (?:in|for)|form|make up) (?:the )?test\b|\b(?P<e>{_WHO}) (?:that are |which are )?"
-        r"(?:absent|missing|excluded) from (?:the )?train(?:ing)?\b[^.;]{0,40}\btest\b"
-    ),
-    rf"^[ \t*-]*(?-i:By) (?!(?:{_ROWS}|time|dates?|{_PERIOD})\b)(?P<k>[a-z_]{{3,20}}):",
-)
-_SEVERAL = re.compile(
-    r"\b(?:several|many|multiple|more than one|two or more|up to \w+|a few|dozens of|repeated)"
-    r"(?! (?:\w+ )?(?:features|columns|attributes|fields|variables)\b)[^.;,]{0,30}\b"
-    rf"(?:per|(?:of|from) (?:the same|each|every|one|an?)|for (?:each|every)|by each) (?P<a>{_WHO})\b"
-    rf"|\b(?P<b>{_WHO})[^.;,]{{0,25}}\b(?:(?:appears? in|has|have|contribute\w*|gave|is shown in|occur in) "
-    r"(?:several|many|multiple|more than one|two or more|up to)|with (?:several|many|multiple|two or more))\b"
-    rf"|(?:\b(?P<e>{_WHO}), each|\beach (?P<f>{_WHO})) (?:\w+ ){{0,2}}(?:several|many|multiple|dozens)\b"
-    rf"|\b(?P<c>{_WHO}), (?:several|more than one)\b"
-    rf"|\bsame (?P<d>{_WHO})\b[^.;]{{0,40}}\b(?:several|again|more than once|twice)",
-    re.IGNORECASE,
-)
+_GROUPS = [f"{noun}s?" for noun, kind in KIND_OF.items() if kind == "group" and noun[-1] not in "yh"]
+_P = patterns("stated_split", month_names="|".join(_MONTH_NAMES), groups="|".join(_GROUPS))
+_GROUP_SPLITS = [pattern for name, pattern in _P.items() if name.startswith("by_group_")]
 
 
 def one_figure(
@@ -114,8 +51,6 @@ def one_figure(
 _ALIKE = 1.15
 """Figures no further apart are one, rounded or of two editions of the data."""
 
-_GROUP_SPLITS = tuple(re.compile(pattern, re.IGNORECASE | re.MULTILINE) for pattern in _GROUP_SPLIT)
-
 
 def split_in(text: str) -> Stated:
     """How test differs from train: group | time | random; and by what groups."""
@@ -126,11 +61,7 @@ def split_in(text: str) -> Stated:
             return {"split": ("group", match[0]), **by}
     if stated := _kept_apart(text):
         return stated
-    for name, pattern in (
-        ("time", _P["time_split"]),
-        ("random", _P["random_split"]),
-        ("time", _P["later"]),
-    ):
+    for name, pattern in (("time", _P["time_split"]), ("random", _P["random_split"]), ("time", _P["later"])):
         if match := pattern.search(text):
             return {"split": (name, match[0])}
     if years := _years_apart(text):
@@ -145,28 +76,18 @@ def split_in(text: str) -> Stated:
 _SEPARATION = shipped_table(__package__, "separation.toml")
 
 
-def _patterns(lines: str, parts: Mapping[str, str]) -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(_filled(line, parts), re.IGNORECASE) for line in lines.splitlines() if line)
+def _patterns(lines: str) -> tuple[re.Pattern[str], ...]:
+    told = (with_parts(line, _SEPARATION["parts"]) for line in lines.splitlines() if line)
+    return tuple(re.compile(line, re.IGNORECASE) for line in told)
 
 
-def _filled(pattern: str, parts: Mapping[str, str]) -> str:
-    return re.sub(r"(?<!P)<([a-z_]+)>", lambda part: parts.get(part[1], part[0]), pattern)
-
-
-def _parts() -> Mapping[str, str]:
-    parts: dict[str, str] = {}
-    for name, pattern in _SEPARATION["parts"].items():
-        parts[name] = _filled(pattern, parts)
-    return parts
-
-
-_PARTS = _parts()
 _KEEP_APART = [
-    (_patterns(holds := rule["holds"], _PARTS), _patterns(rule.get("names", holds.splitlines()[-1]), _PARTS))
+    (_patterns(holds := rule["holds"]), _patterns(rule.get("names", holds.splitlines()[-1])))
     for rule in _SEPARATION["rules"]
 ]
 UNLESS = re.compile(_SEPARATION["unless"], re.IGNORECASE)
-NO_UNIT = re.compile(rf"(?:{_ROWS}|{_PERIOD}|{'|'.join(_SEPARATION['no_unit'].split())})s?", re.IGNORECASE)
+_NO_UNIT = (*(_P[name].pattern for name in ("rows", "period")), *_SEPARATION["no_unit"].split())
+NO_UNIT = re.compile(rf"(?:{'|'.join(_NO_UNIT)})s?", re.IGNORECASE)
 
 
 def _kept_apart(text: str) -> Stated:
@@ -260,7 +181,7 @@ def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
         and q.value != stated.get("n_classes", (0, ""))[0]
         and not DESCRIBED_BY.search(q.before)
     ]
-    if not of_rows and "group_by" not in stated and (match := _SEVERAL.search(text)):
+    if not of_rows and "group_by" not in stated and (match := _P["several"].search(text)):
         by = _singular(next(each for each in match.groupdict().values() if each))
         out: Stated = {"group_by": (by, match[0])}
         out |= {} if "split" in stated else {"split": ("group", match[0])}
@@ -279,7 +200,7 @@ def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
         by = _singular(first.noun)
         out = {"n_groups": (round(first.value), first.words), "group_by": (by, first.words)}
         split = splits.get(by) or _split_by(by, apart, found)
-        if not split and (match := _SEVERAL.search(text)):
+        if not split and (match := _P["several"].search(text)):
             split = {"split": ("group", match[0])}
         return out | ({} if "split" in stated else split)
     by = stated["group_by"][0]
