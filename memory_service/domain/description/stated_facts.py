@@ -79,7 +79,8 @@ def stated_in(text: str) -> Stated:
         "n_train", _uncontested(_of_training(found, page, bool(_RECORDED.search(text))), found)
     )
     stated |= one_figure("n_test", told := _of_test(found, page))
-    if not page and stated.keys() == {"n_test"} and not any(q.direct for q in told):
+    others = [q for q in found if q.role != "test" and not q.each and told and q.value > told[0].value]
+    if not page and stated.keys() == {"n_test"} and not any(q.direct for q in told) and not others:
         stated["n_train"] = stated.pop("n_test")  # "predict it for 900 cows"
     for whole, part in pairwise(found):
         of_all = whole.words == stated.get("n_train", (0, ""))[1] and part.words.endswith(" of them")
@@ -124,10 +125,10 @@ def _uncontested(chosen: list[Quantity], found: Sequence[Quantity]) -> list[Quan
         for q in found
         if q.noun
         and q.role != "test"
-        and q.value != first.value
         and not (q.each or q.of_rows)
-        and (q.kind == "sample" or (q.kind == "unknown" and q.value > first.value))
+        and q.kind in ("sample", "unknown")
         and _LEAST_SAMPLES <= q.value <= _MOST_SAMPLES
+        and (q.value > first.value or (q.kind == "sample" and q.value != first.value))
     ]
     return [] if rivals else chosen
 
