@@ -236,6 +236,8 @@ def _value(number: re.Match[str]) -> float:
 
 def number_of_words(words: str) -> float:
     """ "fourteen hundred" -> 1400, "half a million" -> 500 000, "twenty-five" -> 25; at most `MOST`."""
+    if words[0].isdigit():
+        return float(words.replace(",", ""))
     total = current = 0.0
     for word in words.lower().replace("-", " ").split():
         if word in _SMALL:

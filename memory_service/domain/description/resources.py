@@ -174,8 +174,7 @@ def _of_hardware(sentence: str, start: int, end: int) -> bool:
 
 
 def _count(word: str) -> int:
-    word = word.lower()
-    return int(word) if word.isdigit() else _COUNTS.get(word) or int(number_of_words(word))
+    return _COUNTS.get(word.lower()) or int(number_of_words(word))
 
 
 def _limits_in(sentence: str, cards: list[_Card]) -> set[tuple[float, int]]:
@@ -224,6 +223,5 @@ def _minutes(span: re.Match[str]) -> float:
     else:
         number = 1.0 if given in ("a", "an") else _OTHERS.get(given) or number_of_words(given)
     number += 0.5 if span["half"] or span["half_behind"] else 0.0
-    more = span["rest"] or span["more"] or "0"
-    extra = float(more) if more.isdigit() else number_of_words(more)
+    extra = number_of_words(span["rest"] or span["more"] or "0")
     return number * (1440.0 if span["day"] else 60.0 if span["hour"] else 1.0) + extra

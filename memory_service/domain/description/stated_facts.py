@@ -150,6 +150,7 @@ def _of_two_parts(found: Sequence[Quantity], stated: Stated) -> Stated:
     return {}
 
 
+_THE_REST = re.compile(r"\b(?:rest|remaining|remainder|others)\b[^.;]{0,40}\btrain", re.IGNORECASE)
 _SOME_LABELLED = re.compile(r"\d (?:labell?ed|annotated)(?: \w+)?$", re.IGNORECASE)
 """Of what, is not told."""
 _THE_OTHERS = re.compile(r"\b(?:remaining|rest|other|others) (?:[a-z]+ )?$", re.IGNORECASE)
@@ -180,7 +181,6 @@ def _of_a_share(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
 
 _RECORDED = re.compile(r"\d (?:hours?|h) of (?:\w+ ){0,2}(?:audio|speech|recording|sound)", re.IGNORECASE)
 """Recordings told by their length: then speakers and stations count no samples."""
-_THE_REST = re.compile(r"\b(?:rest|remaining|remainder|others)\b[^.;]{0,40}\btrain", re.IGNORECASE)
 
 
 def training_sizes(text: str) -> list[int]:
@@ -304,7 +304,7 @@ def _of_training(found: Sequence[Quantity], page: bool, hours: bool = False) -> 
     bare = [q for q in _usable(found, None) if not _P["not_all"].search(q.before)]
     of_data = [q for q in bare if q.noun and q.value >= 100 and _P["of_data"].search(q.before)]
     given = of_data if page else bare
-    samples = [q for q in (*given, *(q for q in bare if _P["given"].search(q.before))) if q.kind == "sample"]
+    samples = [q for q in given if q.kind == "sample"]
     alone = len({q.value for q in bare if q.kind == "sample" and q.value >= 500}) == 1
     whole = ("sample", "unknown") if hours else ("sample", "group", "unknown")
     kinds = ("sample",) if page and alone else () if page else whole
@@ -393,7 +393,6 @@ def slices_of_volumes(text: str) -> Stated:
 
 _MADE_OF = re.compile(r" (?:of|with) (?:about |some |around |roughly |up to )?", re.IGNORECASE)
 
-_MINUTES = re.compile(r"\b(\d{1,3})[ -]?min(?:ute)?s?\b(?! (?:ahead|later|budget))", re.IGNORECASE)
 _OFTEN = re.compile(r"\b(hour|dai|week|month|quarter|year)ly\b", re.IGNORECASE)
 
 
@@ -407,22 +406,16 @@ def rows_of_series(text: str) -> Stated:
     if not spans or not counted:
         return {}
     often = _OFTEN.search(text)
-    span, hours = max(spans, key=lambda each: _counted(each[0]["number"]) * each[1])
+    span, hours = max(spans, key=lambda each: number_of_words(each[0]["number"]) * each[1])
     step = _HOURS[often[1].lower().replace("dai", "day")] if often else hours
-    if minutes := _MINUTES.search(text):
-        step = max(int(minutes[1]), 1) / 60
     of = max(counted, key=lambda q: q.value)
-    moments = _counted(span["number"]) * hours / step
+    moments = number_of_words(span["number"]) * hours / step
     rows = round(of.value * moments)
     return (
         {"n_train": (rows, f"{of.words} x {span['number']} {span['unit']}s")}
         if moments >= 2 and rows <= _MOST_SAMPLES
         else {}
     )
-
-
-def _counted(number: str) -> float:
-    return float(number.replace(",", "")) if number[0].isdigit() else number_of_words(number)
 
 
 def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
@@ -450,7 +443,7 @@ def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
     if match := _P["one_class"].search(text):
         return {"n_classes": (1, match[0])}
     if match := _P["ordinal"].search(text):
-        return {"n_classes": (round(_counted(match[2]) - _counted(match[1])) + 1, match[0])}
+        return {"n_classes": (round(number_of_words(match[2]) - number_of_words(match[1])) + 1, match[0])}
     if "kappa" in text.lower() and (match := _GRADES.search(text)):
         return {"n_classes": (int(match[2]) - int(match[1]) + 1, match[0])}
     match = None if _P["many_classes"].search(text) else _P["binary"].search(text)
@@ -473,7 +466,6 @@ def _is_told(quantity: Quantity, text: str) -> bool:
 
 
 _THERE_ARE = re.compile(r"\b(?:there are|over the|all|these|of the) $", re.IGNORECASE)
-_VERSUS = re.compile(r"(?P<list>\b[\w-]{2,30}(?: vs\.? [\w-]{2,30}){2,9}\b)")
 
 
 def _listed_classes(text: str) -> Stated:
@@ -487,8 +479,8 @@ def _listed_classes(text: str) -> Stated:
                 return {"n_classes": (len(places), match[0])}
         for match in _P["counted_out"].finditer(clause):
             kind = KIND_OF.get(singular(match[2].lower()), "class")
-            if kind == "class" and len(_ITEM_ENDS.split(match[3])) == _counted(match[1]):
-                return {"n_classes": (round(_counted(match[1])), match[0])}
+            if kind == "class" and len(_ITEM_ENDS.split(match[3])) == number_of_words(match[1]):
+                return {"n_classes": (round(number_of_words(match[1])), match[0])}
         if match := _P["slashed"].search(clause) or _VERSUS.search(clause):
             return {"n_classes": (len(re.findall(" / | vs", match["list"])) + 1, match["list"])}
         for match in (*_P["boxed"].finditer(clause), *_P["listed"].finditer(clause)):
@@ -497,6 +489,7 @@ def _listed_classes(text: str) -> Stated:
     return {}
 
 
+_VERSUS = re.compile(r"(?P<list>\b[\w-]{2,30}(?: vs\.? [\w-]{2,30}){2,9}\b)")
 _ITEM_ENDS = re.compile(r",? (?:or|and) |, (?:or |and )?")
 _UP_TO = re.compile(r"\b(?:up to|at most|as many as|no more than) (?:\w+ )?$", re.IGNORECASE)
 _LEVELS = re.compile(r"\b(?:categor\w+|features?|columns?|variables?|factors?)\b[^.;]{0,60}$", re.IGNORECASE)
