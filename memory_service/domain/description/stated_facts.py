@@ -348,7 +348,7 @@ _OF_FEW = re.compile(r"\w(?:example|sample|small|mini|tiny|toy)(?:\.[a-z]{2,5}\b
 """Before a number of a file with a few of them: "train_sample.csv"."""
 
 
-_OF_WHOLE = re.compile(r"\d\w* of (?:the|these|those|our|my) $")
+_OF_WHOLE = re.compile(r"\d\w{0,12} of (?:the|these|those|our|my) $")
 """Before a number of which only a part is used: "6,100 of the 8,800 adverts"."""
 
 
