@@ -13,7 +13,9 @@ from typing import Any, Literal, get_args
 
 from memory_service.domain.common.tables import shipped_table, with_parts
 from memory_service.domain.description.metrics import METRIC_PHRASES, METRICS, Metric, metric_named, spell_out
-from memory_service.domain.description.phrases import words_of
+from memory_service.domain.description.phrases import patterns, words_of
+
+_P = patterns("metric_resolution")
 
 Answer = Literal["labels", "values", "masks", "matches", "boxes", "items", "texts"]
 Form = Literal[
@@ -121,14 +123,6 @@ _MIXED = re.compile(
 )
 
 
-_IOU_OF_BOXES = re.compile(
-    r"(?:precision|\bm?AP)\b[^+]{0,80}?(?:\b(?:at|over|of|with)\b|@|\()\s?(?:(?:an?|the|different|several)\s){0,3}"
-    r"(?:IoU|intersection)",
-    re.IGNORECASE,
-)
-"""Where boxes are right from that overlap on."""
-
-
 def _of_several(text: str) -> bool:
     """Whether it is made of more than one metric: "0.5 AUC + 0.5 F1"."""
     found = METRIC_PHRASES.find(words_of(spell_out(text)))
@@ -138,7 +132,7 @@ def _of_several(text: str) -> bool:
         for start, end, name in spans
         if not any(a <= start and end <= b and (a, b) != (start, end) for a, b, _ in spans)
     }
-    if _IOU_OF_BOXES.search(text):
+    if _P["iou_of_boxes"].search(text):
         whole.discard("IoU")
     return len(whole) > 1
 
@@ -149,21 +143,6 @@ def _at_k(measure: Measure, text: str) -> Measure | None:
         return None
     name = f"top-{found[1]} accuracy" if measure.function == "top_k" else f"{measure.name[:-1]}{found[1]}"
     return replace(measure, name=name, k=int(found[1]))
-
-
-_PART = r"0?\.\d{1,3}(?!\d)"
-_RANK = r"\d{1,2}(?:\.\d+)?(?:st|nd|rd|th)?"
-_AND = r"(?:\s*,\s*(?:and\s+)?|\s+(?:and|or)\s+)"
-_LEVELS = re.compile(
-    r"(?:(?:quantile|percentile|pinball|tau|alpha|[τα])s?|\b[pq])[\s=:(]*"
-    r"(?:\b(?:loss|score|error|levels?|of|logarithms?|at|the|is|are|with|for|over)\b[\s=:(]*){0,6}"
-    rf"(?<![\d.])((?>{_PART}(?:{_AND}{_PART}){{0,30}}))(?=\s*(?:$|[.,;:)]|quantile|of log|at the))"
-    rf"|(?<![\d.])((?>{_PART}(?:{_AND}{_PART}){{0,30}}))[- ]*quantile"
-    rf"|(?<![\d.])((?>{_RANK}(?:{_AND}{_RANK}){{0,30}}))[- ]?(?:%|percent)?[- ]?(?:percentile|quantile|ile\b)"
-    r"|\b[pq](\d{2})\b",
-    re.IGNORECASE,
-)
-"""Levels as shares behind or before the word for them, or as percents; at most 31 in one list."""
 
 
 def _at_quantile(measure: Measure, text: str) -> Measure:
@@ -177,31 +156,13 @@ def _at_quantile(measure: Measure, text: str) -> Measure:
 def _quantiles(text: str) -> set[float]:
     return {
         round(float(each) / (1 if place < 2 else 100), 6)
-        for groups in _LEVELS.findall(text)
+        for groups in _P["levels"].findall(text)
         for place, some in enumerate(groups)
         for each in re.findall(r"\d*\.?\d+", some)
     }
 
 
 _SHARE = re.compile(r"(?<![\d.])-?(0?\.\d+)")
-_GUESS = r"(?:p|pred\w*|forecast\w*|estimat\w*)"
-_UNDER = re.compile(
-    rf"\bunder\w*|\bpositive\b|\blate\b|\babove\b|\by\s*>=?\s*{_GUESS}\b|\by\s*[-−]\s*{_GUESS}\b|\btoo low\b"
-    r"|\b(?:higher|greater|larger)\b",
-    re.IGNORECASE,
-)
-_OVER = re.compile(
-    rf"\bover(?:[- ]?(?:estim|predict|forecast)\w*)?\b|\bnegative\b|\bearly\b|\bbelow\b"
-    rf"|\by\s*<=?\s*{_GUESS}\b|\b{_GUESS}\s*[-−]\s*y\b|\btoo high\b|\b(?:lower|smaller)\b|\botherwise\b"
-    r"|\belse\b",
-    re.IGNORECASE,
-)
-_TURNED = re.compile(
-    rf"\b{_GUESS}\b\)?\s*(?:is\s|are\s|lies?\s)?(?:[-−><]|above|below|higher|lower|late|early)"
-    rf"|(?:late|early)\s{_GUESS}",
-    re.IGNORECASE,
-)
-"""What an error means is then told of the prediction: which side the share is of is not certain."""
 
 
 def _by_costs(text: str) -> set[float]:
@@ -216,14 +177,14 @@ def _by_costs(text: str) -> set[float]:
             between = sentence[one.end() : other.start()]
             pairs = ((between, sentence[other.end() :]), (sentence[: one.start()], between))
             sides = {tuple(map(_side, pair)) for pair in pairs}
-            if ((1, -1) in sides) != ((-1, 1) in sides) and not _TURNED.search(sentence):
+            if ((1, -1) in sides) != ((-1, 1) in sides) and not _P["turned"].search(sentence):
                 found.add(float((one if (1, -1) in sides else other)[1]))
     return found
 
 
 def _side(words: str) -> int:
     """1: where the true value is higher than the predicted, -1: where it is lower, 0: not told."""
-    return bool(_UNDER.search(words)) - bool(_OVER.search(words))
+    return bool(_P["under"].search(words)) - bool(_P["over"].search(words))
 
 
 def quantile_words(description: str) -> str:
@@ -245,12 +206,7 @@ def quantile_words(description: str) -> str:
         level for one in lines for level in _by_costs(one)
     }
     level = f" at the {max(said):g} quantile" if len(said) == 1 else ""
-    return level + (" of logarithms" if _LOG_OF.search(" ".join(lines)) else "")
-
-
-_LOG_OF = re.compile(
-    r"\blog(?:10|1p|2)?\(|\blog(?:10|1p)\b|(?<!\ba )\blog of\b|\blogarithms?\b", re.IGNORECASE
-)
+    return level + (" of logarithms" if _P["log_of"].search(" ".join(lines)) else "")
 
 
 _BETA = re.compile(r"\bf[ _-]?\{?(0[ .]?5|[2-9])\b|\bbeta\s?(?:=|:|of|is)?\s?(0[ .]5|[2-9])\b", re.IGNORECASE)
@@ -341,9 +297,6 @@ def _phrase_of(metric: Metric, text: str) -> str:
 _QUALIFIERS = frozenset(
     ["macro", "micro", "weighted", "modified", "partial", "columnwise", "global", "median", "custom"]
 )
-_K = re.compile(
-    r"(?:\bMAP|\bHR|[Hh]it rate|[Pp]recision|[Rr]ecall|NDCG)\s?(?:@|at)?\s?(\d{1,4})\b", re.IGNORECASE
-)
 
 
 def _said_of(metric: Metric, text: str) -> str:
@@ -354,7 +307,7 @@ def _said_of(metric: Metric, text: str) -> str:
     start = end = places[0] if places else 0
     while start and words[start - 1] in _QUALIFIERS:
         start -= 1
-    k = _K.search(text) if metric.family == "ranking" else None
+    k = _P["k"].search(text) if metric.family == "ranking" else None
     name = f"{metric.name.removesuffix('@k')}@{k[1]}" if k else metric.name
     return " ".join([*words[start:end], name])
 

@@ -3,7 +3,9 @@
 import re
 
 from memory_service.domain.common.vocabulary import modality_of
-from memory_service.domain.description.phrases import readable, sentences_of
+from memory_service.domain.description.phrases import patterns, readable, sentences_of
+
+_P = patterns("modalities")
 
 _PARTS = {
     "photos": r"photo(?:graph)?s?|pictures?|images?|scans?|x-rays?|radiographs?",
@@ -15,14 +17,7 @@ _PARTS = {
     "signals": r"signals?|time series|curves?|sensor (?:data|readings?)",
 }
 _PART = re.compile("|".join(rf"(?P<{name}>\b(?:{words})\b)" for name, words in _PARTS.items()), re.IGNORECASE)
-_JOINED = re.compile(
-    r"\b(?:and|with|plus|together|both|as well as|combin\w+|beside|alongside)\b|\+|&", re.IGNORECASE
-)
 _MULTI = re.compile(r"\bmulti-?modal|\bboth\b", re.IGNORECASE)
-_ORDINARY = re.compile(
-    r"\b(?:title of|description of|submission|csv|labels?|files? (?:contain|format)|note that|without)\b",
-    re.IGNORECASE,
-)  # sentences that name files and labels, not parts of the data
 _OF_MODALITY = {
     "image": "photos", "text": "text", "tabular": "table", "audio": "sound", "video": "video",
     "time-series": "signals",
@@ -36,9 +31,6 @@ _GIVEN_TO = {
 }
 """Parts that are the answer, or that the plan reads anyway."""
 
-_BANDS = re.compile(
-    r"\b(\d{1,3})\s+(?:spectral\s+|colou?r\s+|multispectral\s+)?(?:bands|channels)\b", re.IGNORECASE
-)
 _SHAPE = re.compile(r"\b(\d{2,5})\s?(?:x|×|by)\s?(\d{2,5})\b(?!\s?(?:[cmk]?m|met[er]{2}s?)\b)", re.IGNORECASE)
 _VOLUME = re.compile(r"\b(?:CT|MRI?|3-?D|NIfTI|tomogra\w+)\s+(?:\w+\s+)?(?:volumes?|scans?)\b|\bvoxels?\b")
 _MOLECULES = re.compile(r"\b(?:SMILES|SELFIES|InChI)\b")
@@ -46,13 +38,6 @@ _NARROW, _HUGE, _COLOURS = 8.0, 3_000, 3
 
 TILE, _MOST_TILES, _SIDES_OF_TILES = 1024, 64, range(100, 2_000)
 _CUT = re.compile(r"\b(?:tile[sd]?|patch(?:es)?|cropped|crops (?:of|from))\b", re.IGNORECASE)
-_SMALL = re.compile(
-    r"\b(?:(?:small|tiny)(?! (?:\w+ )?(?:data|dataset|set|number|amount|sample|budget|model|gpu|team)s?\b)"
-    r"|dense(?:ly)?|crowded|aerial|satellite|drone|whole[ -]slide|cells?(?![ -]phone)|nuclei"
-    r"|[1-9][\d,]{2,6} (?:(?!(?:image|photo|picture|file|sample)s?\b)\w+ ){1,4}(?:per|(?:in|on) "
-    r"(?:each|every|an?|one)) (?:\w+ ){0,2}(?:photo(?:graph)?|picture|image|scan|slide|frame)s?)\b",
-    re.IGNORECASE,
-)
 
 
 def is_of_several_parts(text: str) -> bool:
@@ -67,7 +52,12 @@ def tiles_of(text: str, task: str) -> int:
     sides = [sorted((int(match[1]), int(match[2]))) for match in _SHAPE.finditer(text)]
     huge = [each for each in sides if each[1] >= _HUGE and each[1] < _NARROW * each[0]]
     cut = _CUT.search(text) or any(each[1] in _SIDES_OF_TILES for each in sides)
-    if task not in ("object-detection", "image-segmentation") or not huge or cut or not _SMALL.search(text):
+    if (
+        task not in ("object-detection", "image-segmentation")
+        or not huge
+        or cut
+        or not _P["small"].search(text)
+    ):
         return 1
     return min(_MOST_TILES, -(-huge[0][0] // TILE) * -(-huge[0][1] // TILE))
 
@@ -94,14 +84,14 @@ def _parts_told(text: str) -> list[str]:
     found: dict[str, None] = {}
     for sentence in sentences_of(text):
         named = dict.fromkeys(match.lastgroup or "" for match in _PART.finditer(sentence))
-        if len(named) > 1 and _JOINED.search(sentence) and not _ORDINARY.search(sentence):
+        if len(named) > 1 and _P["joined"].search(sentence) and not _P["ordinary"].search(sentence):
             found |= named
     return list(found)
 
 
 def _of_pictures(text: str, task: str) -> list[str]:
     out = []
-    bands = max((int(match[1]) for match in _BANDS.finditer(text)), default=0)
+    bands = max((int(match[1]) for match in _P["bands"].finditer(text)), default=0)
     if bands > _COLOURS:
         out.append(f"bands beyond three of {bands}: pictures are read as three colours")
     shapes = [sorted((int(match[1]), int(match[2]))) for match in _SHAPE.finditer(text)]

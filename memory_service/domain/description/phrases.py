@@ -9,13 +9,15 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-from memory_service.domain.common.tables import shipped_table
+from memory_service.domain.common.tables import shipped_table, with_parts
 
 Key = TypeVar("Key", bound=Hashable)
 
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_SENTENCE_END = re.compile(r"(?<=[.!?])(?<![Mm]ax\.)\s+(?=[A-Z0-9\"'(*#\[-])|\n+")
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?])(?<![Mm]ax\.)\s+(?=[A-Z0-9\"'(*#\[-]|\w{1,40}\.(?:csv|json|zip|tar|parquet|npy)\b)|\n+"
+)
 READ_CHARACTERS = 16_000
 """Of a longer text the beginning is read: pages state their task in the first ones."""
 
@@ -120,3 +122,12 @@ SENTENCES = {kind: phrases_listed(listed) for kind, listed in _CUES["sentences"]
 its cues count double."""
 
 SMALL_WORDS: Mapping[str, str] = _CUES["small_words"]
+
+
+_PATTERNS = shipped_table(__package__, "patterns.toml")
+
+
+def patterns(section: str, **parts: str) -> dict[str, re.Pattern[str]]:
+    """Those of a section of `patterns.toml` by name, with its parts and these put in."""
+    known = parts | {name: text.replace("\n", "") for name, text in _PATTERNS[section].items()}
+    return {name: re.compile(with_parts(known[name], known), re.IGNORECASE) for name in _PATTERNS[section]}

@@ -9,7 +9,9 @@ import html
 import re
 from collections.abc import Iterator
 
-from memory_service.domain.description.phrases import SENTENCES, readable, sentences_of, words_of
+from memory_service.domain.description.phrases import SENTENCES, patterns, readable, sentences_of, words_of
+
+_P = patterns("prose")
 
 LONG_TEXT = 1_200
 """Characters from which a text is a page, with more in it than the task."""
@@ -17,22 +19,6 @@ LONG_TEXT = 1_200
 _PLAIN_SECTION_SENTENCES = 25
 _MARKDOWN_HEADING = re.compile(r"^(#{1,6})\s(.*)")
 _BOLD_HEADING = re.compile(r"^\*\*([^*]{2,60})\*\*:?$")
-_ADMINISTRATIVE = re.compile(
-    r"\b(?:time ?line|important dates|deadlines?|prizes?|awards?|code requirements?|citations?|cite|"
-    r"acknowledge?ments?|rules|faq|frequently asked|sponsors?|about (?:the )?(?:host|organi[sz]ers?|us|"
-    r"kaggle|nfl|rsna|siim|[A-Z]\w+)|hosts?|team (?:limits?|merg\w+)|getting started|tutorials?|starter|"
-    r"resources|contact|terms|licen[sc]es?|references|hackathon|conference|hardware|organi[sz]ers?|credits?|"
-    r"thanks|support|eligibility|winners?|points|how to participate|register|kernels?[- ]only|code "
-    r"competition|submission limits?|collaboration|travel|workshop|partners?|foundation|institutions?|"
-    r"contributors?)\b",
-    re.IGNORECASE,
-)
-_INFORMATIVE = re.compile(
-    r"\b(?:overview|description|evaluation|metric|scoring|submission (?:file|format)|data(?:set)?|files?|"
-    r"columns?|fields?|task|goal|objective|problem|training|test|labels?|annotations?|features?|format|"
-    r"background|introduction|context|what|details?|classes)\b",
-    re.IGNORECASE,
-)
 
 OF_SETS = re.compile(
     r"\b(?:train\w*|test(?:s|ed|ing|_\w+)?|hidden|held[- ]?out|hold-?out|unseen|splits?|[\w-]{0,20}folds?"
@@ -58,11 +44,11 @@ def task_sentences(text: str) -> list[str]:
         heading = _heading(sentence)
         if heading is not None:
             level, title = heading
-            administrative = bool(_ADMINISTRATIVE.search(title)) and not _INFORMATIVE.search(title)
+            administrative = bool(_P["administrative"].search(title)) and not _P["informative"].search(title)
             if administrative:
                 skipping_level = min(level, skipping_level) if skipping_level else level
                 skipped = 0
-            elif skipping_level and (level <= skipping_level or _INFORMATIVE.search(title)):
+            elif skipping_level and (level <= skipping_level or _P["informative"].search(title)):
                 skipping_level = 0
         if skipping_level:
             skipped += 1
@@ -89,14 +75,6 @@ _FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
 _HIDDEN = re.compile(r"<(/?)(?:pre|script|style)\b[^<>]{0,300}>", re.IGNORECASE)
 _CELL_END = re.compile(r"</t[dh]\s?>", re.IGNORECASE)
 _HEADING_TAG = re.compile(r"<h([1-6])\b[^<>]{0,300}>", re.IGNORECASE)
-_BLOCK_TAG = re.compile(
-    r"</?(?:p|br|li|ul|ol|tr|div|h[1-6]|table|thead|tbody|section|blockquote|hr)\b[^<>]{0,300}>",
-    re.IGNORECASE,
-)
-_TAG = re.compile(
-    r"</?(?:a|b|i|u|em|strong|span|code|td|th|img|sup|sub|font|center|figure|small)\b[^<>]{0,500}>",
-    re.IGNORECASE,
-)
 _PICTURE = re.compile(r"!\[[^\[\]\n]{0,300}\]\((?:[^()\n]|\([^()\n]{0,200}\)){0,500}\)")
 _LINK = re.compile(r"\[([^\[\]\n]{0,500})\](?:\((?:[^()\n]|\([^()\n]{0,200}\)){0,500}\)|\[[^\[\]\n]{0,60}\])")
 _ADDRESS = re.compile(r"<?\b(?:https?://|www\.)[^\s<>]{1,500}>?")
@@ -125,7 +103,7 @@ def _without_tags(text: str) -> str:
         shown, start = bool(tag[1]), tag.end()
     text = "".join([*parts, text[start:] if shown else ""])
     text = _HEADING_TAG.sub(lambda tag: "\n" + "#" * int(tag[1]) + " ", _CELL_END.sub(" | ", text))
-    return html.unescape(_TAG.sub("", _BLOCK_TAG.sub("\n", text)))
+    return html.unescape(_P["tag"].sub("", _P["block_tag"].sub("\n", text)))
 
 
 def _lines(text: str) -> Iterator[str]:

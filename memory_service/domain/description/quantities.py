@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Literal
 
 from memory_service.domain.common.tables import shipped_table
-from memory_service.domain.description.phrases import sentences_of, singular
+from memory_service.domain.description.phrases import patterns, sentences_of, singular
 
 Kind = Literal["sample", "group", "class", "column", "token", "unknown"]
 Role = Literal["train", "test", "valid"]
@@ -29,53 +29,18 @@ _ONES, _TENS = _NUMBERS.split()[:20], _NUMBERS.split()[20:]
 _SMALL = {w: n for n, w in enumerate(_ONES)} | {w: 10 * n for n, w in enumerate(_TENS, 2)}
 _SCALE = {"hundred": 100, "thousand": 1e3, "million": 1e6, "billion": 1e9, "dozen": 12, "k": 1e3, "m": 1e6}
 _SCALE |= {"lakh": 1e5, "crore": 1e7}
-_DIGITS = r"\d{1,3}(?:[,’'\u202f\u00a0 ]\d{3})+(?!\d)|(?!0\d)\d+(?:\.\d+)?(?!\d)"
 NUMBER_WORD = rf"(?:{'|'.join([*_TENS, *reversed(_ONES[1:]), 'hundred', 'thousand', 'million', 'dozen'])})"
-_NUMBER = re.compile(
-    rf"(?<![\w@^/.$€£%_])(?<![$€£#] )(?<![A-Za-z]-)(?<!\d,)(?:(?P<digits>{_DIGITS})"
-    r"(?:(?P<scale>[ -]?(?:thousand|million|billion|hundred|lakh|crore)\b|(?-i:[ -]?[kKM]|m)\b)"
-    r"|(?![A-Za-z_]))"
-    rf"|(?P<words>\b(?:half an? |an? )?{NUMBER_WORD}(?:[ -](?:and )?{NUMBER_WORD}){{0,12}}\b))"
-    r"(?!\s?%|\s?per ?cent|[.]\d|\s?(?:[$€£]|USD|EUR|GBP)|-(?!class|way|categor|label|species)[a-z])",
-    re.IGNORECASE,
-)
+_P = patterns("quantities", number_word=NUMBER_WORD, roles="|".join(_ROLES))
 _TOKEN = re.compile(r"[A-Za-zÀ-ÿ][A-Za-zÀ-ÿ’'-]*|[,;:.()\d×]")
+_MOST_CLASSES = 100_000
+"""More "ratings" than that are samples."""
 _VAGUE = re.compile(r"(?:hundred|thousand|million|dozen)\b", re.IGNORECASE)
-_EACH_AFTER = re.compile(
-    r"\s?(?:(?:of |for |from |on |in )?(?:each|every)|per|an? (?:year|month|week|day|hour|minute|season))\b",
-    re.IGNORECASE,
-)
-_EACH_BEFORE = re.compile(
-    r"\b(?:each|every|per)\b(?! of\b)(?:[^.,;]{0,6}| (?:class|category|species|label|grade|kind) )$"
-    r"|\b(?:each|every) \w+(?: \w+)? (?:has|holds|contains|gave|"
-    r"gives|yields) (?:\w+ (?:\w+ )?(?:of|from) ){0,2}(?:\w+ )?$",
-    re.IGNORECASE,
-)
-_ASKED_FOR = re.compile(
-    r"(?<!-)\b(?:predict|scor|forecast|submit|answer|giv|list|judg|tested|accuracy)\w*\b[^.;]{0,30}"
-    r"\b(?:for|on) (?:\w+ly |about |some |another |a |the )*$"
-    r"|\b(?:set|put|keep|kept|lay|laid|hold) (?:aside|back|apart|out) (?:about |some |another |the )*$",
-    re.IGNORECASE,
-)
-_TO_DO = re.compile(
-    r"\s?(?:(?:are |must |have |still ){0,3}to (?!train|learn|each\b|every\b|the\b|an?\b|all\b|"
-    r"one\b)(?:be )?[a-z]+|(?:that |who |which )?(?:form|make up|are for) the test|on which you"
-    r"|(?:are |were |is |more ){0,2}(?:kept|set|put|laid) (?:back|aside|apart)\b"
-    r"(?! (?:for|to) (?:train|learn|valid)))",
-    re.IGNORECASE,
-)
 _ELSEWHERE = frozenset(("further", "more", "another", "additional", "new"))
 _ACROSS = re.compile(r"\s?[x×] ?\d")
 """Behind the rows of each file: "7,680 rows x 4 columns"."""
 _SIZE = re.compile(r"\s?(?:[x×*]|by|to|-|–)\s?\d|\s?(?:px|°|:)")
 _OF_A_SIZE = re.compile(r"\d\s?(?:[x×*]|by)\s?$")
 _YEAR = re.compile(r"(?:19|20)\d\d$")
-_DATED = re.compile(
-    r"\b(?:in|since|until|till|to|from|by|during|before|after|early|late|mid|year|the|january|february|march"
-    r"|april|may|june|july|august|september|october|november|december|spring|summer|autumn|winter)\W*$",
-    re.IGNORECASE,
-)
-"""What stands before a year."""
 _OF_COLUMNS = frozenset(("expression", "level", "value", "measurement", "reading", "intensity", "count"))
 _OF_THEM = re.compile(r" of (?:them|these|those|(?:the|our|these|those) ([a-z-]{3,20}))\b", re.IGNORECASE)
 _ORDINAL = re.compile(
@@ -83,8 +48,6 @@ _ORDINAL = re.compile(
 )
 """Before the number of one of them: "fold 10"."""
 _FEW_WORDS = re.compile(r"(?: [a-z][a-z-]*){1,3}", re.IGNORECASE)
-_JOINS = r"\b(?:and|while|whereas|but|plus|then)\b"
-_CLAUSE_END = re.compile(rf"[,;:.(]|{_JOINS}", re.IGNORECASE)
 NEAR = 7
 """Words after a number in which its noun may stand, and about it in which its role may."""
 
@@ -127,14 +90,7 @@ def quantities_in(text: str) -> list[Quantity]:
 
 def numbers_in(text: str) -> list[float]:
     """The numbers of a text in digits or words, whatever they count, about the first `MOST_QUANTITIES`."""
-    return [_value(number) for number in islice(_NUMBER.finditer(text), MOST_QUANTITIES)]
-
-
-_COUNTED_FROM = re.compile(
-    r"(?:^|[\s,;(])[a-z’'-]+(?: \w+){0,2} (?:from|of|over|across|by|in|for|among) "
-    r"(?:about |some |around |nearly |roughly |over |the |all |more than |other |remaining |further )*$",
-    re.IGNORECASE,
-)
+    return [_value(number) for number in islice(_P["number"].finditer(text), MOST_QUANTITIES)]
 
 
 def _with_groups(found: list[Quantity]) -> list[Quantity]:
@@ -148,7 +104,7 @@ def _with_groups(found: list[Quantity]) -> list[Quantity]:
             and not rows.each
             and len({rows.role, groups.role} - {None}) < 2
             and len(between) < 40
-            and _COUNTED_FROM.search(f" x{between}")
+            and _P["counted_from"].search(f" x{between}")
             and "," not in between
         ):
             role = rows.role or groups.role
@@ -161,12 +117,12 @@ def _with_groups(found: list[Quantity]) -> list[Quantity]:
 def _of_sentence(sentence: str) -> Iterator[Quantity]:
     numbers = [
         n
-        for n in _NUMBER.finditer(sentence)
+        for n in _P["number"].finditer(sentence)
         if not (_VAGUE.match(n[0]) or _is_year(n, sentence) or _SIZE.match(sentence, n.end()))
         and not (len(n[0]) < 3 and _ORDINAL.search(sentence, max(0, n.start() - 10), n.start()))
         and not _OF_A_SIZE.search(sentence, max(0, n.start() - 8), n.start())
     ]
-    of_file = _FILE.match(sentence)
+    of_file = _P["file"].match(sentence)
     last: Quantity | None = None
     for place, number in enumerate(numbers):
         following = numbers[place + 1].start() if place + 1 < len(numbers) else len(sentence)
@@ -181,18 +137,19 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
             last and last.role and not role and inside and _BEHIND_OTHERS.fullmatch(left)
         ):  # "35 pots (105 scans)"
             role, direct = last.role, True
-        elif leading := _LEADING.search(left):  # "validation data (3,500 labelled clips"
+        elif leading := _P["leading"].search(left):  # "validation data (3,500 labelled clips"
             role, direct = _ROLES[leading[1].lower()], True
         elif role is None:
             role, direct = _role_about(left, sentence[end : end + 120])
             of_this = _ROLES[of_file[1].lower()] if of_file else None
             direct, role = direct or (of_this is not None and role in (None, of_this)), role or of_this
         before = sentence[max(0, number.start() - 120) : number.start()]
-        if not direct and _ASKED_FOR.search(before):
+        if not direct and _P["asked_for"].search(before):
             role = "test"
         value, kind = _value(number), KIND_OF.get(noun, "unknown")
-        each = not before.endswith("which of ") and bool(_EACH_AFTER.match(sentence, end))
-        each = each or bool(_EACH_BEFORE.search(before))
+        kind = "sample" if kind == "class" and role and value >= _MOST_CLASSES else kind
+        each = not before.endswith("which of ") and bool(_P["each_after"].match(sentence, end))
+        each = each or bool(_P["each_before"].search(before))
         words = sentence[number.start() : end].strip()
         last = Quantity(value, noun, kind, role, direct, each, words, before)
         yield last
@@ -205,7 +162,7 @@ def _is_year(number: re.Match[str], sentence: str) -> bool:
     noun, role, end = _noun_after(sentence, number.end(), len(sentence))
     near = _FEW_WORDS.fullmatch(sentence, number.end(), end)
     counted = near and KIND_OF.get(noun) in ("sample", "group")
-    dated = _DATED.search(sentence, max(0, number.start() - 20), number.start())
+    dated = _P["dated"].search(sentence, max(0, number.start() - 20), number.start())
     return not counted or (role is None and dated is not None)
 
 
@@ -223,7 +180,7 @@ def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None
             break
         tail = singular(word.rpartition("-")[2])
         whole = tail if KIND_OF.get(tail) == "sample" else singular(word)
-        one = next((each for each in (word, word[:-1]) if each in KIND_OF), whole)
+        one = next((each for each in (word, word.removesuffix("s")) if each in KIND_OF), whole)
         if one in _UNITS and not noun and not sentence.startswith(" cloud", token.end()):
             return one, None, end
         if (one in _ROLES or word in _ELSEWHERE) and not noun:
@@ -243,65 +200,27 @@ def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None
 
 def _role_about(left: str, right: str) -> tuple[Role | None, bool]:
     """The role said just after ("5,000 images for training", "310 to segment"), else the nearest before."""
-    if _LEARNED.search(left):
+    if _P["learned"].search(left):
         return "train", True
-    if _TO_DO.match(_BETWEEN.sub("", right)):
+    if _P["to_do"].match(_BETWEEN.sub("", right)):
         return "test", True
-    if _UNSEEN.match(right):
+    if _P["unseen"].match(right):
         return "test", False
-    if _LABELLED.match(right):
+    if _P["labelled"].match(right):
         return "train", True
     if said := _SAID_BEHIND.match(right):  # "1,498 letters (training)"
         return "valid" if said[1].lower() == "development" else _ROLES[said[1].lower()], True
     right = re.split(r"\d", _ASIDE.sub("", right), maxsplit=1)[0]
-    close = " ".join(_CLAUSE_END.split(right, maxsplit=1)[0].split()[:4])
-    if after := _ROLE.search(close):
+    close = " ".join(_P["clause_end"].split(right, maxsplit=1)[0].split()[:4])
+    if after := _P["role"].search(close):
         return _ROLES[after[0].lower()], True
-    before = _ROLE.findall(_OF_THE_LAST.sub("", left.rpartition(";")[2]))
+    before = _P["role"].findall(_P["of_the_last"].sub("", left.rpartition(";")[2]))
     return (_ROLES[before[-1].lower()] if before else None), False
 
 
-_LEARNED = re.compile(
-    r"\b(?:train(?:ed|ing)?|fine[ -]?tun(?:e|ed|ing)|learn(?:s|ing)?)\b[^.,;]{0,40}\b(?:on|from) "
-    r"(?:the |about |some |my |our |these )?$",
-    re.IGNORECASE,
-)
-"""What is trained on, whatever for: "fine-tune a model on 4,000 essays to score them"."""
 _BEHIND_OTHERS = re.compile(r"(?: [\w-]+){1,3} \(|(?: [\w-]+){1,5}, i\.e\. ")
-_OF_THE_LAST = re.compile(
-    rf"^[^,;]{{0,80}}\b(?:for|as) (?:the )?(?:{'|'.join(_ROLES)})\b[^,;]{{0,20}}[,;]", re.IGNORECASE
-)
 _ASIDE, _BETWEEN = re.compile(r"^\s*\([^()]{0,60}\)"), re.compile(r"^, [^,.;]{0,40},(?= [a-z])")
 _SAID_BEHIND = re.compile(rf"\s?\((?:for |the |in ){{0,3}}({'|'.join(_ROLES)})\b", re.IGNORECASE)
-_UNSEEN = re.compile(
-    r"[^.;,\d]{0,25}\b(?:not|never|un(?:seen|known)|absent)\b[^.;,\d]{0,20} (?:in|from|for|of) "
-    r"(?:the )?train",
-    re.IGNORECASE,
-)
-_LABELLED = re.compile(
-    r"\s?(?:(?:that|which) )?(?:carry|carries|have|has|bear|got|were|are|was|is)"
-    r"(?: an?| their| its| been| \w+ly| hand-?)?"
-    r"(?: |-)(?:label|annotat|mark(?:ed)? by|transcri)\w*",
-    re.IGNORECASE,
-)
-_ROLE = re.compile(
-    rf"(?<![\w-])(?<![a-z]/)(?:{'|'.join(_ROLES)})(?![\w-]|/[a-z]| time\b"
-    r"|(?:(?<=lled)|(?<=eled)|(?<=ated)|(?<=aded)) (?:for|with|by|into|as)\b)",
-    re.IGNORECASE,
-)
-_LEADING = re.compile(
-    rf"(?<![\w/])({'|'.join(_ROLES)})(?:/|_\w{{1,20}}/|[ ._-](?:sets?|splits?|data|dataset|part|partition"
-    rf"|portion|subset|file|csv|folder|table|images)\b(?:\.csv)?)[ :(=–-]*(?:(?!{_JOINS})[a-z]+ ){{0,4}}$",
-    re.IGNORECASE,
-)
-"""A set that leads to its number: "the test set has about ", "training data: "."""
-
-_FILE = re.compile(
-    rf"\W{{0,6}}(?:[a-z]{{1,20}}_)?({'|'.join(_ROLES)})(?:_\w{{1,30}})?(?:\.\w{{1,6}}|/)?"
-    r"(?: \([^()]{0,20}\))?\W{0,6}(?:[-–—:,]|has\b|holds\b|contains\b)",
-    re.IGNORECASE,
-)
-"""A file or folder that a line tells of: "- train.csv - records of some (8700)"."""
 
 
 MOST = 1e15
@@ -317,6 +236,8 @@ def _value(number: re.Match[str]) -> float:
 
 def number_of_words(words: str) -> float:
     """ "fourteen hundred" -> 1400, "half a million" -> 500 000, "twenty-five" -> 25; at most `MOST`."""
+    if words[0].isdigit():
+        return float(words.replace(",", ""))
     total = current = 0.0
     for word in words.lower().replace("-", " ").split():
         if word in _SMALL:

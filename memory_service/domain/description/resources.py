@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from memory_service.domain.common.tables import shipped_table
-from memory_service.domain.description.phrases import readable, sentences_of
+from memory_service.domain.description.phrases import patterns, readable, sentences_of
 from memory_service.domain.description.quantities import NUMBER_WORD, number_of_words
 from memory_service.domain.hardware.gpu_spec import normal_gpu_name
 
@@ -20,31 +20,16 @@ _NEAR = 120
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _MOST_WORDS = 4
 _SHORT = 3
-_HARDWARE = re.compile(
-    r"\b(?:gpus?|nvidia|tesla|cards?|accelerators?|notebooks?|kaggle|colab|cuda|vram)\b"
-    r"|\b(?:on|have|with|using|own) (?:an?|one|the|two|my)\b|\d\s?[x×]\s?$|^\s?[x×]\s?\d",
-    re.IGNORECASE,
-)
 _BARE = re.compile(r"\b(?:my|our|on an?|with an?|have an?|an?)\s$", re.IGNORECASE)
-_BARE_BEHIND = re.compile(
-    r"\s?(?:$|[,.;:)]|(?:gpu|card|and|for|with|in)\b|\d{1,4} ?gb\b)(?!\s?\d{1,9} ?[x×])", re.IGNORECASE
-)
-"""A number alone is a card ("my 4090"), not a count of rows, between such words."""
 
-_CARD_AFTER = re.compile(
-    r"(?:\b(?:one|an?|my|our)|\d ?(?:minutes?|mins?|hours?|hrs?|h)\W?)\s$", re.IGNORECASE
-)
-"""Before a short name that ends a clause: "20 minutes, one L4", "60 min T4"."""
 
 _COUNTS = {"dual": 2, "twin": 2, "quad": 4}
-_COUNT_BEFORE = re.compile(
-    rf"\b(\d|{NUMBER_WORD}|{'|'.join(_COUNTS)})\s?(?:[x×]\s?)?(?:(?:nvidia|tesla|geforce)\s)?$", re.IGNORECASE
-)
+_P = patterns("resources", counts="|".join(_COUNTS), number_word=NUMBER_WORD)
 _COUNT_BEHIND = re.compile(r"\s?(?:gpus?\s)?[x×]\s?(\d)\b|\s?\(x(\d)\)", re.IGNORECASE)
 _COUNT_WITHIN = re.compile(r"(?:(\d)x)?(\w+?)(?:x(\d))?", re.IGNORECASE)
 
-_SAID = shipped_table(__package__, "resources.toml")
-_OTHERS = {word: float(value) for value, words in _SAID["numbers"].items() for word in words.split()}
+_TABLE = shipped_table(__package__, "resources.toml")
+_OTHERS = {word: float(value) for value, words in _TABLE["numbers"].items() for word in words.split()}
 """Numbers of hours in other languages."""
 
 _NUMBER = (
@@ -53,13 +38,13 @@ _NUMBER = (
 )
 _SPAN = re.compile(
     rf"(?<![A-Za-z0-9_.,-])(?P<n>{_NUMBER})(?:\s?(?:-|–|to|or)\s?(?:{_NUMBER}))??(?P<half>\sand a half)?"
-    rf"[\s-]?(?:(?P<day>days?)|(?P<hour>{_SAID['hour']})|(?P<minute>{_SAID['minute']}))"
+    rf"[\s-]?(?:(?P<day>days?)|(?P<hour>{_TABLE['hour']})|(?P<minute>{_TABLE['minute']}))"
     rf"(?:(?<=h)(?P<rest>\d\d)(?:m|min)?|,?\s?(?:and\s)?(?P<more>\d{{1,2}}|{NUMBER_WORD}(?:[\s-]{NUMBER_WORD})?)"
     r"[\s-]?(?:minutes?|mins?|m)|(?P<half_behind>\sand a half))?(?![A-Za-zÀ-ÿ0-9_])",
     re.IGNORECASE,
 )
 _RUN, _MUST, _LIMIT_BEFORE, _LIMIT_BEHIND, _MUST_BEFORE = (
-    re.compile(_SAID[name], re.IGNORECASE) for name in ("runs", "must", "before", "behind", "must_before")
+    re.compile(_TABLE[name], re.IGNORECASE) for name in ("runs", "must", "before", "behind", "must_before")
 )
 _BREAK = re.compile(r"[;,]\s|\s\+\s")
 _TRAINS = re.compile(r"train|\bfit", re.IGNORECASE)
@@ -68,32 +53,19 @@ _WEAK_BEFORE = re.compile(r"\b(?:in|for|with|and)(?: about| only| just)?\s?$", r
 _ALONE_BEFORE = re.compile(r"^\W*$|[,;:(]\s?$|\b(?:gpus?|cards?|only)\s?$", re.IGNORECASE)
 _WEAK_BEHIND = re.compile(r"^\s?(?:on|with|of) (?:an?|one|two|the|my|our|\d)\b", re.IGNORECASE)
 """Beside a card a span of time is the limit: "two hours on a T4", "one A100, 30 minutes"."""
-_OF_DATA = re.compile(
-    r"\b(?:next|last|past|previous|every|each|per|of|after|before|ahead)\s?$", re.IGNORECASE
-)
 _BARE_SPAN = re.compile(r"^\W*$|,\s?$"), re.compile(r"^\W*$")
-_DATA = re.compile(
-    r"\b(?:record(?:ing|ed)?s?|clips?|audio|sounds?|songs?|speech|videos?|movies?|signals?|eeg|ecg|sampl(?:ed?|ing)"
-    r"|trips?|rides?|flights?|duration|delays?|arrivals?|intervals?|windows?|resolution|horizons?|ahead"
-    r"|(?<!and )forecast\w{0,4}|steps?|long|lasts?(?! longer))\b",
-    re.IGNORECASE,
-)
-"""A span alone, as a sentence or at the end of one behind a comma, limits, unless it says such data."""
 
 _SOME_OF = re.compile(r"\s(?:of|long|old)\b", re.IGNORECASE)
 _TIME_BESIDE = re.compile(r"\s?(?:gpus?)?\s?(?:[,:]|for|in|within)?\s?$", re.IGNORECASE)
-_PROCESSOR = re.compile(
-    r"\bcpus?[- ]only\b|\bno gpus?\b|\bwithout (?:an? |any )?gpus?\b|\bonly (?:an? |the |my )?cpus?\b"
-    r"|\bon (?:an? |the |my )?(?:laptop(?:'s)?,? )?cpus?\b",
-    re.IGNORECASE,
-)
 
 
-_OF_RULES = re.compile(
-    r"\b(?:notebooks?|test|track|speed|inference|submissions?|efficien\w+|hidden|code|rules?)\b",
-    re.IGNORECASE,
-)
-"""What must run on a processor there is what predicts, not what trains."""
+def cores_in(text: str) -> int | None:
+    """How many cores the text gives a machine, where a sentence on machines or time says one number."""
+    told = (
+        each for each in sentences_of(readable(text)) if _SPAN.search(each) or _P["hardware"].search(each)
+    )
+    said = {_count(match[1]) for sentence in told for match in _P["cores"].finditer(sentence)}
+    return said.pop() if len(said) == 1 else None
 
 
 _MEMORY = re.compile(r"\s?(?:laptop\s)?\(?(\d{1,3}) ?GB\b(?! (?:of )?(?:ram|data|disk))", re.IGNORECASE)
@@ -127,8 +99,8 @@ def resources_in(text: str, gpus: Mapping[str, str]) -> dict[str, Any]:
         alone = [
             sentence
             for sentence in sentences
-            if (others := _PROCESSOR.sub("", sentence)) != sentence
-            and not ("gpu" in others.lower() or _OF_RULES.search(sentence))
+            if (others := _P["processor"].sub("", sentence)) != sentence
+            and not ("gpu" in others.lower() or _P["of_rules"].search(sentence))
         ]
         cards |= {"cpu" for _ in alone}
         limits |= {limit for each in alone for limit in _limits_in(each, [_Card("cpu", 0, 0)])}
@@ -158,7 +130,7 @@ def _cards_in(sentence: str, gpus: Mapping[str, str]) -> list[_Card]:
                 continue
             slug, n, sure = named
             before, behind = sentence[max(0, start - _NEAR) : start], sentence[end : end + _NEAR]
-            count = _COUNT_BEFORE.search(before)
+            count = _P["count_before"].search(before)
             n = n or (_count(count[1]) if count else 0)
             after = _COUNT_BEHIND.match(behind)
             n = n or (int(after[1] or after[2]) if after else 1)
@@ -192,18 +164,17 @@ def _of_hardware(sentence: str, start: int, end: int) -> bool:
     before, behind = sentence[max(0, start - _NEAR) : start], sentence[end : end + _NEAR]
     name = sentence[start:end]
     if name.isdigit():
-        return bool(_BARE.search(before) and _BARE_BEHIND.match(behind))
-    if any(_HARDWARE.search(part) for part in (before[-25:], name, behind[:12])):
+        return bool(_BARE.search(before) and _P["bare_behind"].match(behind))
+    if any(_P["hardware"].search(part) for part in (before[-25:], name, behind[:12])):
         return True
-    if _CARD_AFTER.search(before) and re.match(r"\s?(?:$|[,.;:)])", behind):
+    if _P["card_after"].search(before) and re.match(r"\s?(?:$|[,.;:)])", behind):
         return True
     beside = _SPAN.search(behind)
     return beside is not None and bool(_TIME_BESIDE.match(behind[: beside.start()]))
 
 
 def _count(word: str) -> int:
-    word = word.lower()
-    return int(word) if word.isdigit() else _COUNTS.get(word) or int(number_of_words(word))
+    return _COUNTS.get(word.lower()) or int(number_of_words(word))
 
 
 def _limits_in(sentence: str, cards: list[_Card]) -> set[tuple[float, int]]:
@@ -223,16 +194,16 @@ def _limits_in(sentence: str, cards: list[_Card]) -> set[tuple[float, int]]:
         limit = (
             limit
             and bool(cards or bare or _RUN.search(sentence))
-            and (bool(cards) or not _DATA.search(clause))
+            and (bool(cards) or not _P["data"].search(clause))
         )
         of_card = any(0 <= card.start - span.end() <= len(" of an ") for card in cards)
         if (span["day"] and not cards) or (_SOME_OF.match(behind) and not (limit or of_card)):
             continue
-        if cards and not limit and not _OF_DATA.search(before):
+        if cards and not limit and not _P["of_data"].search(before):
             beside = any(0 <= span.start() - card.end <= 1 for card in cards)
             weak = not span["day"] and _WEAK_BEFORE.search(before)
             limit = bool(beside or weak or _ALONE_BEFORE.search(before) or _WEAK_BEHIND.search(behind))
-        if not cards and not limit and not _DATA.search(sentence):
+        if not cards and not limit and not _P["data"].search(sentence):
             limit = all(shape.search(part) for shape, part in zip(_BARE_SPAN, (before, behind), strict=True))
         minutes = _minutes(span)
         if limit and minutes > 0:
@@ -252,6 +223,5 @@ def _minutes(span: re.Match[str]) -> float:
     else:
         number = 1.0 if given in ("a", "an") else _OTHERS.get(given) or number_of_words(given)
     number += 0.5 if span["half"] or span["half_behind"] else 0.0
-    more = span["rest"] or span["more"] or "0"
-    extra = float(more) if more.isdigit() else number_of_words(more)
+    extra = number_of_words(span["rest"] or span["more"] or "0")
     return number * (1440.0 if span["day"] else 60.0 if span["hour"] else 1.0) + extra

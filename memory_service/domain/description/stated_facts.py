@@ -8,9 +8,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 
-from memory_service.domain.description.phrases import sentences_of, singular
+from memory_service.domain.description.phrases import patterns, sentences_of, singular
 from memory_service.domain.description.prose import LONG_TEXT, OF_SETS, task_sentences
 from memory_service.domain.description.quantities import (
     KIND_OF,
@@ -31,6 +31,16 @@ from memory_service.domain.description.stated_split import (
 TOKENS_PER_WORD = 4 / 3
 """Of English prose in word pieces: 100 pieces are about 75 words (OpenAI's help page "What are tokens")."""
 
+_COLUMN_NOUNS = [noun for noun, kind in KIND_OF.items() if kind == "column"]
+_FRACTIONS = {"half": 2, "third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "tenth": 10}
+_HOURS = {"hour": 1, "day": 24, "week": 168, "month": 730.5, "quarter": 2191.5, "year": 8766}
+_P = patterns(
+    "stated_facts",
+    columns="|".join(_COLUMN_NOUNS),
+    fractions="|".join(_FRACTIONS),
+    hours="|".join(_HOURS),
+    number_word=NUMBER_WORD,
+)
 _NAMES = """
 de:german en:english hi:hindi ta:tamil fr:french es:spanish it:italian pt:portuguese ru:russian uk:ukrainian
 pl:polish tr:turkish ar:arabic fa:persian zh:chinese|mandarin ja:japanese ko:korean vi:vietnamese
@@ -41,9 +51,6 @@ _LANGUAGES = {
     name: re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
     for name, _, words in (pair.partition(":") for pair in _NAMES.split())
 }
-_MANY_LANGUAGES = re.compile(
-    r"\b(?:multi-?lingual|(?:many|several|\w+) (?:different )?languages)\b", re.IGNORECASE
-)
 _SUBTASKS = {
     "sentiment": r"sentiment|positive or negative|polarity|star rating",
     "acceptability": r"acceptab|grammatical(?:ly)? (?:correct|sound)|ungrammatical",
@@ -59,67 +66,6 @@ _SUBTASKS = {
 }
 _SUBTASK = {name: re.compile(words, re.IGNORECASE | re.DOTALL) for name, words in _SUBTASKS.items()}
 
-_BINARY = re.compile(
-    r"\bbinary (?:classification|target|label|outcome|classifier)|\b(?:0 or 1|1 or 0|true or false|yes or "
-    r"no|0/1|yes/no|pF1|positive or negative)\b"
-    r"|\b1 if\b[^.;]{0,80}\b(?:else|otherwise) 0\b|\b(\w+) or no \1\b|"
-    r"\bwhether\b(?![^.;,]{0,60}(?:, [\w ]{2,30}){1,9},? or "
-    r"|(?: \w+){1,3} (?:is|are|has|have|shows?|contains?)\b[^.;,]{0,40},[^.;,]{2,40},)"
-    r"|\b(?:probability|chance|likelihood|risk) (?:of|that)\b"
-    r"|\bor not\b|(?:^|[.?!:] )(?:is|are|was|were|will|did|does|do|has) [^?.]{3,80}\?",
-    re.IGNORECASE,
-)
-_MANY_CLASSES = re.compile(
-    r"\b(?:each|every|per|several|all|many|one of the) (?:\w+ )?(?:class|species|label|condition|event|"
-    r"categor|tag|finding)|\b(?:classes|species|categories|tags|multi-?class|multi-?label)\b",
-    re.IGNORECASE,
-)
-_ORDINAL = re.compile(
-    r"\b(?:graded?s?|scale|severity|stages?|levels?|classes|labels?)\b[^.;]{0,30}?\b([01]|zero|one)"
-    r"\s?(?:to|-|–|through)\s?(\d{1,2}|two|three|four|five|six|seven|nine|ten)\b(?![\d.%])",
-    re.IGNORECASE,
-)
-_ONE_CLASS = re.compile(
-    r"\b(?:only (?:one|1|a single)|a single|just one) (?:class|category)\b|"
-    r"(?<!per )\b(?:one|1) (?:class|category)(?= only|[.);]|$| \()",
-    re.IGNORECASE | re.MULTILINE,
-)
-_CLASS_CONTEXT = re.compile(
-    r"\b(?:one of|any number of|into|which of|out of|among|distinguish|tell apart)"
-    r"(?: the| exactly| these| about)? ?$",
-    re.IGNORECASE,
-)
-_SIZE = re.compile(
-    r"(?<![\d.,])(\d{2,5})\s?(?:px\s?|pixels?\s)?(?:[x×]|(by|\*))\s?(\d{2,5})(?![\d.,]*\d)\s?(?:[x×]\s?3\b)?"
-    r"(\s?-?(?:px|pixels?|images?|photos?|tiles?|patches|crops|jpegs?|pngs?|chips|thumbnails?"
-    r"|scans?))?(?!\s?(?:cells|met|m\b|cm|mm|km|grid|voxel))",
-    re.IGNORECASE,
-)
-_SIDE = re.compile(
-    r"(?<![\d.,x×])(\d{2,5})[\s-]?(?:px\b|pixels?\b)(?! (?:apart|per|each|wise|level|of|in|were|are|intens"
-    r"|value))",
-    re.IGNORECASE,
-)
-_MULTI_LABEL = re.compile(
-    r"\bmulti-?label|\b(?:several|many|multiple|more than one|any number of|one or more|zero or more|any of) "
-    r"(?:\w+ )?(?:may|can|could|might|labels|tags|classes|findings|species)\b|\bnot (?:mutually )?exclusive|"
-    r"\bmay (?:have|carry|hold|show|apply) (?:several|more|many)|\bcolumn-?wise (?:roc|auc|log)|\bany number "
-    r"of|belongs? to (?:several|more than one)|several (?:may|can) (?:hold|apply)|\bany of \w+ (?:\w+ "
-    r")?(?:tags|labels|classes)|\ball (?:labels|tags|classes|that) appl|(?:one|a) probability (?:for|per) "
-    r"(?:each|every) (?:label|class)",
-    re.IGNORECASE,
-)
-_IMBALANCE = re.compile(
-    r"\b(?:im|un)balanced?\b|\blong[- ]tail\w*|\bskewed\b|\b(?:very |quite |extremely )?rare (?:class|event|"
-    r"positive|label|in)|(?<![\d.])(?:0?\.\d+|[1-9](?:\.\d+)?|1\d) ?(?:%|per ?cent)\)? (?:were|are|is|did|"
-    r"manipulated|positive|of (?:them|cases|the (?:cases|rows|images|patients|labels)))|\bhardly ever\b|"
-    r"\b(?:only |about |around |some |roughly |under |less than )*(?:0\.\d+|[1-9](?:\.\d+)?|1\d) ?(?:%|per "
-    r"?cent)[^.;]{0,40}\b(?:positive|fraud\w*|default\w*|churn\w*|cancer|malignant|ill|sick|claim|event|"
-    r"defect\w*|click\w*|minority)|\b(?:positive|fraud\w*|default\w*|minority|"
-    r"malignant)s?\b[^.;]{0,40}\b(?:[1-9](?:\.\d+)?|1\d|0\.\d+) ?(?:%|per ?cent)",
-    re.IGNORECASE,
-)
-
 
 def stated_in(text: str) -> Stated:
     """n_train, n_test, n_classes, n_groups, group_by, n_features, seq_len, image_size, split, multi_label,
@@ -129,9 +75,12 @@ def stated_in(text: str) -> Stated:
     text = "\n".join(sentences)
     found = quantities_in(text)
     stated: Stated = {}
-    stated |= one_figure("n_train", _of_training(found, page, bool(_RECORDED.search(text))))
+    stated |= one_figure(
+        "n_train", _uncontested(_of_training(found, page, bool(_RECORDED.search(text))), found)
+    )
     stated |= one_figure("n_test", told := _of_test(found, page))
-    if not page and stated.keys() == {"n_test"} and not any(q.direct for q in told):
+    others = [q for q in found if q.role != "test" and not q.each and told and q.value > told[0].value]
+    if not page and stated.keys() == {"n_test"} and not any(q.direct for q in told) and not others:
         stated["n_train"] = stated.pop("n_test")  # "predict it for 900 cows"
     for whole, part in pairwise(found):
         of_all = whole.words == stated.get("n_train", (0, ""))[1] and part.words.endswith(" of them")
@@ -140,8 +89,10 @@ def stated_in(text: str) -> Stated:
     same = "n_test" in stated and stated.get("n_train") == stated["n_test"]
     if same and not any(q.role == "train" and q.words == stated["n_test"][1] for q in found):
         del stated["n_train"]  # one number cannot be of both
-    stated |= {} if page else _of_a_share(found, text, stated)
-    stated |= {f"n_{of[1].lower()}": (int(of[2].replace(",", "")), of[0]) for of in _SHAPE.finditer(text)}
+    stated |= _of_two_parts(found, stated) or ({} if page else _of_a_share(found, text, stated))
+    stated |= {
+        f"n_{of[1].lower()}": (int(of[2].replace(",", "")), of[0]) for of in _P["shape"].finditer(text)
+    }
     stated |= _n_classes(found, text) or _listed_classes(text)
     stated = _of_each(found) | stated
     stated = one_figure("n_train", _of_all_units(found, text, stated)) | stated
@@ -155,16 +106,60 @@ def stated_in(text: str) -> Stated:
     stated |= _image_size(text)
     stated |= split_in("\n".join(filter(OF_SETS.search, sentences)) if page else text) or repeated_in(text)
     stated |= groups_in(found, text, stated)
-    for name, pattern in (("multi_label", _MULTI_LABEL), ("imbalanced", _IMBALANCE)):
+    for name, pattern in (("multi_label", _P["multi_label"]), ("imbalanced", _P["imbalance"])):
         if match := pattern.search(text):
             stated[name] = True, match[0]
     return stated
 
 
+def _uncontested(chosen: list[Quantity], found: Sequence[Quantity]) -> list[Quantity]:
+    """None where a number of more than these groups, or of more than what nothing is said of, may be of the
+    samples as well."""
+    first = chosen[0] if chosen else None
+    if first is None or first.kind == "sample":
+        return chosen
+    if first.role and first.kind != "group" and not _SOME_LABELLED.search(first.words):
+        return chosen
+    rivals = [
+        q
+        for q in found
+        if q.noun
+        and q.role != "test"
+        and not (q.each or q.of_rows)
+        and q.kind in ("sample", "unknown")
+        and _LEAST_SAMPLES <= q.value <= _MOST_SAMPLES
+        and (q.value > first.value or (q.kind == "sample" and q.value != first.value))
+    ]
+    return [] if rivals else chosen
+
+
+def _of_two_parts(found: Sequence[Quantity], stated: Stated) -> Stated:
+    """Both sizes where the number that was read is the sum of two others, of which one is of the test:
+    "26,480 photos. 20,000 have coordinates, the remaining 6,480 are yours"."""
+    values = {q.value: q for q in found if not q.each and q.value >= _LEAST_SAMPLES}
+    totals = [stated[name] for name in ("n_train", "n_test") if name in stated]
+    for (total, words), (value, part) in product(totals, values.items()):
+        rest = values.get(total - value)
+        if (
+            rest is not None
+            and (rest.role == "test" or _THE_OTHERS.search(rest.before))
+            and part.role != "test"
+        ):
+            said = f"{words}, {part.words}, {rest.words}"
+            return {"n_train": (round(value), said), "n_test": (round(rest.value), said)}
+    return {}
+
+
+_THE_REST = re.compile(r"\b(?:rest|remaining|remainder|others)\b[^.;]{0,40}\btrain", re.IGNORECASE)
+_SOME_LABELLED = re.compile(r"\d (?:labell?ed|annotated)(?: \w+)?$", re.IGNORECASE)
+"""Of what, is not told."""
+_THE_OTHERS = re.compile(r"\b(?:remaining|rest|other|others) (?:[a-z]+ )?$", re.IGNORECASE)
+
+
 def _of_a_share(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
     """Both sizes where the text tells one number and how it is shared: "90 % of them to train"."""
     name, other = ("n_train", "n_test") if "n_train" in stated else ("n_test", "n_train")
-    share = _SHARE.search(text)
+    share = _P["share"].search(text)
     if share is None or name not in stated or other in stated:
         return {}
     total, words = stated[name]
@@ -184,23 +179,8 @@ def _of_a_share(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
     }
 
 
-_FRACTIONS = {"half": 2, "third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "tenth": 10}
-_SHARE = re.compile(
-    r"\b(?P<parts>[5-9]0[/:-](?:[1-4]?[05][/:-])?[1-4]?[05])\b(?! ?(?:mm|kg|%))"
-    rf"|(?:\b(?P<percent>[1-9]\d) ?(?:%|per ?cent)|\b(?:an?|one) (?P<part>{'|'.join(_FRACTIONS)}))"
-    r"(?: of (?:them|these|it|all|(?:the )?(?!the\b)[a-z]{3,15}))?"
-    r"(?: (?:is|are|was|were|be|held|kept|set|put|used|back|out|aside|for|as|in|into|to|the|our|form)){0,5}"
-    r" (?P<of>train|test)\w*",
-    re.IGNORECASE,
-)
 _RECORDED = re.compile(r"\d (?:hours?|h) of (?:\w+ ){0,2}(?:audio|speech|recording|sound)", re.IGNORECASE)
 """Recordings told by their length: then speakers and stations count no samples."""
-_THE_REST = re.compile(r"\b(?:rest|remaining|remainder|others)\b[^.;]{0,40}\btrain", re.IGNORECASE)
-_SHAPE = re.compile(
-    r"\b(?:[a-z]_)?(train|test)\w*(?:\.\w+)?[^.;\n]{0,40}\bshape\W{0,3}(\d{1,3}(?:,\d{3})+(?!\d)|\d+)\s?[,x×]",
-    re.IGNORECASE,
-)
-"""Arrays of a file: "X_train.npy shape (18304, 240, 36)"."""
 
 
 def training_sizes(text: str) -> list[int]:
@@ -209,17 +189,9 @@ def training_sizes(text: str) -> list[int]:
     return sorted({round(q.value) for q in _of_training(found, len(text) >= LONG_TEXT)})
 
 
-_COLUMN_NOUNS = [noun for noun, kind in KIND_OF.items() if kind == "column"]
-_TABLE = re.compile(
-    r"(?<!\d)(\d[\d,\u202f ]{0,14}\d)(?: [a-z]{3,20})?\s?(?:[x×]|by)\s?(\d[\d,]{0,14})"
-    rf"[ -](?:table|matrix|data ?frame|(?:{'|'.join(_COLUMN_NOUNS)})s\b)(?! (?:each|per|for every))",
-    re.IGNORECASE,
-)
-
-
 def _table(text: str) -> Stated:
     """ "2,056 × 41 table"."""
-    match = _TABLE.search(text)
+    match = _P["table"].search(text)
     if match is None:
         return {}
     rows, columns = (int(re.sub(r"\D", "", part)) for part in match.groups())
@@ -229,7 +201,7 @@ def _table(text: str) -> Stated:
 def language_in(text: str) -> Stated:
     """ISO 639-1 code of the language named, "multi" for several."""
     named = {code: match[0] for code, pattern in _LANGUAGES.items() if (match := pattern.search(text))}
-    if match := _MANY_LANGUAGES.search(text):
+    if match := _P["many_languages"].search(text):
         return {"language": ("multi", match[0])}
     if len(named) > 1:
         return {"language": ("multi", ", ".join(named.values()))}
@@ -244,16 +216,11 @@ def subtask_in(text: str) -> Stated:
     return {}
 
 
-_OF_EACH = re.compile(
-    r"\s?(?:of|for|from|per) (?:each|every)(?: one)? of (?:the |these |our )?$", re.IGNORECASE
-)
-
-
 def _of_each(found: Sequence[Quantity]) -> Stated:
     """ "900 photos of each of these 12 materials" are 10,800 samples of 12 classes."""
     for one, kinds in pairwise(found):
         between = kinds.before.rpartition(one.words)
-        if one.each and between[1] and one.role != "test" and _OF_EACH.fullmatch(between[2]):
+        if one.each and between[1] and one.role != "test" and _P["of_each"].fullmatch(between[2]):
             words = f"{one.words}{between[2]}{kinds.words}"
             classes = {} if kinds.kind == "group" else {"n_classes": (round(kinds.value), words)}
             return {"n_train": (round(one.value * kinds.value), words), **classes}
@@ -296,11 +263,13 @@ def _usable(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
         and not (q.each or q.of_rows)
         and (
             _LEAST_SAMPLES <= q.value <= _MOST_SAMPLES
-            or (not q.noun and q.value > 1 and _OF_TABLE.search(q.before))
+            or (not q.noun and q.value > 1 and _P["of_table"].search(q.before))
         )
         and q.kind in ("sample", "group", "unknown")
-        and not (_WINDOWS.search(q.before) or _CUTOFF.search(q.before) or _OF_FEW.search(q.before))
-        and not (_GALLERY.search(q.before) or q.before.endswith(" one of "))
+        and not (_P["windows"].search(q.before) or _P["cutoff"].search(q.before) or _OF_FEW.search(q.before))
+        and not (
+            _P["gallery"].search(q.before) or q.before.endswith(" one of ") or _OF_WHOLE.search(q.before)
+        )
     ]
 
 
@@ -308,8 +277,9 @@ def _of_samples(found: Sequence[Quantity], role: str) -> list[Quantity]:
     """What counts samples of this role: sample nouns before people and places before others, figures whose
     role stands right beside them before others."""
     usable = _usable(found, role)
+    usable = [q for q in usable if q.noun or not q.words.endswith(" more")] or usable
     if direct := [q for q in usable if q.direct and q.value >= 100]:
-        usable = [q for q in direct if not _ABOUT.search(q.before)] or direct
+        usable = [q for q in direct if not _P["about"].search(q.before)] or direct
     of_test = role == "test" and not any(q.direct for q in usable)
     for kind in ("sample", "unknown") if of_test else ("sample", "group", "unknown"):
         of_kind = [q for q in usable if q.kind == kind]
@@ -317,11 +287,6 @@ def _of_samples(found: Sequence[Quantity], role: str) -> list[Quantity]:
             direct = [q for q in of_kind if q.direct] or of_kind
             return [q for q in direct if q.noun] or direct
     return []
-
-
-_ABOUT = re.compile(
-    r"\b(?:about|roughly|around|some|approximately|nearly|almost|under|over) $", re.IGNORECASE
-)
 
 
 def _of_test(found: Sequence[Quantity], page: bool) -> list[Quantity]:
@@ -334,16 +299,18 @@ def _of_training(found: Sequence[Quantity], page: bool, hours: bool = False) -> 
     """What is said to be of training, else the greatest number of samples that the data are said to have: a
     page speaks of many numbers, a short text of its data alone."""
     rows = [q for q in _usable(found, None) if q.kind == "sample" and _EACH_OF.search(q.before)]
-    if of_table := [q for q in _usable(found, "train") if _OF_TABLE.search(q.before)] or rows:
+    if of_table := [q for q in _usable(found, "train") if _P["of_table"].search(q.before)] or rows:
         return of_table[:1]
-    bare = [q for q in _usable(found, None) if not _NOT_ALL.search(q.before)]
-    of_data = [q for q in bare if q.noun and q.value >= 100 and _OF_DATA.search(q.before)]
+    bare = [q for q in _usable(found, None) if not _P["not_all"].search(q.before)]
+    of_data = [q for q in bare if q.noun and q.value >= 100 and _P["of_data"].search(q.before)]
     given = of_data if page else bare
-    samples = [q for q in (*given, *(q for q in bare if _GIVEN.search(q.before))) if q.kind == "sample"]
+    samples = [q for q in given if q.kind == "sample"]
     alone = len({q.value for q in bare if q.kind == "sample" and q.value >= 500}) == 1
     whole = ("sample", "unknown") if hours else ("sample", "group", "unknown")
     kinds = ("sample",) if page and alone else () if page else whole
-    opening = [q for q in bare if q.kind in kinds and q.noun and q.value >= 500 and _OPENS.search(q.before)]
+    opening = [
+        q for q in bare if q.kind in kinds and q.noun and q.value >= 500 and _P["opens"].search(q.before)
+    ]
     told = _of_samples(found, "train")
     most_samples = max((q.value for q in samples), default=0.0)
     direct = bool(told and told[0].direct)
@@ -375,55 +342,15 @@ def _only_units(bare: Sequence[Quantity]) -> list[Quantity]:
     return counted if len({q.value for q in counted}) == 1 and counted[0].value >= 100 else []
 
 
-_OF_TABLE = re.compile(
-    r"\btrain(?:ing)?(?:\.csv| set| table| file),? (?:has|holds|contains|includes|lists|with|of) "
-    r"(?:the )?(?:(?:about|some|around|nearly|over|roughly|exactly) )?$",
-    re.IGNORECASE,
-)
-"""Before the number of rows of the training table, however few they are."""
-
 _EACH_OF = re.compile(r"^\W*each of (?:the|our|these|those) $", re.IGNORECASE)
-_OPENS = re.compile(
-    r"^\W*(?:(?:for|of|with|about|some|nearly|over|sort|classify|label|tag|score|rate) ){0,2}$"
-    r"|[:;,(] ?(?:(?:of|some|about|nearly|over) ){0,2}$",
-    re.IGNORECASE,
-)
-"""Before a number that a sentence or a clause of a short text begins with."""
 
 _OF_FEW = re.compile(r"\w(?:example|sample|small|mini|tiny|toy)(?:\.[a-z]{2,5}\b|/)", re.IGNORECASE)
 """Before a number of a file with a few of them: "train_sample.csv"."""
 
-_OF_DATA = re.compile(
-    r"\b(?:data|data ?sets?|corpus|train\w*)\b[^.;]{0,60}\b(?:of|with|includes?|contain(?:s?|ing)|"
-    r"compris\w+|consists? of|holds?|has|have|for) (?:[(~]|about |some |over |more than |around |\w+ly )*$",
-    re.IGNORECASE,
-)
-_GIVEN = re.compile(
-    r"\b(?:we|you|there|are|were) (?:\w+ ){0,3}(?:have|has|provide[ds]?|given?|receive|get|are|were|with)"
-    r"(?: \w+){0,2} $",
-    re.IGNORECASE,
-)
-"""Before a number of what the data have, "a dataset with 5671", and of samples that are given."""
 
-_NOT_ALL = re.compile(
-    r"(?<!at )\b(?:each|every|per|one|a|an) \w+(?: \w+)? (?:has|holds|contains|shows|lists|consists of|is|"
-    r"of) (?:\w+ )?$|\b(?:up to|at most|at least|as many as|first|top|every|each|another|these|those) $",
-    re.IGNORECASE,
-)
-"""Before a number that is no count of all samples: "each file has 60,001", "up to 512"."""
+_OF_WHOLE = re.compile(r"\d\w{0,12} of (?:the|these|those|our|my) $")
+"""Before a number of which only a part is used: "6,100 of the 8,800 adverts"."""
 
-_CUTOFF = re.compile(
-    r"\b(?:recommend|suggest|propos|retriev)\w*"
-    r"(?: (?:the|a|an|up|to|at|most|list|of|them|best|first|exactly))* $|\btop[ -]$",
-    re.IGNORECASE,
-)
-"""How many are answered for each, not how many there are: "recommend 12 items", "the top 20"."""
-
-_GALLERY = re.compile(
-    r"\b(?:gallery|index|pool|catalogue|catalog) (?:\w+ )?(?:holds?|has|contains?|of|with|includes?) $",
-    re.IGNORECASE,
-)
-"""Before what is searched, not learned from."""
 
 _DONE = (
     "interaction purchase transaction session rating click view event play listen visit booking order "
@@ -466,49 +393,29 @@ def slices_of_volumes(text: str) -> Stated:
 
 _MADE_OF = re.compile(r" (?:of|with) (?:about |some |around |roughly |up to )?", re.IGNORECASE)
 
-_HOURS = {"hour": 1, "day": 24, "week": 168, "month": 730.5, "quarter": 2191.5, "year": 8766}
-_SPAN = re.compile(
-    r"(?:\b(?:of|over|for|from|covers?|past|spans?|during|in|has|have) (?:about |all |the )?|, ?|^)"
-    rf"(?P<number>\d[\d,]{{0,8}}|{NUMBER_WORD})[ -](?:consecutive |full |whole )?"
-    rf"(?P<unit>{'|'.join(_HOURS)})s?\b"
-    r"(?! (?:ahead|later|after|out|in advance|horizon|to \w))",
-    re.IGNORECASE,
-)
-_MINUTES = re.compile(r"\b(\d{1,3})[ -]?min(?:ute)?s?\b(?! (?:ahead|later|budget))", re.IGNORECASE)
 _OFTEN = re.compile(r"\b(hour|dai|week|month|quarter|year)ly\b", re.IGNORECASE)
 
 
 def rows_of_series(text: str) -> Stated:
     """n_train of series whose number and span are told: "daily sales of 300 shops over three years"."""
     text = "\n".join(task_sentences(text))
-    spans = [(match, _HOURS[match["unit"].lower()]) for match in _SPAN.finditer(text)]
+    spans = [(match, _HOURS[match["unit"].lower()]) for match in _P["span"].finditer(text)]
     counted = [
         q for q in quantities_in(text) if q.noun and not q.each and q.value >= 2 and q.kind != "column"
     ]
     if not spans or not counted:
         return {}
     often = _OFTEN.search(text)
-    span, hours = max(spans, key=lambda each: _counted(each[0]["number"]) * each[1])
+    span, hours = max(spans, key=lambda each: number_of_words(each[0]["number"]) * each[1])
     step = _HOURS[often[1].lower().replace("dai", "day")] if often else hours
-    if minutes := _MINUTES.search(text):
-        step = max(int(minutes[1]), 1) / 60
     of = max(counted, key=lambda q: q.value)
-    moments = _counted(span["number"]) * hours / step
+    moments = number_of_words(span["number"]) * hours / step
     rows = round(of.value * moments)
     return (
         {"n_train": (rows, f"{of.words} x {span['number']} {span['unit']}s")}
         if moments >= 2 and rows <= _MOST_SAMPLES
         else {}
     )
-
-
-def _counted(number: str) -> float:
-    return float(number.replace(",", "")) if number[0].isdigit() else number_of_words(number)
-
-
-_WINDOWS = re.compile(
-    r"\b(?:windows?|segments?|sequences?|traces?|chunks?) (?:of|has|have|with) (?:\w+ )?$", re.IGNORECASE
-)
 
 
 def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
@@ -522,7 +429,7 @@ def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
         for q in usable
         if q.noun in ("class", "label", "category", "tag")
         or (
-            _CLASS_CONTEXT.search(q.before)
+            _P["class_context"].search(q.before)
             and q.kind != "sample"
             and not (q.direct or (q.kind == "group" and q.before.endswith("out of ")))
         )
@@ -533,13 +440,13 @@ def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
             counts = Counter(q.value for q in of_kind).most_common(2)
             repeated = len(counts) > 1 and counts[0][1] > counts[1][1]
             return one_figure("n_classes", [q for q in of_kind if not repeated or q.value == counts[0][0]])
-    if match := _ONE_CLASS.search(text):
+    if match := _P["one_class"].search(text):
         return {"n_classes": (1, match[0])}
-    if match := _ORDINAL.search(text):
-        return {"n_classes": (round(_counted(match[2]) - _counted(match[1])) + 1, match[0])}
+    if match := _P["ordinal"].search(text):
+        return {"n_classes": (round(number_of_words(match[2]) - number_of_words(match[1])) + 1, match[0])}
     if "kappa" in text.lower() and (match := _GRADES.search(text)):
         return {"n_classes": (int(match[2]) - int(match[1]) + 1, match[0])}
-    match = None if _MANY_CLASSES.search(text) else _BINARY.search(text)
+    match = None if _P["many_classes"].search(text) else _P["binary"].search(text)
     return {"n_classes": (2, match[0])} if match else {}
 
 
@@ -559,64 +466,30 @@ def _is_told(quantity: Quantity, text: str) -> bool:
 
 
 _THERE_ARE = re.compile(r"\b(?:there are|over the|all|these|of the) $", re.IGNORECASE)
-_ITEM = r"[\w'’-]{1,40}(?: (?!or\b|and\b|is\b|are\b|was\b)[\w'’-]{1,40}){0,2}"
-_LISTED = re.compile(
-    r"(?:[:(]|\b(?:classif\w{1,8}[^.;:,]{0,60} in|as|either|between|into|marked|labelled"
-    r"|(?:pixel|voxel|token)s? (?:is|are)"
-    r"|whether \w+(?: \w+)? (?:is|are|was|were))) ?"
-    rf"(?P<list>{_ITEM}(?:, {_ITEM}){{0,11}},? or {_ITEM})(?=[ .,;:()?]|$)",
-    re.IGNORECASE,
-)
-_BOXED = re.compile(
-    rf"\b(?:boxes? (?:a)?round|(?:find|detect|recogni[sz]e|segment)\b[^.:;]{{0,60}}:) ?"
-    rf"(?P<list>{_ITEM}(?:, {_ITEM}){{1,11}},? and {_ITEM})",
-    re.IGNORECASE,
-)
-"""What is looked for in pictures and sounds: "boxes around bolts, nuts and washers"."""
-_COUNTED_OUT = re.compile(
-    rf"(?<![\w-])(\d{{1,2}}|{NUMBER_WORD}) (?:[\w-]+ ){{0,2}}([\w-]+s): "
-    rf"({_ITEM}(?:, (?:and |or )?{_ITEM}| and {_ITEM}| or {_ITEM}){{1,14}})",
-    re.IGNORECASE,
-)
-_SLASHED = re.compile(
-    rf"(?:->|=>|→|:|\b(?:into|as|labell?ed|label|marked|flagged)(?: by hand)?)"
-    rf" ?(?P<list>{_ITEM}(?: / {_ITEM}){{1,11}})",
-    re.IGNORECASE,
-)
-_VERSUS = re.compile(r"(?P<list>\b[\w-]{2,30}(?: vs\.? [\w-]{2,30}){2,9}\b)")
-_TO_TELL = re.compile(
-    r"\b(?:predict|decide|say|tell|tag|draw|find|detect|recogni[sz]e|name|label(?:led)?|classif\w+|assign|"
-    r"marked|whether|sort|target|mask|grade|pixel|voxel|outcome|class|give|vs)\b|->|→",
-    re.IGNORECASE,
-)
-_NUMBERED = re.compile(
-    r"\b([01])(?:\s|\s?[=:(-]\s?)[a-z][^,;.]{1,40}"
-    r"(?:[,;]\s?(?:and |or )?\d{1,2}(?:\s|\s?[=:(-]\s?)[a-z][^,;.]{1,40}){1,20}",
-    re.IGNORECASE,
-)
 
 
 def _listed_classes(text: str) -> Stated:
     """The classes that are counted out where it is told what to say: "left, right or none"."""
     for clause in (part for each in sentences_of(text) for part in each.split(";")):
-        if not _TO_TELL.search(clause):
+        if not _P["to_tell"].search(clause):
             continue
-        if match := _NUMBERED.search(clause):
+        if match := _P["numbered"].search(clause):
             places = [int(each) for each in re.findall(r"(?:^|[,;]\s?(?:and |or )?)(\d{1,2})\b", match[0])]
             if places[1:] and places == list(range(places[0], places[0] + len(places))):
                 return {"n_classes": (len(places), match[0])}
-        for match in _COUNTED_OUT.finditer(clause):
+        for match in _P["counted_out"].finditer(clause):
             kind = KIND_OF.get(singular(match[2].lower()), "class")
-            if kind == "class" and len(_ITEM_ENDS.split(match[3])) == _counted(match[1]):
-                return {"n_classes": (round(_counted(match[1])), match[0])}
-        if match := _SLASHED.search(clause) or _VERSUS.search(clause):
+            if kind == "class" and len(_ITEM_ENDS.split(match[3])) == number_of_words(match[1]):
+                return {"n_classes": (round(number_of_words(match[1])), match[0])}
+        if match := _P["slashed"].search(clause) or _VERSUS.search(clause):
             return {"n_classes": (len(re.findall(" / | vs", match["list"])) + 1, match["list"])}
-        for match in (*_BOXED.finditer(clause), *_LISTED.finditer(clause)):
+        for match in (*_P["boxed"].finditer(clause), *_P["listed"].finditer(clause)):
             if len(items := _ITEM_ENDS.split(match["list"])) > 2:
                 return {"n_classes": (len(items), match["list"])}
     return {}
 
 
+_VERSUS = re.compile(r"(?P<list>\b[\w-]{2,30}(?: vs\.? [\w-]{2,30}){2,9}\b)")
 _ITEM_ENDS = re.compile(r",? (?:or|and) |, (?:or |and )?")
 _UP_TO = re.compile(r"\b(?:up to|at most|as many as|no more than) (?:\w+ )?$", re.IGNORECASE)
 _LEVELS = re.compile(r"\b(?:categor\w+|features?|columns?|variables?|factors?)\b[^.;]{0,60}$", re.IGNORECASE)
@@ -625,16 +498,9 @@ _GRADES = re.compile(r"(?<![\d.,-])([01])\s?(?:to|-|–|through|\.\.)\s?([2-9]|1
 """Grades that kappa judges: "(0-4)"."""
 
 
-_LENGTH = re.compile(
-    r"\b(?:max(?:imum)?|sequence|context|token)[ _-](?:sequence )?len(?:gth)? (?:of |is |= ?)?"
-    r"(\d,?\d{2,4})\b(?! ?char)",
-    re.IGNORECASE,
-)
-
-
 def _seq_len(found: Sequence[Quantity], text: str) -> Stated:
     """Tokens of the longest texts that are told of."""
-    if match := _LENGTH.search(text):
+    if match := _P["length"].search(text):
         return {"seq_len": (int(match[1].replace(",", "")), match[0])}
     lengths = [
         q
@@ -642,8 +508,8 @@ def _seq_len(found: Sequence[Quantity], text: str) -> Stated:
         if 8 <= q.value <= 200_000
         and (
             q.noun in ("step", "timestep", "time-step")
-            or _WINDOWS.search(q.before)
-            or (q.kind == "token" and _LONGEST.search(q.before))
+            or _P["windows"].search(q.before)
+            or (q.kind == "token" and _P["longest"].search(q.before))
         )
     ]
     if not lengths:
@@ -653,19 +519,12 @@ def _seq_len(found: Sequence[Quantity], text: str) -> Stated:
     return {"seq_len": (round(tokens), longest.words)}
 
 
-_LONGEST = re.compile(
-    r"\b(?:up to|at most|longest|maximum|max|cut(?: \w+)? (?:at|to)|no more than|to|limit(?:ed)? (?:of|to)|"
-    r"truncated (?:at|to)|within|under|at) (?:about |has |have |is |of )*$|\d ?[-–] ?$",
-    re.IGNORECASE,
-)
-
-
 def _image_size(text: str) -> Stated:
     """Pixels of the shorter side, if one size is stated."""
     sizes = {
         min(int(match[1]), int(match[3])): match[0].strip()
-        for match in _SIZE.finditer(text)
+        for match in _P["size"].finditer(text)
         if match[2] is None or match[4] is not None or match[1] == match[3]
-    } or {int(match[1]): match[0] for match in _SIDE.finditer(text)}
+    } or {int(match[1]): match[0] for match in _P["side"].finditer(text)}
     usable = {size: words for size, words in sizes.items() if 16 <= size <= 20_000}
     return {"image_size": next(iter(usable.items()))} if len(usable) == 1 else {}

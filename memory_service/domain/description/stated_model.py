@@ -7,16 +7,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from memory_service.domain.description.phrases import readable, sentences_of
+from memory_service.domain.description.phrases import patterns, readable, sentences_of
+
+_P = patterns("stated_model")
 
 _MOST_WORDS = 3
 _WORD = re.compile(r"[A-Za-z0-9][\w./-]{0,80}")
-_VERB = re.compile(
-    r"(?:(?:^|[,;:(]\s?|\b(?:to|i|we|(?:i|we) will|please|and|then|by)\s)(?:fine-?|re)?"
-    r"(?:train|tun)(?:e|ing)?"
-    r"|^(?:use|run|fit))\s(?:an? |the |my |our |one )?(?:pre-?trained )?",
-    re.IGNORECASE,
-)
 _TRAINS = re.compile(r"(?:train|tun)(?:e|ing)?\s(?:\w+ |pre-?trained ){0,3}$", re.IGNORECASE)
 _NOT = re.compile(r"(?:\bnot|\bnever|n't|n’t|\bwithout|\bavoid)\b[^,;]{0,20}$", re.IGNORECASE)
 _OPENS = re.compile(r"\s?(?:,|$|(?:on|at|with|for)\b)")
@@ -25,30 +21,10 @@ _SIZED = re.compile(r"[\d_/]|^(?:lightgbm|xgboost|catboost)$")
 """Names of one network; others are of a family."""
 _LIKE_A_MODEL = re.compile(r"[A-Za-z]{3,20}[A-Za-z_-]{0,20}\d[\w-]{0,20}")
 _ANOTHER = re.compile(r"\s?(?:,|and|or|\+|/|vs\.?|against|plus)\s?(?:an? )?", re.IGNORECASE)
-_SIDE = re.compile(
-    r"(?:[^.;]{0,60}?(?:\s|^)(?=at|@)(?P<at>(?:at|@)(?: size)?\s?(?P<side>\d{2,4})"
-    r"(?:\s?[x×]\s?\d{2,4})?(?:\s?(?:px|pixels?)\b)?)"
-    r"|,?\s?\(?(?P<px>(?P<pixels>\d{2,4})\s?(?:(?:px|pixels?)\b|[x×]\s?\d{2,4})))"
-    r"(?=\s?(?:$|[,.;)]|(?:on|with|for|in|and|to|images?(?! (?:per|an?)\b)|resolution|input)\b))",
-    re.IGNORECASE,
-)
 _LEAST_SIDE, _MOST_SIDE = 32, 2048
-
-_OFFLINE = re.compile(
-    r"\binternet(?: access| connection)?(?: (?!not\b)\w{2,4}){0,2}(?: |: ?)"
-    r"(?:disabled|off|turned off|switched off|not (?:allowed|available|enabled|permitted))\b"
-    r"|\bdisabled internet\b|\b(?:disable|turn off) (?:the )?internet\b",
-    re.IGNORECASE,
-)
 
 
 _WITHOUT = re.compile(r"\b(?:no|without(?: an| any)?) internet(?: access| connection)?\b", re.IGNORECASE)
-_MACHINE = re.compile(
-    r"\b(?:notebooks?|submissions?|kernels?|clusters?|servers?|nodes?|box|machine|train\w*|runs?|running|runtime|"
-    r"gpus?|environment|sandbox|code)\b",
-    re.IGNORECASE,
-)
-"""What has no internet: households may lack it, too."""
 
 
 class StatedModel(NamedTuple):
@@ -68,7 +44,7 @@ def models_in(text: str, listed: Callable[[str], str | None]) -> list[StatedMode
     """
     found: dict[str, StatedModel] = {}
     for place, sentence in enumerate(sentences_of(readable(text))):
-        starts = [match.end() for match in _VERB.finditer(sentence)]
+        starts = [match.end() for match in _P["verb"].finditer(sentence)]
         for start in starts if place else [0, *starts]:
             for model in _listed_from(sentence, start, listed):
                 found.setdefault(model.name or model.words, model)
@@ -87,7 +63,7 @@ def _listed_from(sentence: str, start: int, listed: Callable[[str], str | None])
             return
         if first == start == 0 and not _OPENS.match(sentence[end:]):
             return
-        side = _SIDE.match(sentence[end : end + 100])
+        side = _P["side"].match(sentence[end : end + 100])
         size = int(side["side"] or side["pixels"]) if side else 0
         fits = _LEAST_SIDE <= size <= _MOST_SIDE
         yield StatedModel(name, words, *((size, side["at"] or side["px"]) if side and fits else (0, "")))
@@ -109,7 +85,9 @@ def _spelled(sentence: str, start: int, listed: Callable[[str], str | None]) -> 
 def offline_words(text: str) -> str | None:
     """The words that say that nothing can be fetched while it trains."""
     for sentence in sentences_of(readable(text)):
-        found = _OFFLINE.search(sentence) or (_MACHINE.search(sentence) and _WITHOUT.search(sentence))
+        found = _P["offline"].search(sentence) or (
+            _P["machine"].search(sentence) and _WITHOUT.search(sentence)
+        )
         if found:
             return found[0]
     return None

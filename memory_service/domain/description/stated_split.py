@@ -2,13 +2,13 @@
 
 import re
 from calendar import month_name
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from memory_service.domain.common.tables import shipped_table
-from memory_service.domain.description.phrases import sentences_of, singular
+from memory_service.domain.common.tables import shipped_table, with_parts
+from memory_service.domain.description.phrases import patterns, sentences_of, singular
 from memory_service.domain.description.quantities import KIND_OF, Quantity
 
 Stated = dict[str, tuple[Any, str]]
@@ -31,99 +31,10 @@ class Separation:
 
 DESCRIBED_BY = re.compile(r"\bdescribed by (?:about |some )?$", re.IGNORECASE)
 
-_WHO = "|".join(f"{noun}s?" for noun, kind in KIND_OF.items() if kind == "group" and noun[-1] not in "yh") + (
-    "|cities|countries|people|families|bodies|companies|factories|laboratories|batches|molecules?|recordings?|"
-    "scenes?|games?|plays?|passages?|authors?|breaths?|fragments?|products?|queries|videos?|slides?|scaffolds?|"
-    "compounds?|proteins?|streets?|sessions?"
-)
-_WHO_ID = rf"(?:(?:{_WHO})(?:[_ ]ids?)?|[a-z]{{2,20}}_ids?)"
-_PERIOD = (
-    r"(?:days?|weeks?|months?|years?|quarters?|hours?|periods?|seasons?|minutes?|holidays?|springs?|summers?"
-    r"|autumns?|winters?)(?!['’]s)"
-)
-_ROWS = (
-    "rows?|samples?|examples?|records?|observations?|entries|reports?|images?|pictures?|photos?|texts?|sounds?|"
-    "clips?|files?|ids?|labels?|values?|targets?|answers?|columns?|features?|data|ones|cases|instances|classes|"
-    "categories|those|these|that|this|which|and|but|they|part|half|each|all|some|none|information|measurements?|"
-    "distribution|price|size|order|sentences?|default|email|hand|design|contrast|law"
-)
-_GROUP_SPLIT = (
-    (
-        rf"\b(?P<c>{_WHO})\b[^.;]{{0,60}}?\b(?:not|never|nor) (?:\w+ )?(?:appear|present|seen|occur|overlap|"
-        r"in (?:the )?train|shared|known|part of|among|included)\w*"
-    ),
-    (
-        rf"\b(?:split|group(?:ed|s)?|divided|partitioned|separated|folds?) (?:by|per|along|on) (?:the )?"
-        rf"(?P<d>{_WHO_ID})\b(?! into (?:\w+ )?(?:folders|files)\b)"
-    ),
-    (
-        rf"\b(?:of|from) (?:the same|one|an?|each|any) (?P<g>{_WHO_ID})\b[^.;]{{0,40}}?\b"
-        r"(?:(?:must|should|may|can) ?(?:not|never)|(?:stay|kept?|belong) together|never)\b"
-    ),
-    (
-        r"\b(?:stratified[ -]?)?group[ -]?(?:shuffle[ -]?)?k-?folds?\b(?:\([^()]{0,40}\))?"
-        r"(?: (?:split|validation|cv))?"
-        r"(?:,? (?:by|on|over|per|with groups?)(?: the| =)? [\"'`]?(?P<h>[a-z]\w{1,40}))?"
-    ),
-    (
-        rf"\b(?!(?:{_ROWS})\b)(?P<j>[a-z]{{3,20}}) (?:in|of) (?:the )?test\b[^;]{{0,30}}"
-        r"\b(?:(?:not|never) (?:\w+ ){0,2}(?:in|seen|occur|appear|present|part|found)|absent)\b"
-        r"[^;]{0,40}\btrain"
-    ),
-    (
-        rf"\b(?:(?P<l>{_WHO}) (?:in|of|from|behind) (?:the )?(?:test|hidden|private)"
-        rf"|(?:test|hidden) (?P<m>{_WHO}))"
-        r"\b(?:\.csv)?[^.;]{0,15} (?:are|is|were|will be) (?:all |entirely |completely |always )?"
-        r"(?:new|unseen|unknown|others|different ones)\b"
-    ),
-    (
-        r"\b(?:(?:test|hidden|validation)(?: sets?| data| part)? (?:has|have|holds?|contains?)"
-        r"|(?:test|hidden) [^.;]{0,40}\bbelongs? to) (?:only )?(?:other|different|new|distinct) "
-        rf"(?P<a>{_WHO})\b(?! (?:types|variables))|\b(?:other|different|new|unseen) (?P<b>{_WHO}) "
-        rf"(?:are (?:in|for)|form|make up) (?:the )?test\b|\b(?P<e>{_WHO}) (?:that are |which are )?"
-        r"(?:absent|missing|excluded) from (?:the )?train(?:ing)?\b[^.;]{0,40}\btest\b"
-    ),
-    rf"^[ \t*-]*(?-i:By) (?!(?:{_ROWS}|time|dates?|{_PERIOD})\b)(?P<k>[a-z_]{{3,20}}):",
-)
-_SEVERAL = re.compile(
-    r"\b(?:several|many|multiple|more than one|two or more|up to \w+|a few|dozens of|repeated)"
-    r"(?! (?:\w+ )?(?:features|columns|attributes|fields|variables)\b)[^.;,]{0,30}\b"
-    rf"(?:per|(?:of|from) (?:the same|each|every|one|an?)|for (?:each|every)|by each) (?P<a>{_WHO})\b"
-    rf"|\b(?P<b>{_WHO})[^.;,]{{0,25}}\b(?:(?:appears? in|has|have|contribute\w*|gave|is shown in|occur in) "
-    r"(?:several|many|multiple|more than one|two or more|up to)|with (?:several|many|multiple|two or more))\b"
-    rf"|(?:\b(?P<e>{_WHO}), each|\beach (?P<f>{_WHO})) (?:\w+ ){{0,2}}(?:several|many|multiple|dozens)\b"
-    rf"|\b(?P<c>{_WHO}), (?:several|more than one)\b"
-    rf"|\bsame (?P<d>{_WHO})\b[^.;]{{0,40}}\b(?:several|again|more than once|twice)",
-    re.IGNORECASE,
-)
 _MONTH_NAMES = [name.lower() for name in month_name[1:]]
-_TIME_SPLIT = re.compile(
-    rf"^[ \t*-]*(?-i:By) (?:time|dates?|{_PERIOD})(?::|[.]?[ \t]*$)|"
-    r"after the last|\b20\d\d\b[^.]{0,60}\btest\b[^.]{0,40}\b20\d\d\b"
-    rf"|(?:up to|until|through) (?:the end of )?(?:{'|'.join(_MONTH_NAMES)})\b|\b{_PERIOD} of test(?:ing)?\b|"
-    r"\b(?:split (?:by|on|in|over|along) (?:time|date)|time[- ]based split|chronological(?:ly)?"
-    rf"|(?:following|next|future|later|coming|subsequent|upcoming|last) (?:\w+ )?{_PERIOD}"
-    r"|(?:after|follows?|following) (?:the )?(?:end of )?(?:the )?train(?:ing)?|(?:later|more recent|newer) "
-    r"than (?:the )?train(?:ing)?|(?:tests?|hidden|private)\b[^.;]{0,50}\b(?:later|future|newer|most recent|"
-    r"subsequent|after (?:the |all |those )?(?:train\w*|that|last|period|20\d\d))\b|later (?:part|ones|data|"
-    r"period|dates?)|forecast\w*"
-    rf"|(?:{_PERIOD}|dates?|dated|timestamps?|histor\w+)\b[^.]{{0,80}}\bin the future"
-    rf"|(?:hourly|daily|weekly|monthly|quarterly)\b[^.;]{{0,80}}\bfor (?:\w+ ){{1,2}}{_PERIOD}\b)",
-    re.IGNORECASE | re.MULTILINE,
-)
-_LATER = re.compile(
-    rf"\b{_PERIOD} (?:right after|after|ahead|that follows?|later|thereafter|afterwards)", re.IGNORECASE
-)
-"""What may be later is the outcome alone: a split at random beside it is what tells."""
-_RANDOM_SPLIT = re.compile(
-    r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned|drawn|chosen|subset|sample|half|"
-    r"third|fifth|tenth|quarter|\d+ ?%|\d+ percent)|(?:split|divided|drawn|assigned|selected|chosen|sampled|"
-    r"distributed?)(?: \w+){0,3} (?:at )?random(?:ly)?\b|same distribution|train(?:ing)? and test (?:rows |"
-    r"data )?(?:look alike|are alike)|(?:test|train|hidden|split|kept|parts?)\b[^.;]{0,60}\bby lot|by "
-    r"lot[^.;]{0,60}\b(?:test|kept|hidden|judg|scor)|(?:by|with) (?:a )?random (?:numbers?|draw)|shuffled "
-    r"(?:half|third|quarter|fifth|tenth)|shuffled[^.;]{0,60}\b(?:cut|kept|held|test|split|set aside))",
-    re.IGNORECASE,
-)
+_GROUPS = [f"{noun}s?" for noun, kind in KIND_OF.items() if kind == "group" and noun[-1] not in "yh"]
+_P = patterns("stated_split", month_names="|".join(_MONTH_NAMES), groups="|".join(_GROUPS))
+_GROUP_SPLITS = [pattern for name, pattern in _P.items() if name.startswith("by_group_")]
 
 
 def one_figure(
@@ -140,8 +51,6 @@ def one_figure(
 _ALIKE = 1.15
 """Figures no further apart are one, rounded or of two editions of the data."""
 
-_GROUP_SPLITS = tuple(re.compile(pattern, re.IGNORECASE | re.MULTILINE) for pattern in _GROUP_SPLIT)
-
 
 def split_in(text: str) -> Stated:
     """How test differs from train: group | time | random; and by what groups."""
@@ -152,12 +61,12 @@ def split_in(text: str) -> Stated:
             return {"split": ("group", match[0]), **by}
     if stated := _kept_apart(text):
         return stated
-    for name, pattern in (("time", _TIME_SPLIT), ("random", _RANDOM_SPLIT), ("time", _LATER)):
+    for name, pattern in (("time", _P["time_split"]), ("random", _P["random_split"]), ("time", _P["later"])):
         if match := pattern.search(text):
             return {"split": (name, match[0])}
     if years := _years_apart(text):
         return {"split": ("time", years)}
-    if match := _MONTHS.search(text):
+    if match := _P["months"].search(text):
         following = _MONTH_NAMES[(_MONTH_NAMES.index(match[1].lower()) + 1) % 12]
         if re.search(rf"\b{following}\b", text[match.end() :], re.IGNORECASE):
             return {"split": ("time", match[0])}
@@ -167,28 +76,18 @@ def split_in(text: str) -> Stated:
 _SEPARATION = shipped_table(__package__, "separation.toml")
 
 
-def _patterns(lines: str, parts: Mapping[str, str]) -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(_filled(line, parts), re.IGNORECASE) for line in lines.splitlines() if line)
+def _patterns(lines: str) -> tuple[re.Pattern[str], ...]:
+    told = (with_parts(line, _SEPARATION["parts"]) for line in lines.splitlines() if line)
+    return tuple(re.compile(line, re.IGNORECASE) for line in told)
 
 
-def _filled(pattern: str, parts: Mapping[str, str]) -> str:
-    return re.sub(r"(?<!P)<([a-z_]+)>", lambda part: parts.get(part[1], part[0]), pattern)
-
-
-def _parts() -> Mapping[str, str]:
-    parts: dict[str, str] = {}
-    for name, pattern in _SEPARATION["parts"].items():
-        parts[name] = _filled(pattern, parts)
-    return parts
-
-
-_PARTS = _parts()
 _KEEP_APART = [
-    (_patterns(holds := rule["holds"], _PARTS), _patterns(rule.get("names", holds.splitlines()[-1]), _PARTS))
+    (_patterns(holds := rule["holds"]), _patterns(rule.get("names", holds.splitlines()[-1])))
     for rule in _SEPARATION["rules"]
 ]
 UNLESS = re.compile(_SEPARATION["unless"], re.IGNORECASE)
-NO_UNIT = re.compile(rf"(?:{_ROWS}|{_PERIOD}|{'|'.join(_SEPARATION['no_unit'].split())})s?", re.IGNORECASE)
+_NO_UNIT = (*(_P[name].pattern for name in ("rows", "period")), *_SEPARATION["no_unit"].split())
+NO_UNIT = re.compile(rf"(?:{'|'.join(_NO_UNIT)})s?", re.IGNORECASE)
 
 
 def _kept_apart(text: str) -> Stated:
@@ -208,11 +107,6 @@ def _kept_apart(text: str) -> Stated:
     return {}
 
 
-_YEAR = re.compile(
-    rf"(?:(?<![\d.,-])(?:\b({'|'.join(_MONTH_NAMES)}),? )?|(?<=20\d\d-))(20[0-4]\d)(?![\d,])"
-    r"(?:\s?[-/年년]\s?(1[0-2]|0?[1-9])(?!\d))?",
-    re.IGNORECASE,
-)
 _LEARNED = re.compile(r"(?:\b|_)(?:train|learn|history|historical|past)", re.IGNORECASE)
 _JUDGED = re.compile(r"(?:\b|_)test|\bjudged\b|\bevaluated on\b|\bscored on\b|\bhidden\b", re.IGNORECASE)
 
@@ -223,35 +117,17 @@ def _years_apart(text: str) -> str | None:
     words, before = "", (False, False)
     for clause in re.split(r"[;\n]|[.] |, (?=[a-z])", text):
         of = bool(_LEARNED.search(clause)), bool(_JUDGED.search(clause))
-        learned, judged = of if any(of) or not _THESE.match(clause) else before
+        learned, judged = of if any(of) or not _P["these"].match(clause) else before
         before = learned, judged
-        found = [match.groups(default="") for match in _YEAR.finditer(clause)] if learned != judged else []
+        found = (
+            [match.groups(default="") for match in _P["year"].finditer(clause)] if learned != judged else []
+        )
         for name, year, number in found:
             month = _MONTH_NAMES.index(name.lower()) + 1 if name else int(number or (1 if judged else 12))
             times[judged].append(12 * int(year) + month)
             words = clause.strip()[:120] if judged else words
     apart = times[True] and times[False] and min(times[True]) > max(times[False])
     return words if apart else None
-
-
-_THESE = re.compile(
-    r"^\W{0,6}(?:these|they|those|all of (?:them|these)|it|which|of|from|between|taken|recorded)\b",
-    re.IGNORECASE,
-)
-_MONTHS = re.compile(
-    rf"\b(?:{'|'.join(_MONTH_NAMES)}) ?(?:to|until|till|through|-|–) ?({'|'.join(_MONTH_NAMES)})\b",
-    re.IGNORECASE,
-)
-"""Months that are told of; the one that follows them is then what is asked for."""
-
-_APART = re.compile(
-    r"\b(?:others?|different|new|unseen|never|not|no|none|nobody|further|another|either|doesn't|don't|cannot)\b",
-    re.IGNORECASE,
-)
-_TESTED = re.compile(
-    r"\b(?:test\w*|hidden|judged|train\w*|among|seen|knows?|learn\w*|work (?:for|on)|used on|take part)\b",
-    re.IGNORECASE,
-)
 
 
 def _split_by(noun: str, apart: Sequence[str], found: Sequence[Quantity]) -> Stated:
@@ -261,18 +137,14 @@ def _split_by(noun: str, apart: Sequence[str], found: Sequence[Quantity]) -> Sta
             return {"split": ("group", one.words)}
     plural = "people|persons?" if noun == "person" else f"{re.escape(noun)}s?|{re.escape(noun[:-1])}ies"
     for sentence in apart:
-        if re.search(rf"\b(?:{plural})\b", sentence, re.IGNORECASE) and (word := _APART.search(sentence)):
+        if re.search(rf"\b(?:{plural})\b", sentence, re.IGNORECASE) and (
+            word := _P["apart"].search(sentence)
+        ):
             start = max(0, word.start() - 60)
             return {"split": ("group", sentence[start : word.end() + 60])}
     return {}
 
 
-_ID = re.compile(
-    r"^\W{0,8}(animal|author|batch|breath|case|drive|experiment|fragment|participant|patient|person|recording|scene"
-    r"|session|speaker|specimen|study|subject|trip|well|writer)_?id\b"
-    r"|\(([a-z]{3,20})_id\b",
-    re.IGNORECASE | re.MULTILINE,
-)
 _MANY = "|".join(f"{noun}s" for noun, kind in KIND_OF.items() if kind in ("sample", "token")) + "|lines"
 _OF_ONE = (
     rf"\b(?:{_MANY})\b(?: (?:of|from|within|by) (?:an?|one|each)| in (?:one|each)|[^.;\n]{{0,30}} same) "
@@ -283,7 +155,7 @@ _OF_ONE = (
 
 def repeated_in(text: str) -> Stated:
     """Groups that have a column of their own and several rows each: "patient_id"."""
-    for match in _ID.finditer(text):
+    for match in _P["id"].finditer(text):
         who = match[1] or match[2]
         if several := re.search(_OF_ONE.replace("{0}", who), text, re.IGNORECASE):
             words = f"{match[0].strip()}, {several[0]}"
@@ -309,13 +181,15 @@ def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
         and q.value != stated.get("n_classes", (0, ""))[0]
         and not DESCRIBED_BY.search(q.before)
     ]
-    if not of_rows and "group_by" not in stated and (match := _SEVERAL.search(text)):
+    if not of_rows and "group_by" not in stated and (match := _P["several"].search(text)):
         by = _singular(next(each for each in match.groupdict().values() if each))
         out: Stated = {"group_by": (by, match[0])}
         out |= {} if "split" in stated else {"split": ("group", match[0])}
         return out | one_figure("n_groups", [q for q in groups if _singular(q.noun) == by], max)
     if "group_by" not in stated:
-        apart = [each for each in sentences_of(text) if _APART.search(each) and _TESTED.search(each)]
+        apart = [
+            each for each in sentences_of(text) if _P["apart"].search(each) and _P["tested"].search(each)
+        ]
         counted = [q for q in groups if q.words != rows[1] and q.value * _ROWS_PER_GROUP <= rows[0]]
         splits = {noun: _split_by(noun, apart, found) for noun in {_singular(q.noun) for q in counted}}
         fewer = [q for q in counted if splits[_singular(q.noun)]] or of_rows
@@ -326,7 +200,7 @@ def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
         by = _singular(first.noun)
         out = {"n_groups": (round(first.value), first.words), "group_by": (by, first.words)}
         split = splits.get(by) or _split_by(by, apart, found)
-        if not split and (match := _SEVERAL.search(text)):
+        if not split and (match := _P["several"].search(text)):
             split = {"split": ("group", match[0])}
         return out | ({} if "split" in stated else split)
     by = stated["group_by"][0]

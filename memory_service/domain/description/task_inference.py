@@ -25,6 +25,7 @@ from memory_service.domain.description.phrases import (
     SENTENCES,
     TASK_OF,
     PhraseTable,
+    patterns,
     readable,
     words_of,
 )
@@ -41,6 +42,7 @@ from memory_service.domain.description.stated_facts import (
 )
 from memory_service.domain.description.stated_split import ASKS, TELLS, Separation, Stated
 
+_P = patterns("task_inference", number_word=NUMBER_WORD)
 _GOAL_FACTOR = 2.0
 _OPENING_FACTOR = 1.5
 _SCALE = 20.0
@@ -136,13 +138,14 @@ class _Reading:
     """Weighted counts of what was found: (axis, value, phrase) -> weight and summed occurrences; metrics.
 
     judges   the metric that answers are judged by
-    numbers  whether samples are numbers that were measured of things
+    numbers  whether samples are numbers that were measured of things; columns: that, or columns are listed
     """
 
     cues: Mapping[tuple[str, str, str], tuple[float, float]]
     metrics: Mapping[Metric, float]
     judges: _Mention | None
     numbers: bool
+    columns: bool
 
 
 def _cue_table() -> PhraseTable[tuple[str, str, float]]:
@@ -207,6 +210,12 @@ def facts_and_tasks(
         stated = replace(stated, outside=kind, confidence=round(sum(outside.values()), 3))
         return _with(replace(stated, runner_up=ranked[0]), said), tasks
     ranked = _corrected(ranked, tasks, text, stated)
+    confidence = tasks[ranked[0]]
+    table = f"tabular-{ranked[0].rpartition('-')[2]}"
+    if reading.columns and table in ranked[:2] and modality_of(ranked[0]) in _OF_TABLES:
+        confidence = sum(tasks.get(table.replace("tabular", kind), 0.0) for kind in _OF_TABLES)
+        tasks[ranked[0]], tasks[table] = tasks[table], tasks[ranked[0]]
+        ranked = sorted(ranked, key=lambda name: name != table)
     best = max((pair for pair in TASK_OF if TASK_OF[pair] == ranked[0]), key=_energy(axes).__getitem__)
     if modality_of(ranked[0]) in ("text", "multimodal") or writes_text(ranked[0]):
         said |= language_in(text) | (subtask_in(text) if modality_of(ranked[0]) == "text" else {})
@@ -229,13 +238,17 @@ def facts_and_tasks(
     facts = replace(
         stated,
         task=ranked[0],
-        confidence=round(tasks[ranked[0]], 3),
+        confidence=round(confidence, 3),
         evidence=evidence,
         runner_up=ranked[1] if len(ranked) > 1 else None,
         modality=modality_of(ranked[0]),
         words={**stated.words, **({"task": ", ".join(evidence[:3])} if evidence else {})},
     )
     return _with(facts, said), tasks
+
+
+_OF_TABLES = ("tabular", "text", "image", "audio")
+"""What is told of in columns: a table's script reads numbers of pictures and sounds, and words."""
 
 
 def _corrected(ranked: list[str], tasks: dict[str, float], text: str, stated: InferredFacts) -> list[str]:
@@ -330,19 +343,31 @@ def _read(text: str, said: Stated) -> _Reading:
         value, weight = _TELLING[name]
         key = "input", value, said[name][1].lower()
         weights[key], counts[key] = weight, 1.0
-    numbers = None if _MEDIA_FILES.search(text) else _NUMBERS.search(text)
-    if numbers is not None:
-        of_media = {key: _OF_OBJECTS * w for key, w in weights.items() if key[:2] in _MEDIA}
-        key = "input", "tabular", numbers[0].lower()
-        weights |= {**of_media, key: _OF_NUMBERS}
-        counts[key] = 1.0
+    numbers, columns = _of_table(text, said)
+    found = (columns, _LISTED), (numbers, _OF_NUMBERS)
+    of_media = _OF_OBJECTS if numbers else 1.0
+    weights = {key: w * (of_media if key[:2] in _MEDIA else 1.0) for key, w in weights.items()}
+    told = {("input", "tabular", match[0].lower()): weight for match, weight in found if match}
+    weights, counts = weights | told, defaultdict(float, {**counts, **dict.fromkeys(told, 1.0)})
     if said.get("n_train", (0, ""))[0] >= _LEAST_NAMED:
         for _, phrase, (axis, value, weight) in _CUES.find(words_of(said["n_train"][1])):
             key = axis, value, phrase
             weights[key] = weight  # the words may end within one of the sentence: "100 PRODUCTS0"
             counts[key] += _SAMPLE_FACTOR
     cues = {key: (weights[key], counts[key]) for key in counts}
-    return _Reading(cues, metrics, _loudest(mentions), bool(numbers))
+    return _Reading(cues, metrics, _loudest(mentions), bool(numbers), bool(numbers or columns))
+
+
+def _of_table(text: str, said: Stated) -> tuple[re.Match[str] | None, re.Match[str] | None]:
+    """What says that samples are numbers that were measured of things, and a list of their columns. It may
+    stand beside pictures, sounds or words, which are what is counted then."""
+    if _P["media_files"].search(text):
+        return None, None
+    columns = (
+        None if _P["media_noun"].search(said.get("n_train", ("", ""))[1]) else _P["columns"].search(text)
+    )
+    beside = columns and _OF_PICTURES.search(text.replace(columns[0], ""))
+    return _P["numbers"].search(text), None if beside else columns
 
 
 _COUNT = re.compile(rf"\d+|an?|half|{NUMBER_WORD}")
@@ -355,27 +380,13 @@ _TELLING = {"n_features": ("tabular", 4.0), "seq_len": ("text", 3.0), "image_siz
 """Facts that tell the input when they are stated, with the weight of such a cue."""
 
 _MEDIA = {("input", name) for name in ("image", "audio", "video", "text")}
-_OF_OBJECTS, _OF_NUMBERS, _OF_ALL_NUMBERS = 0.25, 6.0, 40.0
+_OF_OBJECTS, _OF_NUMBERS, _OF_ALL_NUMBERS, _LISTED = 0.25, 6.0, 40.0, 12.0
 """What cues of media are worth, that of a table, and `NUMBERS` for the classifier, where each sample is
 numbers that were measured of it and no file of pictures, sounds or words is spoken of: then the data are a
 table, whatever the objects are."""
 
-_NUMBERED = (
-    r"(?:measurements?|features?|attributes|variables|descriptors|statistics|properties|numbers|factors)"
-)
-_TAKEN = r"(?:computed|extracted|calculated|measured|derived)"
-_NUMBERS = re.compile(
-    rf"\b(?:[4-9]|[1-9]\d{{1,3}}|(?!(?:one|two|three)\b){NUMBER_WORD}) (?:[\w-]+ ){{0,3}}{_NUMBERED}\b|"
-    rf"\b{_NUMBERED} (?:\w+ ){{0,2}}{_TAKEN}\b|"
-    r"\b(?:features|measurements|descriptors) of (?:a|an|each|every|one)\b|"
-    rf"\b{_TAKEN} (?:from|on|in) (?:\w+ ){{0,2}}(?:photo(?:graph)?|picture|image|recording|scan)s?\b",
-    re.IGNORECASE,
-)
-_MEDIA_FILES = re.compile(
-    r"\b(?:jpe?gs?|pngs?|tiffs?|dicom|dcm|nifti|wav|mp3|ogg|flac|mp4|pixels?|px|khz|texts?)\b|"
-    r"\b(?:image|picture|photo|scan|recording|audio|sound|video)s?(?:/| (?:folder|files?|are|in)\b)",
-    re.IGNORECASE,
-)
+_OF_PICTURES = re.compile(r"\b(?:photo|picture|image)", re.IGNORECASE)
+
 
 _LEAST_NAMED = 100
 _SAMPLE_FACTOR = 3.0

@@ -7,7 +7,7 @@ from typing import Any
 from memory_service.domain.common.sentences import sentence
 from memory_service.domain.description.known_facts import Fact
 from memory_service.domain.description.phrases import READ_CHARACTERS
-from memory_service.domain.description.resources import cards_in, resources_in
+from memory_service.domain.description.resources import cards_in, cores_in, resources_in
 from memory_service.domain.description.stated_model import StatedModel, models_in, offline_words
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_spec import counted, normal_gpu_name
@@ -42,7 +42,8 @@ def with_resources(knowledge: Knowledge, question: Question) -> tuple[Question, 
     if vram is not None:
         question = replace(question, vram_gib=vram.value)
         gpus = replace(gpus, notes=(*gpus.notes, *vram.notes))
-    question = replace(question, gpus=question.gpus or gpus.value, minutes=minutes.value)
+    cores = question.cpu_count or cores_in(text) or None
+    question = replace(question, gpus=question.gpus or gpus.value, minutes=minutes.value, cpu_count=cores)
     return question, (replace(gpus, value=shown), minutes)
 
 

@@ -20,6 +20,7 @@ from memory_service.domain.description.known_facts import NAMES, Fact, Source, S
 from memory_service.domain.description.languages import READ_LANGUAGES, language_of
 from memory_service.domain.description.metric_resolution import quantile_words, resolve_metric
 from memory_service.domain.description.modalities import TILE, tiles_of
+from memory_service.domain.description.resources import cores_in
 from memory_service.domain.description.stated_facts import training_sizes
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning import model_catalogue as catalogue
@@ -413,7 +414,8 @@ def _dimensions(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
 
 def _cpu_count(reading: _Reading, _: Mapping[str, Fact]) -> Fact:
     if reading.question.cpu_count is not None:
-        return Fact("cpu_count", reading.question.cpu_count, "asked")
+        said = reading.question.cpu_count == cores_in(reading.question.description or "")
+        return Fact("cpu_count", reading.question.cpu_count, "text" if said else "asked")
     known = {cores: card for card in reading.cards if (cores := cores_beside(card)) is not None}
     if not known:
         note = sentence("cores-assumed", cpu_count=DEFAULT_CPU_COUNT)

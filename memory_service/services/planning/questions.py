@@ -162,7 +162,7 @@ def open_questions(
     said = text.said
     facts = {fact.name: fact for fact in case.facts}
     task = facts["task"].source == "text" if "task" in facts else False
-    if task and said is not None and said.confidence < SURE and text.described is None:
+    if task and max(text.tasks.values(), default=1.0) < SURE and text.described is None:
         asked = _of_task(text)
         if asked is not None and len(asked.options) > 1:
             yield asked

@@ -290,15 +290,9 @@ def _curves(database: Database, answer: Mapping[str, Any]) -> list[dict[str, Any
 
 
 _OF_STEP = (
-    "precision",
-    "batch_size",
-    "optimizer",
-    "gradient_checkpointing",
-    "method",
-    "lora_rank",
-    "n_gpus",
+    "precision", "batch_size", "optimizer", "gradient_checkpointing", "method", "lora_rank", "n_gpus",
     "trainer",
-)
+)  # fmt: skip
 
 
 def _key(question: Question, parts: frozenset[str], view: str | None) -> str:

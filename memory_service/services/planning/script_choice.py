@@ -197,19 +197,17 @@ def facts_of(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     }
 
 
+_ABSOLUTE = ("MAE", "MAPE", "SMAPE", "WAPE", "quantile loss")
+_LOSSES = {"labels": "log_loss", "masks": "", "matches": "missed_matches", "boxes": "missed_boxes"}
+
+
 def judged_by(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     """What the parts are told of the score: the plan's metric where the script computes it, the usual one
     where nobody says one, else the validation loss."""
     answer, said = _answer_of(plan), plan.get("metric")
     usual = {"token-classification": "entity F1", "visual-question-answering": "exact match"}
     name = said["name"] if said else usual.get(plan["task"], _USUAL[answer])
-    absolute = answer == "values" and getattr(metric_named(name), "name", "") in (
-        "MAE",
-        "MAPE",
-        "SMAPE",
-        "WAPE",
-        "quantile loss",
-    )
+    absolute = answer == "values" and getattr(metric_named(name), "name", "") in _ABSOLUTE
     measure = measure_of(name, answer) if said is None or said["in_script"] else None
     if kind.words["keypoints"] and measure is not None and measure.form != "values":
         measure = None
@@ -219,13 +217,7 @@ def judged_by(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         note = f"Judged by {plain(name)[:60]}, which this script does not compute."
         measure = measure_of(_USUAL[answer], answer) if answer in ("items", "texts") else None
     if measure is None:
-        loss = {
-            "labels": "log_loss",
-            "values": "mae" if absolute else "mse",
-            "masks": "",
-            "matches": "missed_matches",
-            "boxes": "missed_boxes",
-        }[answer]
+        loss = _LOSSES.get(answer, "mae" if absolute else "mse")
         measure = Measure("validation loss", "log loss", answer, loss, "Val_loss", "values")
     form = measure.form if said and scored else "matches" if answer == "matches" else ""
     return {

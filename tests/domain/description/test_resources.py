@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_service.domain.description.resources import resources_in
+from memory_service.domain.description.resources import cores_in, resources_in
 
 GPUS = {
     "t4": "t4", "l4": "l4", "p100": "p100", "a100": "a100", "v100": "v100", "rtx3090": "rtx3090",
@@ -185,3 +185,20 @@ def test_what_runs_has_a_limit_however_it_is_worded_and_other_spans_are_none(
 
 def test_a_limit_on_a_gpu_beside_one_on_a_processor_is_not_a_machine_without_a_card() -> None:
     assert resources_in("Time allowed: 3 hours on GPU, 9 hours on CPU.", GPUS) == {"minutes": 180}
+
+
+@pytest.mark.parametrize(
+    ("text", "cores"),
+    [
+        ("no gpu, 16 cores, 2 hours", 16),
+        ("4 minutes on two CPU cores", 2),
+        ("We drilled 40 cores of ice.", None),
+        ("A laptop with 8 cores or a server with 32 cores.", None),
+    ],
+)
+def test_cores_are_those_of_a_machine(text: str, cores: int | None) -> None:
+    assert cores_in(text) == cores
+
+
+def test_a_processor_of_a_host_of_notebooks_is_no_card() -> None:
+    assert resources_in("Price of boats from 9,000 rows, RMSE. kaggle CPU", GPUS) == {"gpu": "cpu"}

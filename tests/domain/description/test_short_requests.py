@@ -23,6 +23,14 @@ from memory_service.domain.description.task_inference import facts_and_tasks
         ("20 clips per singer, 30 tunes.", {"n_train": None}),
         ("Da 300 a 500 segmenti per classe, con i guasti da dire.", {"n_train": None}),
         ("Water per pixel from 9 000 tiles of 256×256 out of 11 villages.", {"n_classes": None}),
+        ("Clerks marked 410 scans; 8,000 more lie unread. Judged on 60 of the marked.", {"n_test": 60}),
+        ("After cleaning 5,2xx of the 7,900 offers are left.", {"n_train": None}),
+        ("18 homes wrote down what ran, 240 cycles altogether.", {"n_train": None}),
+        ("They read 240 contracts, 3,900 labelled.", {"n_train": None}),
+        ("9,300 photos. 7,000 have points, the other 2,300 are yours.", {"n_train": 7000, "n_test": 2300}),
+        ("We matched 1,900 questions to their paragraph.", {"n_test": None}),
+        ("a_train.csv has 600 lines. a_test.csv has 200 lines. p.tar has all 800 photos.", {"n_test": 200}),
+        ("7,000 games: 2.1 million ratings for training.", {"n_train": 2_100_000}),
         ("एक परीक्षण: 900 वाक्यों का टेस्ट सेट।", {"n_train": None, "n_test": 900}),
     ],
 )  # fmt: skip
@@ -102,3 +110,26 @@ def test_kinds_of_what_is_pointed_at_are_no_classes_of_points() -> None:
         "Eight points on photos of 90 breeds of sheep.", lambda axes, words: {"image-keypoints": 1.0}
     )
     assert facts.n_classes is None
+
+
+@pytest.mark.parametrize(
+    ("text", "likeliest", "task"),
+    [
+        ("For each tool: name, maker, weight, price, length. Predict its grade.", "text", "tabular"),
+        ("Name the shell from 40 measurements of it.", "image", "tabular"),
+        ("Columns: title, tempo, key, loudness, year. Is it a hit?", "audio", "tabular"),
+        ("900 photos of shells. For each photo: place, camera, date, finder.", "image", "image"),
+        ("Shells on wav files. For each shell: place, size, date, finder.", "audio", "audio"),
+        ("4,000 letters in full text. For each letter: place, date, writer, age.", "text", "text"),
+        ("A picture of each shell, and columns: place, size, date, finder, weight.", "image", "image"),
+    ],
+)
+def test_what_is_listed_of_each_sample_is_a_table_unless_pictures_sounds_or_texts_are_read(
+    text: str, likeliest: str, task: str
+) -> None:
+    """Where the table is the second likeliest, whose plan reads words and numbers."""
+    odds = {f"{likeliest}-classification": 0.48, "tabular-classification": 0.42, "untold": 0.1}
+    facts, tasks = facts_and_tasks(text, lambda axes, words: odds)
+    assert facts.task == f"{task}-classification"
+    assert facts.tells_task == (task == "tabular")
+    assert max(tasks.values()) == tasks[facts.task] == 0.48

@@ -72,6 +72,19 @@ def test_a_table_of_measurements_is_a_table_whatever_was_measured(seeded_sqlite:
     assert recommend(seeded_sqlite, {"description": pictures, "gpu": "t4"})["task"] == "image-classification"
 
 
+def test_columns_that_are_listed_are_planned_as_a_table_with_the_question_beside(
+    seeded_sqlite: Database,
+) -> None:
+    text = (
+        "Predict the mean stars (1-10) of plays. For each play: title, year, minutes, cost (often missing), "
+        "number of votes and seven flags of genre. 30,000 plays in train.csv. RMSE."
+    )
+    answer = recommend(seeded_sqlite, {"description": f"{text} 4 cores, no GPU.", "minutes": 20})
+    assert (answer["feasible"], answer["task"]) == (True, "tabular-regression")
+    cores = next(fact for fact in answer["facts"] if fact["name"] == "cpu_count")
+    assert (cores["value"], cores["from"]) == (4, "text")
+
+
 def test_a_task_named_is_planned_whatever_the_text_asks_for(seeded_sqlite: Database) -> None:
     asked = {"description": OUTSIDE[0][1], "gpu": "a100", "task": "image-to-image"}
     assert recommend(seeded_sqlite, asked)["feasible"]
