@@ -24,15 +24,15 @@ def told(who: str, number: int, model: str = "resnet50", seconds: float = 0.1) -
 
 
 def test_reports_are_held_against_those_near_their_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    agree = mock.Mock(wraps=trust._agree)
-    monkeypatch.setattr(trust, "_agree", agree)
+    agree = mock.Mock(wraps=trust._alike)
+    monkeypatch.setattr(trust, "_alike", agree)
     apart = [*told("key eve", 64), *told("key ada", 64, seconds=9.0)]
     assert all(trust.told_alone(apart))
     near = sum(a.batch_size <= 2 * b.batch_size and b.batch_size <= 2 * a.batch_size
                for a in told("x", 64) for b in told("x", 64))  # fmt: skip
     assert agree.call_count == 2 * near
     alone = trust.told_alone([*apart, *told("key bob", 64)])
-    assert alone == (False,) * 64 + (True,) * 64 + (False,) * 64
+    assert list(map(bool, alone)) == [False] * 64 + [True] * 64 + [False] * 64
 
 
 def of_key(who: str, number: int, times: float, **changes: Any) -> list[Observation]:
