@@ -120,11 +120,16 @@ def calibration_doubt(calibration: Calibration, sheet: Gpu | None, error_percent
     return None
 
 
-def trusted(observations: Iterable[Observation]) -> tuple[Observation, ...]:
+KindOf = Callable[[Observation], Hashable]
+"""What kind of device of its GPU model ran it: figures of another kind (a slice, a lower power limit, another
+processor) confirm nothing."""
+
+
+def trusted(observations: Iterable[Observation], kind_of: KindOf) -> tuple[Observation, ...]:
     """What may teach, in its order: the observations without doubt, and of the others those figures that
     another reporter told alike."""
     every = tuple(observations)
-    alone = _unconfirmed(o for o in every if o.doubt is not None)
+    alone = _unconfirmed((o for o in every if o.doubt is not None), kind_of)
     kept = (
         (o, _figures_of(o) - alone(o)) if o.doubt is not None and not o.confirmed else (o, None)
         for o in every
@@ -142,34 +147,38 @@ def limits_of(o: Observation) -> tuple[tuple[Hashable, int], ...]:
 _BATCH = attrgetter("batch_size")
 
 
-def _unconfirmed(observations: Iterable[Observation]) -> Callable[[Observation], frozenset[str]]:
+def _unconfirmed(
+    observations: Iterable[Observation], kind_of: KindOf
+) -> Callable[[Observation], frozenset[str]]:
     """Which figures of one of these no other reporter told alike, of the same setting at a batch near it."""
     latest: dict[Hashable, dict[str, deque[Observation]]] = {}
     for o in observations:
-        latest.setdefault(_setting(o), {}).setdefault(o.reporter, deque(maxlen=MOST_COMPARED)).append(o)
+        latest.setdefault((_SETTING(o), kind_of(o)), {}).setdefault(
+            o.reporter, deque(maxlen=MOST_COMPARED)
+        ).append(o)
     told = {what: {who: sorted(some, key=_BATCH) for who, some in by.items()} for what, by in latest.items()}
 
     def unconfirmed(o: Observation) -> frozenset[str]:
         left, least, most = _figures_of(o), o.batch_size / SAME_BATCH, o.batch_size * SAME_BATCH
-        for who, some in told[_setting(o)].items() if o.reporter != SEVERAL else ():
+        for who, some in told[_SETTING(o), kind_of(o)].items() if o.reporter != SEVERAL else ():
             near = slice(bisect_left(some, least, key=_BATCH), bisect_right(some, most, key=_BATCH))
             for other in some[near] if left and who not in (o.reporter, SEVERAL) else ():
-                left = {name for name in left if not _alike(name, o, other)}
+                left -= {name for name in left & _figures_of(other) if _alike(name, o, other)}
         return frozenset(left)
 
     return unconfirmed
 
 
-def told_alone(observations: Iterable[Observation]) -> tuple[frozenset[str], ...]:
+def told_alone(observations: Iterable[Observation], kind_of: KindOf) -> tuple[frozenset[str], ...]:
     """Of each the figures that only one key told: no host, no person who confirmed it, and no second reporter
     whose figure of the same setting agrees. It does not depend on who asks."""
     every = tuple(observations)
-    unconfirmed, nothing = _unconfirmed(every), frozenset[str]()
+    unconfirmed, nothing = _unconfirmed(every, kind_of), frozenset[str]()
     return tuple(unconfirmed(o) if is_key(o.reporter) and not o.confirmed else nothing for o in every)
 
 
 def heard(
-    observations: Sequence[Observation], alone: Sequence[frozenset[str]], asker: str
+    observations: Sequence[Observation], alone: Sequence[frozenset[str]], asker: str, kind_of: KindOf
 ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
     """(what teaches a key's questions, what only one other key told), in their order, each with those figures
     alone. Times and peaks of what a key measured three times itself no other key changes for it. alone: as
@@ -177,7 +186,7 @@ def heard(
     own: dict[Hashable, set[str]] = {}
     for o in observations if is_key(asker) else ():
         for figures in _measured(o) if o.reporter == asker else ():
-            own.setdefault((_setting(o), figures), set()).add(o.run_id)
+            own.setdefault((_SETTING(o), kind_of(o), figures), set()).add(o.run_id)
     settled = {what for what, runs in own.items() if len(runs) >= ENOUGH_RUNS}
     teaching, by_one = list[Observation](), list[Observation]()
     for o, lone in zip(observations, alone, strict=True):
@@ -185,7 +194,10 @@ def heard(
             teaching.append(o)
             continue
         known = {
-            name for each in (_TIME, _MEMORY) if settled and (_setting(o), each) in settled for name in each
+            name
+            for each in (_TIME, _MEMORY)
+            if settled and (_SETTING(o), kind_of(o), each) in settled
+            for name in each
         }
         told = _figures_of(o)
         for names, into in ((told - lone - known, teaching), (lone - known, by_one)):
@@ -225,21 +237,27 @@ def near_figures(one: float, other: float, ratio: float = SAME_BATCH) -> bool:
 
 
 def calibrations_agree(one: Calibration, other: Calibration) -> bool:
-    """Whether two devices measured much the same."""
+    """Whether two devices of a kind measured much the same."""
     apart = _rates_apart(one, other)
-    return one.fingerprint.uuid != other.fingerprint.uuid and apart is not None and apart <= SAME_RATES
+    return _two_of_a_kind(one, other) and apart is not None and apart <= SAME_RATES
 
 
 def confirmed_sections(of: Calibration, others: Iterable[Calibration]) -> dict[str, Measurement]:
     """Its sections that one of the others, of another device, measured much the same; none of fewer than
     `LEAST_COMMON`."""
-    rest = [one.sections for one in others if one.fingerprint.uuid != of.fingerprint.uuid]
+    rest = [one.sections for one in others if _two_of_a_kind(one, of)]
     found = {
         name: mine
         for name, mine in of.sections.items()
         if any(name in there and near_figures(mine.value, there[name].value, SAME_RATES) for there in rest)
     }
     return found if len(found) >= LEAST_COMMON else {}
+
+
+def _two_of_a_kind(one: Calibration, other: Calibration) -> bool:
+    """Two devices, each whole or a slice of the same profile."""
+    mine, theirs = one.fingerprint, other.fingerprint
+    return mine.uuid != theirs.uuid and (mine.kind, mine.mig) == (theirs.kind, theirs.mig)
 
 
 def contradiction(later: Calibration, earlier: Calibration, told_by: str) -> str | None:
@@ -301,12 +319,7 @@ _SETTING = attrgetter(
     "gpu", "model", "input_size", "mode", "part", "precision", "layout", "compiled", "checkpointing",
     "optimizer", "cores", "outputs", "leaves",
 )  # fmt: skip
-
-
-def _setting(o: Observation) -> Hashable:
-    """All that a figure depends on but for its batch."""
-    return _SETTING(o)
-
+"""All that a figure depends on but for its device and its batch."""
 
 _TIME = "step_seconds", "at_least_seconds", "at_most_seconds", "first_epoch_ratio"
 _MEMORY = "peak_allocated_gib", "peak_reserved_gib", "peak_driver_gib", "out_of_memory"
@@ -314,7 +327,9 @@ _UNSAID: dict[str, Any] = {**dict.fromkeys((*_TIME, *_MEMORY)), "out_of_memory":
 
 
 def _figures_of(o: Observation) -> set[str]:
-    return {name for name in _UNSAID if getattr(o, name)}
+    """Those that it tells: what was contended or throttled tells no time."""
+    names = _MEMORY if o.excluded is not None else (*_TIME, *_MEMORY)
+    return {name for name in names if getattr(o, name)}
 
 
 def _only(o: Observation, names: set[str] | frozenset[str]) -> Observation:
@@ -331,10 +346,10 @@ def _measured(o: Observation) -> tuple[tuple[str, ...], ...]:
 
 
 def _alike(name: str, one: Observation, other: Observation) -> bool:
-    """Whether a figure is told of both and agrees, by the sample where it grows with the batch."""
+    """Whether a figure told of both agrees, by the sample where it grows with the batch."""
     mine, theirs = getattr(one, name), getattr(other, name)
-    if not mine or not theirs or isinstance(mine, bool):
-        return bool(mine and theirs)
+    if isinstance(mine, bool):
+        return True
     per_sample = 1 if name == "first_epoch_ratio" else other.batch_size / one.batch_size
     return _near(mine * per_sample, theirs, SAME_FIGURE)
 

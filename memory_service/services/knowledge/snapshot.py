@@ -279,7 +279,8 @@ class _Read:
             return self.knowledge
         with _VIEWING:
             if view not in self.views:
-                teaching, by_one = heard(self.observations.all, self.observations.alone, view)
+                told = self.observations
+                teaching, by_one = heard(told.all, told.alone, view, told.kind_of)
                 cards, selection = self.calibrated, self.selection.renewed(teaching, by_one)
                 if any(each.told_by for each in cards.calibrations):
                     cards = self.cards_for(view)
@@ -368,7 +369,7 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
         measured = calibrations_of(transaction, known_devices, ended)
         of = sheets, known_devices, measured, reference_profiles(), silent
         calibrated, cards_for = cards_of(*of), partial(cards_of, *of)
-    observations = observed(transaction, before.observations)
+    observations = observed(transaction, calibrated, before.observations)
     same_profiles = "profiles" in same and calibrated is before.calibrated
     if not priced.library.profiles.keys() >= known.priced.library.profiles.keys():
         same_profiles = False  # a model that was traced here is another one now
