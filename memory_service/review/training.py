@@ -217,7 +217,7 @@ class Training:
 
     @cached_property
     def stops(self) -> set[frozenset[ast.AST]]:
-        """Whose each setting is that stops boosting early: the fits, and what made their models, around it."""
+        """Fits, and what made their models, around each setting that stops boosting early."""
         script = self.script
         fitted = {n for fit in self.fits for n in (fit, *self.values.makers(receiver(fit)))}
         around = [(stop, *script.above(stop)) for stop in script.called("early_stopping", "EarlyStopping")]
