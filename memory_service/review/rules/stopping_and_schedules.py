@@ -117,14 +117,12 @@ def _factories(facts: Facts, model: ast.AST | None, fit: ast.Call) -> list[tuple
 
 def stops_rounds(facts: Facts, fit: ast.Call) -> bool:
     """Whether this fit stops early: by its own arguments, or by settings that belong to no other fit."""
-    makers = facts.values.makers
-    made = makers(receiver(fit))
-    for call in (fit, *made):
+    own = [fit, *facts.values.makers(receiver(fit))]
+    for call in own:
         unknown = (k for k in call.keywords if k.arg is None and facts.values.entries(k.value).open)
         if any(facts.argument(call, name) is not None for name in STOPS) or any(unknown):
             return True
-    own = {fit, *made}
-    return any(whose <= own for whose in facts.training.stops)
+    return any(whose <= {*own} for whose in facts.training.stops)
 
 
 def _framework(facts: Facts, kind: str, fit: ast.Call) -> Iterator[Finding]:
