@@ -66,6 +66,7 @@ BOOSTERS = ("lightgbm", "xgboost", "catboost")
 BOOSTED, TRAINS_TREES = _RE.boosted, _RE.trains_trees
 KERAS = ("keras", "tensorflow", "tf_keras")
 LIGHTNING = ("lightning", "pytorch_lightning")
+STOPS = _SET.stops
 
 
 @dataclass(frozen=True)
@@ -213,6 +214,16 @@ class Training:
         """Fits of frameworks that the file itself runs: `trainer.fit(...)`, `lgb.train(...)`."""
         kinds = ((call, self._kind_of(call)) for call in self.script.called(*_LIST.fits))
         return {call: kind for call, kind in kinds if kind is not None and self.script.runs(call)}
+
+    @cached_property
+    def stops(self) -> set[frozenset[ast.AST]]:
+        """Fits, and what made their models, around each setting that stops boosting early."""
+        script = self.script
+        fitted = {n for fit in self.fits for n in (fit, *self.values.makers(receiver(fit)))}
+        around = [(stop, *script.above(stop)) for stop in script.called("early_stopping", "EarlyStopping")]
+        around += [(script.parents.get(k, k),) for k in script.all(ast.keyword) if k.arg in STOPS]
+        around += [()] * any(name in STOPS for name in script.strings)
+        return {frozenset(fitted.intersection(nodes)) for nodes in around}
 
     def fits_of(self, *kinds: str) -> list[ast.Call]:
         return [call for call, kind in self.fits.items() if kind in kinds]

@@ -29,11 +29,15 @@ _DOUBLED_NUMBER = "a0 = 3\n" + "".join(f"a{i + 1} = a{i} * a{i}\n" for i in rang
 _BRANCHES = "b0 = 1\n" + "".join(f"b{i + 1} = b{i} if x else b{i}\n" for i in range(500))
 _LISTS = "c0 = [1, 2]\n" + "".join(f"c{i + 1} = [*c{i}, *c{i}]\n" for i in range(500))
 _CALLS = "".join(f"def f{i}():\n    return f{i + 1}() + f{i + 1}()\n" for i in range(500)) + "f0()\n"
+_BOOSTERS = "import lightgbm as lgb\n" + "".join(
+    f"m{i} = lgb.LGBMClassifier(n_estimators=900)\nm{i}.fit(x, y)\n" for i in range(300)
+)
 _USE = "import torch\nd = torch.utils.data.DataLoader(x, batch_size={0}, num_workers={0})\n"
 
 HOSTILE: dict[str, bytes] = {
     "empty": b"",
     "only a line end": b"\n",
+    "three hundred boosters": _BOOSTERS.encode(),
     "syntax error": b"import torch\nfor epoch in range(3)\n    print(epoch)\n",
     "5 MB of statements": b"x = 1  # a line of it\n" * 240_000,
     "5 MB in one line": b"x = [" + b"1, " * 1_700_000 + b"]\n",

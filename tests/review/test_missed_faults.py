@@ -111,6 +111,22 @@ def test_a_keras_model_learns_on_from_fold_to_fold() -> None:
     made = "model = keras.Sequential(layers); model.compile('adam', 'mse')"
     assert "model-across-folds" in rules(KERAS.format(made, "pass"))
     assert "model-across-folds" not in rules(KERAS.format("pass", made))
+    assert "model-across-folds" in rules(KERAS.format(made, "model.compile('adam', 'mse')"))
+    assert "model-across-folds" not in rules(KERAS.format(made, "model.set_weights(start)"))
+
+
+@pytest.mark.parametrize("last", ["out", "keras.layers.Dense(9, activation='softmax')(given)"])
+@pytest.mark.parametrize(("logits", "wrong"), [(True, True), (False, False)])
+def test_a_functional_model_that_is_compiled_twice_has_a_last_layer(
+    last: str, logits: bool, wrong: bool
+) -> None:
+    compiled = f"net.compile('adam', keras.losses.SparseCategoricalCrossentropy(from_logits={logits}))\n"
+    script = f"""import keras
+given = keras.Input((4,))
+out = keras.layers.Dense(9, activation="softmax")(given)
+net = keras.Model(given, {last})
+{2 * (compiled + "net.fit(x, y, epochs=3)" + chr(10))}"""
+    assert ("wrong-loss" in rules(script)) == wrong
 
 
 FITTED = """import pandas as pd

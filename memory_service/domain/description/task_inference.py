@@ -366,7 +366,9 @@ def _of_table(text: str, said: Stated) -> tuple[re.Match[str] | None, re.Match[s
     columns = (
         None if _P["media_noun"].search(said.get("n_train", ("", ""))[1]) else _P["columns"].search(text)
     )
-    beside = columns and _OF_PICTURES.search(text.replace(columns[0], ""))
+    beside = columns and (
+        _OF_PICTURES.search(text.replace(columns[0], "")) or _P["written"].search(columns[0])
+    )
     return _P["numbers"].search(text), None if beside else columns
 
 

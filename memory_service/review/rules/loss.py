@@ -329,12 +329,17 @@ def _keras_output(facts: Facts, compiled: ast.Call) -> tuple[float | None, str |
 
 
 def _keras_layers(facts: Facts, compiled: ast.Call) -> list[ast.expr] | None:
-    """The layers of `model = Sequential([...])` that is compiled; None where it is not made so."""
+    """The layers of `Sequential([...])` that is compiled, the last of `Model(inputs, outputs)`, else None."""
     model = receiver(compiled)
     sources = facts.values.sources(model) if isinstance(model, ast.Name) else []
     added = {receiver_name(call) for call in facts.script.called("add")}
     whole = isinstance(model, ast.Name) and len(sources) == 1 and model.id not in added
-    given = sources[0].args[:1] if whole and is_call(sources[0], "Sequential") else []
+    made = sources[0] if whole else None
+    output = facts.argument(made, "outputs", 1) if is_call(made, "Model") else None
+    output = next(iter(facts.values.last(output)), None) if isinstance(output, ast.Name) else output
+    if isinstance(output, ast.Call) and isinstance(output.func, ast.Call):
+        return [output.func]
+    given = made.args[:1] if is_call(made, "Sequential") else []
     return list(given[0].elts) if given and isinstance(given[0], ast.List | ast.Tuple) else None
 
 

@@ -20,7 +20,7 @@ from memory_service.review.source.script import (
     targets_of,
 )
 from memory_service.review.tables import name_lists, name_maps, name_sets, patterns
-from memory_service.review.training import KERAS, LIGHTNING, TRAINS_TREES
+from memory_service.review.training import KERAS, LIGHTNING, STOPS, TRAINS_TREES
 
 _LIST = name_lists("stopping_and_schedules")
 _RE = patterns("stopping_and_schedules")
@@ -117,19 +117,12 @@ def _factories(facts: Facts, model: ast.AST | None, fit: ast.Call) -> list[tuple
 
 def stops_rounds(facts: Facts, fit: ast.Call) -> bool:
     """Whether this fit stops early: by its own arguments, or by settings that belong to no other fit."""
-    makers = facts.values.makers
-    made = makers(receiver(fit))
-    for call in (fit, *made):
+    own = [fit, *facts.values.makers(receiver(fit))]
+    for call in own:
         unknown = (k for k in call.keywords if k.arg is None and facts.values.entries(k.value).open)
-        if any(facts.argument(call, name) is not None for name in _SET.stops) or any(unknown):
+        if any(facts.argument(call, name) is not None for name in STOPS) or any(unknown):
             return True
-    others = {*facts.training.fits} - {fit}
-    others |= {maker for other in others for maker in makers(receiver(other))} - set(made)
-    for stop in facts.script.called("early_stopping", "EarlyStopping"):
-        if not others.intersection((stop, *facts.script.above(stop))):
-            return True
-    keywords = {k.arg for k in facts.script.all(ast.keyword) if facts.script.parents.get(k) not in others}
-    return bool({*keywords, *facts.script.strings} & set(_SET.stops))
+    return any(whose <= {*own} for whose in facts.training.stops)
 
 
 def _framework(facts: Facts, kind: str, fit: ast.Call) -> Iterator[Finding]:

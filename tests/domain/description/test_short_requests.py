@@ -121,6 +121,8 @@ def test_kinds_of_what_is_pointed_at_are_no_classes_of_points() -> None:
         ("900 photos of shells. For each photo: place, camera, date, finder.", "image", "image"),
         ("Shells on wav files. For each shell: place, size, date, finder.", "audio", "audio"),
         ("4,000 letters in full text. For each letter: place, date, writer, age.", "text", "text"),
+        ("900 rows. Columns: number, maker_a, maker_b, prompt, response_a, price.", "text", "text"),
+        ("Columns: number, maker, prompt rate, response time, price. Is it sold?", "text", "tabular"),
         ("A picture of each shell, and columns: place, size, date, finder, weight.", "image", "image"),
     ],
 )

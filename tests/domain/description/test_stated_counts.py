@@ -25,6 +25,7 @@ from memory_service.domain.description.stated_facts import stated_in
         ("3,200 training images, a validation set of 400 images and a test set of 800 images", 3200, 800),
         ("We provide 7,200 photos for training and 1,800 photos for testing.", 7200, 1800),
         ("For training we provide 7,200 photos, for testing 1,800.", 7200, 1800),
+        ("Trained on 9,000 card payments, tested on 2,000 payments.", 9000, 2000),
         ("14,200 are in the training set and 3,550 in the test set", 14200, 3550),
         ("640 patients are used for training, 160 patients are used for testing", 640, 160),
         ("8600 training images and 2150 testing images of birds", 8600, 2150),
