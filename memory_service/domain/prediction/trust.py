@@ -6,8 +6,8 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
-from math import exp, log
-from operator import attrgetter
+from math import exp, inf, log
+from operator import attrgetter, itemgetter
 from statistics import median
 from typing import Any, TypeVar
 
@@ -139,25 +139,33 @@ def limits_of(o: Observation) -> tuple[tuple[Hashable, int], ...]:
     return ((o.reporter, _case(o)), MOST_COMPARED), (o.reporter, MOST_OF_KEY)
 
 
-_BATCH = attrgetter("batch_size")
+_VALUE = itemgetter(0)
 
 
 def _unconfirmed(observations: Iterable[Observation]) -> Callable[[Observation], frozenset[str]]:
     """Which figures of one of these no other reporter told alike, of the same setting at a batch near it."""
-    latest: dict[Hashable, dict[str, deque[Observation]]] = {}
+    latest: dict[Hashable, deque[Observation]] = {}
     for o in observations:
-        latest.setdefault(_setting(o), {}).setdefault(o.reporter, deque(maxlen=MOST_COMPARED)).append(o)
-    told = {what: {who: sorted(some, key=_BATCH) for who, some in by.items()} for what, by in latest.items()}
+        latest.setdefault((_setting(o), o.reporter), deque(maxlen=MOST_COMPARED)).append(o)
+    told: dict[Hashable, list[tuple[float, int, str]]] = {}
+    for o in (one for some in latest.values() for one in some if one.reporter != SEVERAL):
+        for name in _figures_of(o):
+            told.setdefault((_setting(o), name), []).append((_scaled(name, o), o.batch_size, o.reporter))
+    for figures in told.values():
+        figures.sort()
 
-    def unconfirmed(o: Observation) -> frozenset[str]:
-        left, least, most = _figures_of(o), o.batch_size / SAME_BATCH, o.batch_size * SAME_BATCH
-        for who, some in told[_setting(o)].items() if o.reporter != SEVERAL else ():
-            near = slice(bisect_left(some, least, key=_BATCH), bisect_right(some, most, key=_BATCH))
-            for other in some[near] if left and who not in (o.reporter, SEVERAL) else ():
-                left = {name for name in left if not _alike(name, o, other)}
-        return frozenset(left)
+    def confirmed(name: str, o: Observation) -> bool:
+        others, value = told.get((_setting(o), name), []), _scaled(name, o)
+        # By value: a figure that nobody shares is held against few.
+        near = slice(
+            bisect_left(others, value / SAME_FIGURE, key=_VALUE),
+            bisect_right(others, value * SAME_FIGURE, key=_VALUE),
+        )
+        return any(
+            who != o.reporter and _near(batch, o.batch_size, SAME_BATCH) for _, batch, who in others[near]
+        )
 
-    return unconfirmed
+    return lambda o: frozenset(n for n in _figures_of(o) if o.reporter == SEVERAL or not confirmed(n, o))
 
 
 def told_alone(observations: Iterable[Observation]) -> tuple[frozenset[str], ...]:
@@ -177,16 +185,15 @@ def heard(
     own: dict[Hashable, set[str]] = {}
     for o in observations if is_key(asker) else ():
         for figures in _measured(o) if o.reporter == asker else ():
-            own.setdefault((_setting(o), figures), set()).add(o.run_id)
+            own.setdefault((o.device, _setting(o), figures), set()).add(o.run_id)
     settled = {what for what, runs in own.items() if len(runs) >= ENOUGH_RUNS}
     teaching, by_one = list[Observation](), list[Observation]()
     for o, lone in zip(observations, alone, strict=True):
         if o.reporter == asker or not is_key(o.reporter) or o.confirmed:
             teaching.append(o)
             continue
-        known = {
-            name for each in (_TIME, _MEMORY) if settled and (_setting(o), each) in settled for name in each
-        }
+        setting = o.device, _setting(o)
+        known = {name for each in (_TIME, _MEMORY) if (*setting, each) in settled for name in each}
         told = _figures_of(o)
         for names, into in ((told - lone - known, teaching), (lone - known, by_one)):
             if names:
@@ -330,13 +337,10 @@ def _measured(o: Observation) -> tuple[tuple[str, ...], ...]:
     return (_TIME, _MEMORY) if o.out_of_memory else (_TIME,) * timed + (_MEMORY,) * seen
 
 
-def _alike(name: str, one: Observation, other: Observation) -> bool:
-    """Whether a figure is told of both and agrees, by the sample where it grows with the batch."""
-    mine, theirs = getattr(one, name), getattr(other, name)
-    if not mine or not theirs or isinstance(mine, bool):
-        return bool(mine and theirs)
-    per_sample = 1 if name == "first_epoch_ratio" else other.batch_size / one.batch_size
-    return _near(mine * per_sample, theirs, SAME_FIGURE)
+def _scaled(name: str, o: Observation) -> float:
+    """A figure, by the sample where it grows with the batch."""
+    value = float(getattr(o, name))
+    return value if name in ("first_epoch_ratio", "out_of_memory") else value / o.batch_size
 
 
 def _near(one: float, other: float, ratio: float) -> bool:

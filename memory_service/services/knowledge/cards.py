@@ -121,9 +121,14 @@ def cards_of(
 
     calibrations   newest first; silent: names of devices that have not said yet what they are
     asker          a key: of what another one posted counts `shared`; all of it for the device that this one
-                   registered, and only with its reference networks
+                   registered, or no key, and only with its reference networks. It takes no place of what was
+                   measured here, by this key or by the device's own
     """
     owner = {device.name: device.told_by for device in devices}
+
+    def by_another(each: KeptCalibration) -> bool:
+        return asker is not None and each.told_by not in ("", asker, owner[each.calibration.device])
+
     bare = {
         device.name: device_card(device.name, device.fingerprint, sheets, device.gpu) for device in devices
     }
@@ -134,11 +139,11 @@ def cards_of(
     kin: dict[Hashable, list[tuple[Gpu, Calibration]]] = defaultdict(list)
     told: Counter[Hashable] = Counter()
     listed = tuple(each for each in calibrations if each.calibration.device in bare)
-    for each in listed:
+    for each in sorted(listed, key=by_another):
         one, name = each.calibration, each.calibration.device
         known[name].append(each)
         shared = each.shared if asker is not None and each.told_by not in ("", asker) else one
-        whole = one if each.told_by == owner[name] and each.checked else shared
+        whole = one if owner[name] in ("", each.told_by) and each.checked else shared
         if not each.current or whole is None or name in own:
             continue
         own[name], card = whole, bare[name]
