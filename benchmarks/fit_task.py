@@ -4,7 +4,8 @@
 
 Fitted to: the stored competitions that have a task, each as it is and as pages made of it by rule (headings,
 links, rules, prizes and file lists around it, sentences dropped); the halves "tune" of their paraphrases and
-of tests/recall/descriptions.txt; blind2, blind3 and blind4 there, whose errors were studied before; the
+of tests/recall/descriptions.txt; blind2, blind3 and blind4 there, whose errors were studied before; the short
+texts of blind14 to blind17 (`data/short_texts.jsonl`), each measured before its errors were studied; the
 sentences of `data/task_texts.txt`, written for the kinds and after no competition that is kept apart, of
 tasks, of what is none ("outside: ...") and of texts that tell nothing ("untold").
 Probabilities are calibrated, and judged, on competitions left out: by quarters of them, all texts of one
@@ -48,6 +49,7 @@ from memory_service.recall.task_classifier import (
 
 ROOT = Path(__file__).parents[1]
 WRITTEN = Path(__file__).parent / "data" / "task_texts.txt"
+SHORT = Path(__file__).parent / "data" / "short_texts.jsonl"
 FOLDS = 4
 STRENGTH = 3.0
 """Inverse strength of the l2 penalty."""
@@ -147,6 +149,9 @@ def labelled() -> list[Labelled]:
                 out.append(Labelled(f"{file} {name}", task, text.strip(), text.strip()))
     for row in descriptions("blind4"):
         out.append(Labelled(row["text"], row["task"], row["text"], row["text"]))
+    for row in map(json.loads, SHORT.read_text("utf-8").splitlines()):
+        text = in_english(row["text"], language_of(row["text"]))
+        out.append(Labelled(f"{row['author']} {text}", row["task"], text, text))
     label = ""
     for line in WRITTEN.read_text("utf-8").splitlines():
         if line.startswith("= "):

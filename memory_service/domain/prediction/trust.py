@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
-from math import exp, inf, log
+from math import exp, log
 from operator import attrgetter, itemgetter
 from statistics import median
 from typing import Any, TypeVar
@@ -120,11 +120,16 @@ def calibration_doubt(calibration: Calibration, sheet: Gpu | None, error_percent
     return None
 
 
-def trusted(observations: Iterable[Observation]) -> tuple[Observation, ...]:
+KindOf = Callable[[Observation], Hashable]
+"""What kind of device of its GPU model ran it: figures of another kind (a slice, a lower power limit, another
+processor) confirm nothing."""
+
+
+def trusted(observations: Iterable[Observation], kind_of: KindOf) -> tuple[Observation, ...]:
     """What may teach, in its order: the observations without doubt, and of the others those figures that
     another reporter told alike."""
     every = tuple(observations)
-    alone = _unconfirmed(o for o in every if o.doubt is not None)
+    alone = _unconfirmed((o for o in every if o.doubt is not None), kind_of)
     kept = (
         (o, _figures_of(o) - alone(o)) if o.doubt is not None and not o.confirmed else (o, None)
         for o in every
@@ -142,37 +147,37 @@ def limits_of(o: Observation) -> tuple[tuple[Hashable, int], ...]:
 _VALUE = itemgetter(0)
 
 
-def _unconfirmed(observations: Iterable[Observation]) -> Callable[[Observation], frozenset[str]]:
+def _unconfirmed(
+    observations: Iterable[Observation], kind_of: KindOf
+) -> Callable[[Observation], frozenset[str]]:
     """Which figures of one of these no other reporter told alike, of the same setting at a batch near it."""
     latest: dict[Hashable, deque[Observation]] = {}
-    for o in observations:
-        latest.setdefault((_setting(o), o.reporter), deque(maxlen=MOST_COMPARED)).append(o)
+    for o in (one for one in observations if one.reporter != SEVERAL):
+        what = _SETTING(o), kind_of(o), o.reporter
+        latest.setdefault(what, deque(maxlen=MOST_COMPARED)).append(o)
     told: dict[Hashable, list[tuple[float, int, str]]] = {}
-    for o in (one for some in latest.values() for one in some if one.reporter != SEVERAL):
-        for name in _figures_of(o):
-            told.setdefault((_setting(o), name), []).append((_scaled(name, o), o.batch_size, o.reporter))
+    for (setting, kind, who), some in latest.items():
+        for o in some:
+            for name in _figures_of(o):
+                told.setdefault((setting, kind, name), []).append((_scaled(name, o), o.batch_size, who))
     for figures in told.values():
         figures.sort()
 
     def confirmed(name: str, o: Observation) -> bool:
-        others, value = told.get((_setting(o), name), []), _scaled(name, o)
+        others, value = told.get((_SETTING(o), kind_of(o), name), []), _scaled(name, o)
         # By value: a figure that nobody shares is held against few.
-        near = slice(
-            bisect_left(others, value / SAME_FIGURE, key=_VALUE),
-            bisect_right(others, value * SAME_FIGURE, key=_VALUE),
-        )
-        return any(
-            who != o.reporter and _near(batch, o.batch_size, SAME_BATCH) for _, batch, who in others[near]
-        )
+        least = bisect_left(others, value / SAME_FIGURE, key=_VALUE)
+        near = others[least : bisect_right(others, value * SAME_FIGURE, key=_VALUE)]
+        return any(who != o.reporter and _near(batch, o.batch_size, SAME_BATCH) for _, batch, who in near)
 
     return lambda o: frozenset(n for n in _figures_of(o) if o.reporter == SEVERAL or not confirmed(n, o))
 
 
-def told_alone(observations: Iterable[Observation]) -> tuple[frozenset[str], ...]:
+def told_alone(observations: Iterable[Observation], kind_of: KindOf) -> tuple[frozenset[str], ...]:
     """Of each the figures that only one key told: no host, no person who confirmed it, and no second reporter
     whose figure of the same setting agrees. It does not depend on who asks."""
     every = tuple(observations)
-    unconfirmed, nothing = _unconfirmed(every), frozenset[str]()
+    unconfirmed, nothing = _unconfirmed(every, kind_of), frozenset[str]()
     return tuple(unconfirmed(o) if is_key(o.reporter) and not o.confirmed else nothing for o in every)
 
 
@@ -185,14 +190,14 @@ def heard(
     own: dict[Hashable, set[str]] = {}
     for o in observations if is_key(asker) else ():
         for figures in _measured(o) if o.reporter == asker else ():
-            own.setdefault((o.device, _setting(o), figures), set()).add(o.run_id)
+            own.setdefault((_SETTING(o), o.device, figures), set()).add(o.run_id)
     settled = {what for what, runs in own.items() if len(runs) >= ENOUGH_RUNS}
     teaching, by_one = list[Observation](), list[Observation]()
     for o, lone in zip(observations, alone, strict=True):
         if o.reporter == asker or not is_key(o.reporter) or o.confirmed:
             teaching.append(o)
             continue
-        setting = o.device, _setting(o)
+        setting = _SETTING(o), o.device
         known = {name for each in (_TIME, _MEMORY) if (*setting, each) in settled for name in each}
         told = _figures_of(o)
         for names, into in ((told - lone - known, teaching), (lone - known, by_one)):
@@ -232,21 +237,27 @@ def near_figures(one: float, other: float, ratio: float = SAME_BATCH) -> bool:
 
 
 def calibrations_agree(one: Calibration, other: Calibration) -> bool:
-    """Whether two devices measured much the same."""
+    """Whether two devices of a kind measured much the same."""
     apart = _rates_apart(one, other)
-    return one.fingerprint.uuid != other.fingerprint.uuid and apart is not None and apart <= SAME_RATES
+    return _two_of_a_kind(one, other) and apart is not None and apart <= SAME_RATES
 
 
 def confirmed_sections(of: Calibration, others: Iterable[Calibration]) -> dict[str, Measurement]:
     """Its sections that one of the others, of another device, measured much the same; none of fewer than
     `LEAST_COMMON`."""
-    rest = [one.sections for one in others if one.fingerprint.uuid != of.fingerprint.uuid]
+    rest = [one.sections for one in others if _two_of_a_kind(one, of)]
     found = {
         name: mine
         for name, mine in of.sections.items()
         if any(name in there and near_figures(mine.value, there[name].value, SAME_RATES) for there in rest)
     }
     return found if len(found) >= LEAST_COMMON else {}
+
+
+def _two_of_a_kind(one: Calibration, other: Calibration) -> bool:
+    """Two devices, each whole or a slice of the same profile."""
+    mine, theirs = one.fingerprint, other.fingerprint
+    return mine.uuid != theirs.uuid and (mine.kind, mine.mig) == (theirs.kind, theirs.mig)
 
 
 def contradiction(later: Calibration, earlier: Calibration, told_by: str) -> str | None:
@@ -308,12 +319,7 @@ _SETTING = attrgetter(
     "gpu", "model", "input_size", "mode", "part", "precision", "layout", "compiled", "checkpointing",
     "optimizer", "cores", "outputs", "leaves",
 )  # fmt: skip
-
-
-def _setting(o: Observation) -> Hashable:
-    """All that a figure depends on but for its batch."""
-    return _SETTING(o)
-
+"""All that a figure depends on but for its device and its batch."""
 
 _TIME = "step_seconds", "at_least_seconds", "at_most_seconds", "first_epoch_ratio"
 _MEMORY = "peak_allocated_gib", "peak_reserved_gib", "peak_driver_gib", "out_of_memory"
@@ -321,7 +327,9 @@ _UNSAID: dict[str, Any] = {**dict.fromkeys((*_TIME, *_MEMORY)), "out_of_memory":
 
 
 def _figures_of(o: Observation) -> set[str]:
-    return {name for name in _UNSAID if getattr(o, name)}
+    """Those that it tells: what was contended or throttled tells no time."""
+    names = _MEMORY if o.excluded is not None else (*_TIME, *_MEMORY)
+    return {name for name in names if getattr(o, name)}
 
 
 def _only(o: Observation, names: set[str] | frozenset[str]) -> Observation:

@@ -30,6 +30,9 @@ from memory_service.services.devices.devices import MOST_OF_REPORTER, Device, Ke
 
 MOST_NAMES = 4_096
 
+LEAST_OF_WHOLE = 0.85
+"""Of the data sheet's memory and power: below it a device is a slice, or runs at a lower limit."""
+
 
 @dataclass(frozen=True, eq=False)
 class Cards:
@@ -61,6 +64,20 @@ class Cards:
     def models(self) -> Mapping[str, str]:
         """Normalised name or alias of a GPU model -> its slug."""
         return gpu_index(self.sheets)
+
+    @cached_property
+    def kinds(self) -> Mapping[str, str]:
+        """Device -> what sets it apart from a whole one of its model at full power; a processor's name."""
+        found = {}
+        for name, card in self.devices.items():
+            sheet = self.sheets.get(card.slug, card)
+            memory = card.memory_gib / sheet.memory_gib if sheet.memory_gib else 1.0
+            power = card.tdp_w / sheet.tdp_w if card.tdp_w and sheet.tdp_w else 1.0
+            if card.kind == "cpu":
+                found[name] = card.name
+            elif min(memory, power) < LEAST_OF_WHOLE:
+                found[name] = f"{memory:.1f} of the memory, {power:.1f} of the power"
+        return found
 
     @cached_property
     def _devices(self) -> Mapping[str, str]:
@@ -120,15 +137,10 @@ def cards_of(
     """The cards with their calibrated rates; nothing learned yet.
 
     calibrations   newest first; silent: names of devices that have not said yet what they are
-    asker          a key: of what another one posted counts `shared`; all of it for the device that this one
-                   registered, or no key, and only with its reference networks. It takes no place of what was
-                   measured here, by this key or by the device's own
+    asker          a key: of what another one posted counts `shared`, for other devices; for the device itself
+                   what it posted that registered it, with its reference networks
     """
     owner = {device.name: device.told_by for device in devices}
-
-    def by_another(each: KeptCalibration) -> bool:
-        return asker is not None and each.told_by not in ("", asker, owner[each.calibration.device])
-
     bare = {
         device.name: device_card(device.name, device.fingerprint, sheets, device.gpu) for device in devices
     }
@@ -139,14 +151,16 @@ def cards_of(
     kin: dict[Hashable, list[tuple[Gpu, Calibration]]] = defaultdict(list)
     told: Counter[Hashable] = Counter()
     listed = tuple(each for each in calibrations if each.calibration.device in bare)
-    for each in sorted(listed, key=by_another):
+    for each in listed:
         one, name = each.calibration, each.calibration.device
         known[name].append(each)
-        shared = each.shared if asker is not None and each.told_by not in ("", asker) else one
-        whole = one if owner[name] in ("", each.told_by) and each.checked else shared
-        if not each.current or whole is None or name in own:
+        anothers = asker is not None and each.told_by not in ("", asker)
+        shared = each.shared if anothers else one
+        card = bare[name]
+        if not each.current or name in own:
             continue
-        own[name], card = whole, bare[name]
+        if not anothers or (each.told_by == owner[name] and each.checked):
+            own[name] = one
         model = card.slug, one.fingerprint.mig
         told[model, each.reporter] += shared is not None
         if shared is not None and told[model, each.reporter] <= MOST_OF_REPORTER:

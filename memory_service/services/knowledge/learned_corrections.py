@@ -86,10 +86,16 @@ class Observed:
     """The latest observations of each case and of each key, as the database had them.
 
     state   as `store.queries.observations.latest` gave it; rows: by id, those that can be read
+    kinds   `Cards.kinds`
     """
 
     state: Mapping[str, object] = field(default_factory=dict)
     rows: Mapping[str, Kept] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
+
+    def kind_of(self, one: Observation) -> str:
+        """Of the device: of processors that nobody registered, each reporter's is one of its own."""
+        return self.kinds.get(one.device) or ("" if one.cores is None else one.reporter)
 
     @cached_property
     def all(self) -> tuple[Observation, ...]:
@@ -101,22 +107,22 @@ class Observed:
             if all(counted[what] < most for what, most in limits):
                 counted.update(what for what, _ in limits)
                 kept.append(one)
-        return trusted(reversed(kept))
+        return trusted(reversed(kept), self.kind_of)
 
     @cached_property
     def alone(self) -> tuple[frozenset[str], ...]:
         """Of each of `all` the figures that only one key told."""
-        return told_alone(self.all)
+        return told_alone(self.all, self.kind_of)
 
 
-def observed(transaction: ReadTransaction, cached: Observed | None = None) -> Observed:
+def observed(transaction: ReadTransaction, cards: Cards, cached: Observed | None = None) -> Observed:
     """The observations now; of those of `cached`, read earlier, what was written since is read."""
     now, cached = store.latest(transaction.session, MOST_OF_KEY), cached or Observed()
     if cached.state == now:
-        return cached
+        return cached if cached.kinds == cards.kinds else replace(cached, kinds=cards.kinds)
     same = {key for key, stamp in now.items() if cached.state.get(key) == stamp}
     rows = {key: row for key, row in cached.rows.items() if key in same}
     for row in store.several(transaction.session, now.keys() - same):
         if is_readable(row.observation):
             rows[row.id] = row.updated_at, row.id, Observation.from_dict(row.observation)
-    return Observed(now, rows)
+    return Observed(now, rows, cards.kinds)

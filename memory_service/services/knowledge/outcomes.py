@@ -245,12 +245,17 @@ def heard_runs(
 
 
 def _reached(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether the other's score says that this one can be: as good or better, and near it."""
-    mine, theirs = score_of(one), score_of(other)
-    if mine is None or theirs is None or one["direction"] != other["direction"]:
+    """Whether the other's scores say that these can be: each as good or better, and near it."""
+    if one["direction"] != other["direction"] or score_of(one) is None:
         return False
-    as_good = theirs <= mine if one["direction"] == "min" else theirs >= mine
-    return as_good and abs(mine - theirs) <= SAME_SCORE * max(abs(mine), abs(theirs))
+    pairs = [(one[name], other[name]) for name in ("test_metric", "metric") if one[name] is not None]
+    sign = -1.0 if one["direction"] == "min" else 1.0
+    return all(
+        theirs is not None
+        and sign * theirs >= sign * mine
+        and abs(mine - theirs) <= SAME_SCORE * max(abs(mine), abs(theirs))
+        for mine, theirs in pairs
+    )
 
 
 def _median(reported: Sequence[Mapping[str, Any]], name: str) -> float | None:

@@ -368,7 +368,7 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
         measured = calibrations_of(transaction, known_devices, ended)
         of = sheets, known_devices, measured, reference_profiles(), silent
         calibrated, cards_for = cards_of(*of), partial(cards_of, *of)
-    observations = observed(transaction, before.observations)
+    observations = observed(transaction, calibrated, before.observations)
     same_profiles = "profiles" in same and calibrated is before.calibrated
     if not priced.library.profiles.keys() >= known.priced.library.profiles.keys():
         same_profiles = False  # a model that was traced here is another one now

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 from unittest import mock
 
@@ -16,6 +17,9 @@ from tests.domain.learning.test_corrections import CARD, moved, ran, taught
 ONE = Observation("a100", "resnet50", "resnet", 224, "bf16", 8, step_seconds=0.1, reporter="key eve")
 
 
+ANY = attrgetter("device")
+
+
 def told(who: str, number: int, model: str = "resnet50", seconds: float = 0.1) -> list[Observation]:
     return [
         replace(ONE, reporter=who, model=model, batch_size=1 + n, step_seconds=seconds * (1 + n))
@@ -23,16 +27,14 @@ def told(who: str, number: int, model: str = "resnet50", seconds: float = 0.1) -
     ]
 
 
-def test_reports_are_held_against_those_near_their_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    agree = mock.Mock(wraps=trust._agree)
-    monkeypatch.setattr(trust, "_agree", agree)
+def test_reports_are_held_against_those_near_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = mock.Mock(wraps=trust._near)
+    monkeypatch.setattr(trust, "_near", compared)
     apart = [*told("key eve", 64), *told("key ada", 64, seconds=9.0)]
-    assert all(trust.told_alone(apart))
-    near = sum(a.batch_size <= 2 * b.batch_size and b.batch_size <= 2 * a.batch_size
-               for a in told("x", 64) for b in told("x", 64))  # fmt: skip
-    assert agree.call_count == 2 * near
-    alone = trust.told_alone([*apart, *told("key bob", 64)])
-    assert alone == (False,) * 64 + (True,) * 64 + (False,) * 64
+    assert all(trust.told_alone(apart, ANY))
+    assert compared.call_count == 0, "no figure of the other is near"
+    alone = trust.told_alone([*apart, *told("key bob", 64)], ANY)
+    assert list(map(bool, alone)) == [False] * 64 + [True] * 64 + [False] * 64
 
 
 def of_key(who: str, number: int, times: float, **changes: Any) -> list[Observation]:
@@ -42,7 +44,7 @@ def of_key(who: str, number: int, times: float, **changes: Any) -> list[Observat
 
 def asked_by(who: str, observations: list[Observation]) -> float:
     """How many times the step of resnet50 a key expects, beside the data sheet."""
-    heard, _ = trust.heard(observations, trust.told_alone(observations), f"key {who}")
+    heard, _ = trust.heard(observations, trust.told_alone(observations, ANY), f"key {who}")
     return moved("resnet50", taught(list(heard), CARD))
 
 
@@ -82,7 +84,7 @@ def test_own_runs_that_say_nothing_of_speed_take_away_no_report_of_it(said: dict
 def test_own_runs_without_a_peak_take_away_no_report_of_memory() -> None:
     own = of_key("ada", 3, 3.6)
     others = [*of_key("bob", 4, 1.0, peak_driver_gib=30.0), *of_key("cy", 4, 1.0, peak_driver_gib=30.0)]
-    heard, _ = trust.heard([*own, *others], trust.told_alone([*own, *others]), "key ada")
+    heard, _ = trust.heard([*own, *others], trust.told_alone([*own, *others], ANY), "key ada")
     assert {o.step_seconds for o in heard if o.peak_driver_gib} == {None}
     assert [o.peak_driver_gib for o in heard].count(30.0) == 8
 
@@ -91,5 +93,12 @@ def test_what_nobody_said_a_name_for_takes_no_keys_report_away() -> None:
     unnamed = [replace(o, reporter="") for o in of_key("", 3, 1.0)]
     others = [*of_key("bob", 4, 3.6), *of_key("cy", 4, 3.6)]
     every = [*unnamed, *others]
-    heard, by_one = trust.heard(every, trust.told_alone(every), "")
+    heard, by_one = trust.heard(every, trust.told_alone(every, ANY), "")
     assert (heard, by_one) == (tuple(every), ())
+
+
+@pytest.mark.parametrize("changes", [{"device": "slice"}, {"excluded": "throttled"}], ids=str)
+def test_runs_of_another_kind_of_device_or_that_tell_no_time_confirm_none(changes: dict[str, Any]) -> None:
+    honest = [replace(o, **changes) for o in of_key("ada", 3, 3.6)]
+    assert asked_by("bob", [*honest, *of_key("eve", 3, 3.6)]) == pytest.approx(asked_by("bob", honest))
+    assert asked_by("bob", [*of_key("ada", 3, 3.6), *of_key("eve", 3, 3.6)]) > 3.0

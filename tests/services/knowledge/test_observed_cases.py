@@ -12,6 +12,7 @@ from memory_service.domain.learning.observation import Observation
 from memory_service.domain.prediction import trust
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge import learned_corrections
+from memory_service.services.knowledge.cards import Cards
 from memory_service.services.knowledge.learned_corrections import Observed, observed
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Observation as Observation_
@@ -26,7 +27,7 @@ RAN = Observation(
 def read(database: Database, held: Observed | None) -> Observed:
     """The same bit by bit; checked against a reading from the beginning."""
     with database.read() as unit:
-        found, whole = observed(unit, held), observed(unit)
+        found, whole = observed(unit, Cards({}), held), observed(unit, Cards({}))
     assert found.all == whole.all
     assert found.state == whole.state
     return found

@@ -306,7 +306,7 @@ def test_what_a_key_measured_on_its_device_silences_nobody_on_another() -> None:
     there = [told_by(key, key, 0.3, device="box2") for key in ("one", "two")]
     here = [told_by(key, key, 0.3, device="box1") for key in ("one", "two")]
     told = [*own, *there, *here]
-    assert heard(told, told_alone(told), "key asker") == ((*own, *there), ())
+    assert heard(told, told_alone(told, lambda _: ""), "key asker") == ((*own, *there), ())
 
 
 def test_figures_that_no_other_key_shares_are_not_held_against_every_run(
@@ -319,7 +319,7 @@ def test_figures_that_no_other_key_shares_are_not_held_against_every_run(
         for run in range(16)
         for key in range(16)
     ]
-    assert told_alone(told) == ({"first_epoch_ratio"},) * len(told)
+    assert told_alone(told, lambda _: "") == ({"first_epoch_ratio"},) * len(told)
     assert compared.call_count <= 4 * len(told)
 
 
