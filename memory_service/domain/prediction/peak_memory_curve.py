@@ -200,9 +200,9 @@ def peak_curves(
     allocated = (np.maximum(live, step) + state) / GIB
     kept = (np.maximum(live + 4.0 * stack.params[:, None], step) + state) / GIB
     kinds = precision_class(precision), "holes"
-    beside = (stack.workspace_bytes[kind][:, None] / GIB * batch for kind in kinds)
+    workspace, holes = (stack.workspace_bytes[kind][:, None] / GIB * batch for kind in kinds)
     spread = np.array([_spread_of(profile) for profile in stack.profiles])
-    bands = _widened(_as_seen(allocated, *beside, device, precision, ""), spread[:, None])
+    bands = _widened(_as_seen(allocated, workspace, holes, device, precision, ""), spread[:, None])
     if device.learned is not None:
         learned = device.learned.memories_of(subjects)
         bands = _as_learned(bands, device, learned, batch, proven[:, None], None)
