@@ -226,13 +226,13 @@ def encode_all(models: list, paths: list, until: float, run) -> list[str | None]
         try:
             rows = [row for row, text in enumerate(encoded) if text is None]
             for row, probabilities, size in found_masks(models, paths, rows):
-                encoded[row] = "\n" * (plan.MASKS - 1)
                 if probabilities is None:
                     WARNED.add(paths[row])
+                    encoded[row] = "\n" * (plan.MASKS - 1)
                     continue
                 if not probabilities.isfinite().all():
                     warn_unreadable(paths[row], FloatingPointError("NaN is predicted"))
-                encoded[row] = encode_mask(probabilities, size)
+                encoded[row] = encode_mask(probabilities, size)  # None yet where memory runs out: done again
                 if time.monotonic() > until:
                     break
         except RuntimeError as error:

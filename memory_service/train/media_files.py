@@ -44,6 +44,7 @@ def read_image(path: Path | str, partial: bool = False, side: int = 0, upright: 
             image = Image.fromarray((255 * (levels - low) / max(high - low, 1e-6)).astype(np.uint8))
         elif image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
             white = Image.new("RGBA", image.size, (255, 255, 255, 255))
+            white.info = image.info  # with its EXIF
             image = Image.alpha_composite(white, image.convert("RGBA"))
         image = image.convert("RGB")
     with suppress(Exception):  # of a broken EXIF

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from tests.scripts.harness.workshop import rows_of, write_rows
@@ -113,3 +115,17 @@ def test_kinds_of_masks_are_grey_values_of_files_or_columns_of_their_own(opened:
     assert table.columns.tolist() == ["id", "class", "rle_mask"]
     first = data.test_ids.index(table["id"][0])
     assert table["rle_mask"][:2].tolist() == [f"{first} 1", f"{first} 2"]
+
+
+def test_a_mask_for_which_memory_ran_out_is_made_again(opened: Open) -> None:
+    module = opened("image-segmentation", lambda folder: None).module
+    texts = [RuntimeError("out of memory"), "1 2"]
+
+    def encoded(*_: object) -> object:
+        if isinstance(found := texts.pop(0), RuntimeError):
+            raise found
+        return found
+
+    module.found_masks = lambda *_: [(0, torch.ones(1, 2, 2), [2, 2])]
+    module.encode_mask, module.recover = encoded, lambda *_: None
+    assert module.encode_all([None], ["one.png"], math.inf, None) == ["1 2"]

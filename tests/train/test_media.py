@@ -130,13 +130,16 @@ def test_grey_sixteen_bit_transparent_and_palette_pictures_are_read(tmp_path: Pa
     Image.fromarray(np.uint16(ramp * 60)).save(tmp_path / "deep.png")
     Image.fromarray(np.uint8(ramp * 4)).save(tmp_path / "grey.png")
     clear = Image.new("RGBA", (20, 30), (255, 0, 0, 0))
-    clear.save(tmp_path / "clear.png")
+    lying = Image.Exif()
+    lying[0x0112] = 6  # to be turned by 90 degrees
+    clear.save(tmp_path / "clear.png", exif=lying.tobytes())
     Image.new("RGB", (20, 30), (10, 200, 10)).convert("P").save(tmp_path / "palette.png")
     read = pictures.read_pictures([tmp_path / f"{n}.png" for n in ("deep", "grey", "clear", "palette")], 32)
     assert read.shape == (4, 3, 32, 32)
     assert read[0, 0, 0, -1] > 240
     assert np.abs(read[0].astype(int) - read[1]).max() < 8
     assert read[2].min() == 255
+    assert media_files.read_image(tmp_path / "clear.png").size == (30, 20)
     assert read[3, 1].mean() > 2 * read[3, 0].mean()
 
 

@@ -2,12 +2,13 @@
 card, or a calibration that contradicts the sheet or itself, is kept, and teaches nothing until another
 reporter tells the same."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import exp, log
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from statistics import median
 from typing import Any, TypeVar
 
@@ -45,7 +46,6 @@ latest: each of many against each of many would take minutes."""
 MOST_OF_KEY = 2_048
 """Observations of one key that teach, the latest: whatever it tells, what others ask costs no more."""
 
-SAME_BATCH = 2.0
 SAME_RATES, OTHER_RATES, LEAST_COMMON = 1.25, 1.5, 3
 """Reports agree within these ratios, calibrations in the median of as many common sections at least: of one
 device within SAME_RATES, and two devices of a GPU model contradict each other above OTHER_RATES."""
@@ -144,33 +144,46 @@ def limits_of(o: Observation) -> tuple[tuple[Hashable, int], ...]:
     return ((o.reporter, _case(o)), MOST_COMPARED), (o.reporter, MOST_OF_KEY)
 
 
-_VALUE = itemgetter(0)
-
-
 def _unconfirmed(
     observations: Iterable[Observation], kind_of: KindOf
 ) -> Callable[[Observation], frozenset[str]]:
-    """Which figures of one of these no other reporter told alike, of the same setting at a batch near it."""
-    latest: dict[Hashable, deque[Observation]] = {}
-    for o in (one for one in observations if one.reporter != SEVERAL):
-        what = _SETTING(o), kind_of(o), o.reporter
-        latest.setdefault(what, deque(maxlen=MOST_COMPARED)).append(o)
-    told: dict[Hashable, list[tuple[float, int, str]]] = {}
-    for (setting, kind, who), some in latest.items():
-        for o in some:
-            for name in _figures_of(o):
-                told.setdefault((setting, kind, name), []).append((_scaled(name, o), o.batch_size, who))
-    for figures in told.values():
-        figures.sort()
+    """Which figures of one of these no other reporter told alike, of the same setting and batch; that memory
+    ran out, none at this batch or a smaller one."""
+    told: dict[Hashable, dict[str, list[float]]] = {}
+    for o in observations:
+        for what, _, value in _what(o, kind_of) if o.reporter != SEVERAL else ():
+            told.setdefault(what, {}).setdefault(o.reporter, []).append(value)
+    latest = {
+        what: {who: sorted(some[-MOST_COMPARED:]) for who, some in by.items()} for what, by in told.items()
+    }
 
-    def confirmed(name: str, o: Observation) -> bool:
-        others, value = told.get((_SETTING(o), kind_of(o), name), []), _scaled(name, o)
-        # By value: a figure that nobody shares is held against few.
-        least = bisect_left(others, value / SAME_FIGURE, key=_VALUE)
-        near = others[least : bisect_right(others, value * SAME_FIGURE, key=_VALUE)]
-        return any(who != o.reporter and _near(batch, o.batch_size, SAME_BATCH) for _, batch, who in near)
+    def unconfirmed(o: Observation) -> frozenset[str]:
+        return frozenset(
+            name
+            for what, name, value in _what(o, kind_of)
+            if o.reporter == SEVERAL
+            or not any(_tells(some, name, value) for who, some in latest[what].items() if who != o.reporter)
+        )
 
-    return lambda o: frozenset(n for n in _figures_of(o) if o.reporter == SEVERAL or not confirmed(n, o))
+    return unconfirmed
+
+
+def _what(o: Observation, kind_of: KindOf) -> Iterable[tuple[Hashable, str, float]]:
+    """(what it is a figure of, its name, value) of each; of memory that ran out the batch is the value."""
+    setting = _SETTING(o), kind_of(o)
+    for name in _figures_of(o):
+        if name == "out_of_memory":
+            yield (setting, name), name, o.batch_size
+        else:
+            yield (setting, name, o.batch_size), name, getattr(o, name)
+
+
+def _tells(values: Sequence[float], name: str, value: float) -> bool:
+    """Whether one of these, in order, confirms the value."""
+    if name == "out_of_memory":
+        return values[0] <= value
+    place = bisect_left(values, value / SAME_FIGURE)
+    return place < len(values) and values[place] <= value * SAME_FIGURE
 
 
 def told_alone(observations: Iterable[Observation], kind_of: KindOf) -> tuple[frozenset[str], ...]:
@@ -231,27 +244,24 @@ def heard_rows(
     return [row for row in every if counts(row)]
 
 
-def near_figures(one: float, other: float, ratio: float = SAME_BATCH) -> bool:
+def near_figures(one: float, other: float, ratio: float) -> bool:
     """Whether two figures over 0 agree within a ratio."""
     return min(one, other) > 0.0 and _near(one, other, ratio)
 
 
 def calibrations_agree(one: Calibration, other: Calibration) -> bool:
     """Whether two devices of a kind measured much the same."""
-    apart = _rates_apart(one, other)
+    apart, _ = _compared(_Pair.of(one, other))
     return _two_of_a_kind(one, other) and apart is not None and apart <= SAME_RATES
 
 
 def confirmed_sections(of: Calibration, others: Iterable[Calibration]) -> dict[str, Measurement]:
     """Its sections that one of the others, of another device, measured much the same; none of fewer than
     `LEAST_COMMON`."""
-    rest = [one.sections for one in others if _two_of_a_kind(one, of)]
-    found = {
-        name: mine
-        for name, mine in of.sections.items()
-        if any(name in there and near_figures(mine.value, there[name].value, SAME_RATES) for there in rest)
-    }
-    return found if len(found) >= LEAST_COMMON else {}
+    found = frozenset[str]()
+    for one in others:
+        found |= _compared(_Pair.of(of, one))[1] if _two_of_a_kind(one, of) else frozenset()
+    return {name: of.sections[name] for name in sorted(found)} if len(found) >= LEAST_COMMON else {}
 
 
 def _two_of_a_kind(one: Calibration, other: Calibration) -> bool:
@@ -265,19 +275,37 @@ def contradiction(later: Calibration, earlier: Calibration, told_by: str) -> str
     on the same GPU model, as a clause; None where it can. told_by: who told of `earlier`."""
     same = later.fingerprint.uuid == earlier.fingerprint.uuid
     cards = all(of.fingerprint.kind == "cuda" and not of.fingerprint.mig for of in (later, earlier))
-    apart = _rates_apart(later, earlier) if same or cards else None
+    apart = _compared(_Pair.of(later, earlier))[0] if same or cards else None
     if apart is None or apart <= (SAME_RATES if same else OTHER_RATES):
         return None
     what = "this device" if same else "the same GPU model"
     return f"its rates are {apart:.3g} times away from those that {told_by} measured on {what}"
 
 
-def _rates_apart(one: Calibration, other: Calibration) -> float | None:
-    """The median ratio of their common sections, larger over smaller; None where too few are common."""
-    common = one.sections.keys() & other.sections.keys()
-    values = ((one.sections[name].value, other.sections[name].value) for name in common)
-    apart = [abs(log(mine / theirs)) for mine, theirs in values if mine > 0.0 and theirs > 0.0]
-    return exp(median(apart)) if len(apart) >= LEAST_COMMON else None
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two calibrations, known by what they say: at each change of a device all are compared again."""
+
+    content: tuple[str, str]
+    one: Calibration = field(compare=False)
+    other: Calibration = field(compare=False)
+
+    @classmethod
+    def of(cls, one: Calibration, other: Calibration) -> "_Pair":
+        return cls((one.content, other.content), one, other)
+
+
+@lru_cache(maxsize=65536)
+def _compared(pair: _Pair) -> tuple[float | None, frozenset[str]]:
+    """(the median ratio of their common sections, larger over smaller; None where too few are common), and
+    those that are much the same."""
+    apart = {
+        name: abs(log(mine.value / pair.other.sections[name].value))
+        for name, mine in pair.one.sections.items()
+        if name in pair.other.sections and min(mine.value, pair.other.sections[name].value) > 0.0
+    }
+    middle = exp(median(apart.values())) if len(apart) >= LEAST_COMMON else None
+    return middle, frozenset(name for name, ratio in apart.items() if ratio <= log(SAME_RATES))
 
 
 KEY, HOST = "key ", "host "
@@ -343,12 +371,6 @@ def _measured(o: Observation) -> tuple[tuple[str, ...], ...]:
     timed = o.step_seconds is not None and o.excluded is None
     seen = any(getattr(o, name) is not None for name in _MEMORY[:-1])
     return (_TIME, _MEMORY) if o.out_of_memory else (_TIME,) * timed + (_MEMORY,) * seen
-
-
-def _scaled(name: str, o: Observation) -> float:
-    """A figure, by the sample where it grows with the batch."""
-    value = float(getattr(o, name))
-    return value if name in ("first_epoch_ratio", "out_of_memory") else value / o.batch_size
 
 
 def _near(one: float, other: float, ratio: float) -> bool:

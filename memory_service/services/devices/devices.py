@@ -9,10 +9,13 @@ import datetime as dt
 import logging
 import platform
 import re
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
+
+from cachetools import LRUCache, cached
 
 from memory_service.domain.calibration.calibration import ENVIRONMENT_FIELDS, Calibration, Fingerprint
 from memory_service.domain.hardware.gpu_spec import Gpu, gpu_index, normal_gpu_name, resolve_gpu
@@ -193,6 +196,11 @@ def quarantined(
     return doubts
 
 
+@cached(
+    LRUCache(2_048),
+    key=lambda row: (row.id, row.device, row.heartbeat_at, row.status, row.measured, row.contended),
+    lock=threading.Lock(),
+)
 def measured_calibration(row: tables.Calibration) -> Calibration:
     """A stored calibration as the domain has it."""
     raw = {each.name: getattr(row, each.name) for each in fields(Calibration)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -27,14 +26,20 @@ def told(who: str, number: int, model: str = "resnet50", seconds: float = 0.1) -
     ]
 
 
-def test_reports_are_held_against_those_near_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared = mock.Mock(wraps=trust._near)
-    monkeypatch.setattr(trust, "_near", compared)
+def test_reports_are_held_against_those_of_their_batch() -> None:
     apart = [*told("key eve", 64), *told("key ada", 64, seconds=9.0)]
     assert all(trust.told_alone(apart, ANY))
-    assert compared.call_count == 0, "no figure of the other is near"
-    alone = trust.told_alone([*apart, *told("key bob", 64)], ANY)
-    assert list(map(bool, alone)) == [False] * 64 + [True] * 64 + [False] * 64
+    alone = trust.told_alone([*apart, *told("key bob", 32)], ANY)
+    assert list(map(bool, alone)) == [False] * 32 + [True] * 96 + [False] * 32
+
+
+@pytest.mark.parametrize(("batch", "confirmed"), [(16, False), (32, True), (48, True)])
+def test_memory_that_ran_out_is_confirmed_at_the_same_batch_or_a_smaller_one(
+    batch: int, confirmed: bool
+) -> None:
+    out = replace(ONE, step_seconds=None, out_of_memory=True, batch_size=batch)
+    other = replace(out, reporter="key ada", batch_size=32)
+    assert (trust.told_alone([out, other], ANY)[0] == frozenset()) is confirmed
 
 
 def of_key(who: str, number: int, times: float, **changes: Any) -> list[Observation]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import json
 import os
@@ -78,7 +79,7 @@ def image_plan(plans: list[dict[str, Any]]) -> dict[str, Any]:
     return copy.deepcopy(next(plan for plan in plans if plan["task"] == "image-classification"))
 
 
-def test_every_script_is_laid_out_like_ours_and_has_no_unused_name(scripts, tmp_path: Path):
+def test_every_script_is_laid_out_like_ours_and_has_no_unused_name(plans, scripts, tmp_path: Path):
     for number, text in enumerate(scripts):
         (tmp_path / f"script_{number}.py").write_text(text, encoding="utf-8")
         assert text.count("# === FILL IN") == 1
@@ -90,6 +91,9 @@ def test_every_script_is_laid_out_like_ours_and_has_no_unused_name(scripts, tmp_
             continue
         without = ("catboost", "sklearn.linear_model")
         assert 0 < sleeping < first.start() or first[1] in without, "OpenMP reads it as it is loaded"
+    for number, plan in enumerate(plans):
+        with contextlib.suppress(NoScript):
+            (tmp_path / f"blend_{number}.py").write_text(blend_script(plan), encoding="utf-8")
     laid_out(tmp_path)
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest import mock
 
 import pytest
 
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.prediction import trust
 from memory_service.domain.prediction.trust import SEVERAL, heard, told_alone
 from memory_service.errors import Forbidden, InvalidInput, NotFound
 from memory_service.schemas.choose import ChooseRequest
@@ -307,20 +305,6 @@ def test_what_a_key_measured_on_its_device_silences_nobody_on_another() -> None:
     here = [told_by(key, key, 0.3, device="box1") for key in ("one", "two")]
     told = [*own, *there, *here]
     assert heard(told, told_alone(told, lambda _: ""), "key asker") == ((*own, *there), ())
-
-
-def test_figures_that_no_other_key_shares_are_not_held_against_every_run(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    compared = mock.Mock(wraps=trust._near)
-    monkeypatch.setattr(trust, "_near", compared)
-    told = [
-        told_by(str(key), f"{key}-{run}", 0.1, first_epoch_ratio=1.5**key)
-        for run in range(16)
-        for key in range(16)
-    ]
-    assert told_alone(told, lambda _: "") == ({"first_epoch_ratio"},) * len(told)
-    assert compared.call_count <= 4 * len(told)
 
 
 def test_views_of_all_keys_that_report_remember_together_no_more_answers_than_eight(shared: Database) -> None:
