@@ -184,10 +184,13 @@ def recognised(
 def another_edition(snapshot: RecallSnapshot, place: int, read: Words, evidence: Evidence) -> bool:
     """Whether the text names one of the series that is not this one: its name, never as it is, with another
     year, episode or number, or with one other word where metric, counts or task differ ("M5 Accuracy"); or
-    its own title shares words with this one's and has one that the record lacks ("Yam leaf disease")."""
-    row = snapshot.competitions[place]
+    its own title shares words with this one's, not the rarest, and has a rarer one that the record lacks
+    ("Yam leaf disease")."""
+    row, rarity = snapshot.competitions[place], snapshot.word_frequencies.rarity
     named = frozenset(words_worth(str(row.get("title") or "")))
-    if named - read.title and named & read.title and read.title - snapshot.known_words(place):
+    common, lacking = named & read.title, read.title - snapshot.known_words(place)
+    unlike = common and lacking and max(named, key=rarity) not in common
+    if unlike and max(map(rarity, lacking)) > max(map(rarity, common)):
         return True
     own = [_TOKEN.findall(str(name).lower()) for name in (row["slug"], row.get("title")) if name]
     found = [_differing(read.tokens, name) for name in own]

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from memory_service.recall.recognition import WEIGHTS, Evidence, Words, another_edition
-from memory_service.recall.words import words_worth
+from memory_service.recall.words import DocumentFrequencies, words_worth
 
 AGREES = Evidence(*[0.0] * len(WEIGHTS.__dataclass_fields__))
 DISAGREES = replace(AGREES, metric=-1.0)
@@ -39,6 +39,8 @@ SAME: list[Told] = [
     (CASSAVA, "Disease of a cassava leaf", DISAGREES),
     (CASSAVA, "# Overview\nDisease of a cassava leaf", AGREES),
     (CASSAVA, "# Cassava Leaf Disease: the Dataset\nPhotos", AGREES),
+    (CASSAVA, "# Cassava Leaf Challenge\nPhotos", AGREES),
+    (CASSAVA, "Leaf Disease Challenge\nPhotos of cassava", AGREES),
 ]
 
 
@@ -46,7 +48,12 @@ def other(name: tuple[str, str], text: str, evidence: Evidence) -> bool:
     slug, title = name
     known = frozenset(words_worth(f"{title} photos of leaf disease"))
     rows = [{"slug": slug, "title": title}]
-    snapshot = cast("Any", SimpleNamespace(competitions=rows, known_words=lambda _: known))
+    texts = [title, *["leaf disease, okra leaf disease"] * 2, *["challenge"] * 9]
+    frequencies = DocumentFrequencies.of(texts)
+    snapshot = cast(
+        "Any",
+        SimpleNamespace(competitions=rows, known_words=lambda _: known, word_frequencies=frequencies),
+    )
     return another_edition(snapshot, 0, Words(text), evidence)
 
 

@@ -75,12 +75,11 @@ def training_points(profile: Profile, grads_persistent: bool) -> Sequence[PeakPo
 
 def workspace_bytes(profile: Profile, batch_size: int, precision: str | None = None) -> float:
     """cuDNN's scratch memory when it may choose among algorithms. Volumes lie channels first, and half
-    precision copies them: nnU-Net's default network takes 7 to 9 GB (its author), without 7.2, so 8.1. Holes:
-    what the allocator keeps unused beside large maps of attention (benchmarks/caching_allocator.py)."""
+    precision copies them: nnU-Net's default network takes 7 to 9 GB (its author), without 7.2, so 8.1."""
     largest = profile.extra.get("largest_conv_bytes") or {}
     half = (precision or profile.precision) in ("amp", "fp16", "bf16")
     copied = 1.0 / DENSE_WORKSPACE if is_over_volumes(profile) else 0.0
     share = AMP_WORKSPACE_SHARE + copied if half else 1.0
     multiples = {"dense_conv": DENSE_WORKSPACE, "grouped_conv": GROUPED_WORKSPACE}
     bytes_each = sum(times * float(largest.get(name, 0.0)) for name, times in multiples.items())
-    return batch_size * (share * bytes_each + float(largest.get("holes", 0.0)))
+    return share * batch_size * bytes_each

@@ -76,6 +76,11 @@ class Profile:
     torch_version: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def holes_bytes(self) -> float:
+        """What the allocator keeps unused beside maps of attention (benchmarks/caching_allocator.py)."""
+        return float((self.extra.get("largest_conv_bytes") or {}).get("holes", 0.0))
+
     def as_dict(self) -> dict[str, Any]:
         """As JSON holds it: lists, not tuples. By hand: `dataclasses.asdict` takes five times as long."""
         data = _as_dict(self, _PROFILE)

@@ -63,7 +63,7 @@ class ProfileStack:
     points            peaks of each profile: live bytes = point_fixed + batch x point_slope
     volumes           whether each profile's convolutions are over volumes or clips, shape (n,)
     params, parameter_tensors, step_bytes, optimizer_bytes, workspace_bytes   shape (n,); the last per sample,
-                      by class of precision
+                      by class of precision; "holes": see `Profile.holes_bytes`
     groups, of_group  by mode of the step: groups of kernels, and which are each profile's
     keys              names of its predictions (`learning.baseline_prediction.prediction_keys`)
     """
@@ -152,7 +152,8 @@ def stack_of(
         numbers([float(profile.extra.get("parameter_tensors", 0)) for profile in profiles]),
         numbers([step_bytes(profile, optimizer) for profile, optimizer in trained]),
         numbers([optimizer_bytes(profile.params, optimizer) for profile, optimizer in trained]),
-        {kind: numbers([workspace_bytes(p, 1, kind) for p in profiles]) for kind in ("fp32", "amp")},
+        {kind: numbers([workspace_bytes(p, 1, kind) for p in profiles]) for kind in ("fp32", "amp")}
+        | {"holes": numbers([profile.holes_bytes for profile in profiles])},
         groups,
         of_group,
     )

@@ -168,8 +168,8 @@ def _peaks(profile: Profile, batches: Sequence[int], device: TargetDevice, confi
     slope = np.array([point.per_sample_bytes for point in points], dtype=np.float64)[:, None]
     live = (fixed + slope * batch).max(axis=0, initial=step_bytes(profile, config.optimizer))
     allocated = (live + optimizer_bytes(profile.params, config.optimizer)) / GIB
-    workspace = batch * (workspace_bytes(profile, 1, config.precision) / GIB)
-    bands = _widened(_as_seen(allocated, workspace, device, config.precision, basis), _spread_of(profile))
+    beside = workspace_bytes(profile, 1, config.precision) * batch / GIB, profile.holes_bytes * batch / GIB
+    bands = _widened(_as_seen(allocated, *beside, device, config.precision, basis), _spread_of(profile))
     if device.learned is None:
         return bands
     learned = device.learned.peaks_of(prediction_key(profile, device, config), device.usable_gib)
@@ -199,9 +199,10 @@ def peak_curves(
     state, step = stack.optimizer_bytes[:, None], stack.step_bytes[:, None]
     allocated = (np.maximum(live, step) + state) / GIB
     kept = (np.maximum(live + 4.0 * stack.params[:, None], step) + state) / GIB
-    workspace = stack.workspace_bytes[precision_class(precision)][:, None] / GIB * batch
+    kinds = precision_class(precision), "holes"
+    workspace, holes = (stack.workspace_bytes[kind][:, None] / GIB * batch for kind in kinds)
     spread = np.array([_spread_of(profile) for profile in stack.profiles])
-    bands = _widened(_as_seen(allocated, workspace, device, precision, ""), spread[:, None])
+    bands = _widened(_as_seen(allocated, workspace, holes, device, precision, ""), spread[:, None])
     if device.learned is not None:
         learned = device.learned.memories_of(subjects)
         bands = _as_learned(bands, device, learned, batch, proven[:, None], None)
@@ -210,7 +211,7 @@ def peak_curves(
 
 
 def _as_seen(
-    allocated: Floats, workspace: Floats, device: TargetDevice, precision: str, basis: str
+    allocated: Floats, workspace: Floats, holes: Floats, device: TargetDevice, precision: str, basis: str
 ) -> _Bands:
     live = _Band(allocated, allocated * 0.985, allocated * 1.02, basis)
     overhead = device.memory_overhead
@@ -228,7 +229,7 @@ def _as_seen(
     measured = overhead is not None and overhead.workspace_share is not None
     share = overhead.workspace_share if overhead and overhead.workspace_share is not None else 1.0
     kind = precision_class(precision)
-    reserved = allocated * FRAGMENTS[kind] + workspace * share
+    reserved = allocated * FRAGMENTS[kind] + holes + workspace * share
     how = f"{basis} + allocator + cuDNN workspace{' as measured' if measured else ''}"
     reserve = _Band(reserved, np.maximum(allocated, reserved * 0.94), reserved * 1.08, how)
     driver = reserved + (overhead.base_gib + LIBRARIES_GIB[kind] if overhead else DRIVER_CONTEXT_GIB[kind])

@@ -195,7 +195,7 @@ def told_alone(observations: Iterable[Observation], kind_of: KindOf) -> tuple[fr
 
 
 def heard(
-    observations: Sequence[Observation], alone: Sequence[frozenset[str]], asker: str, kind_of: KindOf
+    observations: Sequence[Observation], alone: Sequence[frozenset[str]], asker: str
 ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
     """(what teaches a key's questions, what only one other key told), in their order, each with those figures
     alone. Times and peaks of what a key measured three times itself no other key changes for it. alone: as
@@ -203,19 +203,15 @@ def heard(
     own: dict[Hashable, set[str]] = {}
     for o in observations if is_key(asker) else ():
         for figures in _measured(o) if o.reporter == asker else ():
-            own.setdefault((_SETTING(o), kind_of(o), figures), set()).add(o.run_id)
+            own.setdefault((_SETTING(o), o.device, figures), set()).add(o.run_id)
     settled = {what for what, runs in own.items() if len(runs) >= ENOUGH_RUNS}
     teaching, by_one = list[Observation](), list[Observation]()
     for o, lone in zip(observations, alone, strict=True):
         if o.reporter == asker or not is_key(o.reporter) or o.confirmed:
             teaching.append(o)
             continue
-        known = {
-            name
-            for each in (_TIME, _MEMORY)
-            if settled and (_SETTING(o), kind_of(o), each) in settled
-            for name in each
-        }
+        setting = _SETTING(o), o.device
+        known = {name for each in (_TIME, _MEMORY) if (*setting, each) in settled for name in each}
         told = _figures_of(o)
         for names, into in ((told - lone - known, teaching), (lone - known, by_one)):
             if names:

@@ -55,7 +55,7 @@ class Device:
 
     gpu          slug of its GPU model (the row may have been deleted since)
     fingerprint  as it was when it was seen last
-    host         name of the host that it is in; told_by: the key that registered it, else ""
+    host         name of the host that it is in; told_by: the key that first said what it is, else ""
     """
 
     name: str
@@ -265,6 +265,7 @@ def keep_device(
                 raise _another_device(name, row, fingerprint, sheet.slug)
             return row, new
         row.gpu, row.kind, row.uuid = sheet.slug, fingerprint.kind, fingerprint.uuid
+        row.told_by = row.told_by if known else who or ANONYMOUS
         seen_at = seen_at or transaction.now
         if row.seen_at is None or seen_at > row.seen_at - CLOCKS_APART:
             row.fingerprint, row.environment = fingerprint.as_dict(), environment_of(fingerprint)

@@ -279,8 +279,7 @@ class _Read:
             return self.knowledge
         with _VIEWING:
             if view not in self.views:
-                told = self.observations
-                teaching, by_one = heard(told.all, told.alone, view, told.kind_of)
+                teaching, by_one = heard(self.observations.all, self.observations.alone, view)
                 cards, selection = self.calibrated, self.selection.renewed(teaching, by_one)
                 if any(each.told_by for each in cards.calibrations):
                     cards = self.cards_for(view)

@@ -23,7 +23,7 @@ class Device(Base):
     """A registered device as last seen (`domain.calibration.calibration.Fingerprint`); null until it reports.
 
     word   what its own host calls it: "cuda:0", "cpu"; host: that host's name
-    told_by   who registered it, as the history has it; told_at: when somebody last said what it is
+    told_by   who first said what it is, else who registered it; told_at: when somebody last said what it is
     """
 
     __tablename__ = "devices"

@@ -109,3 +109,19 @@ def test_memory_never_falls_with_the_batch_on_a_calibrated_processor() -> None:
         peak_memory(p, batch, card, StepConfig(p.precision)).driver_gib.value for batch in (1, 2, 8, 64, 512)
     ]
     assert peaks == sorted(peaks)
+
+
+def test_what_the_allocator_leaves_unused_is_no_share_of_the_workspace() -> None:
+    gpu, (p,) = sheets()["a100"], (p for p in catalogue("amp", "small-cnn") if p.input_size == 64)
+    sections = {"memory.context_gib": 0.4}
+    for name in CARD_STEPS:
+        live, workspace = live_gib("cuda", name)
+        sections |= {name: 100.0, f"{name}.reserved_gib": 1.05 * live + 0.1 * workspace}
+    card, _ = calibrated(gpu, "cuda", sections)
+    largest = {**p.extra.get("largest_conv_bytes", {}), "holes": 2.0**27}
+    holed = replace(p, extra={**p.extra, "largest_conv_bytes": largest})
+    for each in (gpu, card):
+        without, with_holes = (peak_memory(one, 16, each, StepConfig("bf16")) for one in (p, holed))
+        assert with_holes.reserved_gib.value - without.reserved_gib.value == pytest.approx(2.0)
+    assert card.memory_overhead is not None
+    assert (card.memory_overhead.workspace_share or 1.0) < 1.0

@@ -49,7 +49,7 @@ def of_key(who: str, number: int, times: float, **changes: Any) -> list[Observat
 
 def asked_by(who: str, observations: list[Observation]) -> float:
     """How many times the step of resnet50 a key expects, beside the data sheet."""
-    heard, _ = trust.heard(observations, trust.told_alone(observations, ANY), f"key {who}", ANY)
+    heard, _ = trust.heard(observations, trust.told_alone(observations, ANY), f"key {who}")
     return moved("resnet50", taught(list(heard), CARD))
 
 
@@ -89,7 +89,7 @@ def test_own_runs_that_say_nothing_of_speed_take_away_no_report_of_it(said: dict
 def test_own_runs_without_a_peak_take_away_no_report_of_memory() -> None:
     own = of_key("ada", 3, 3.6)
     others = [*of_key("bob", 4, 1.0, peak_driver_gib=30.0), *of_key("cy", 4, 1.0, peak_driver_gib=30.0)]
-    heard, _ = trust.heard([*own, *others], trust.told_alone([*own, *others], ANY), "key ada", ANY)
+    heard, _ = trust.heard([*own, *others], trust.told_alone([*own, *others], ANY), "key ada")
     assert {o.step_seconds for o in heard if o.peak_driver_gib} == {None}
     assert [o.peak_driver_gib for o in heard].count(30.0) == 8
 
@@ -98,7 +98,7 @@ def test_what_nobody_said_a_name_for_takes_no_keys_report_away() -> None:
     unnamed = [replace(o, reporter="") for o in of_key("", 3, 1.0)]
     others = [*of_key("bob", 4, 3.6), *of_key("cy", 4, 3.6)]
     every = [*unnamed, *others]
-    heard, by_one = trust.heard(every, trust.told_alone(every, ANY), "", ANY)
+    heard, by_one = trust.heard(every, trust.told_alone(every, ANY), "")
     assert (heard, by_one) == (tuple(every), ())
 
 

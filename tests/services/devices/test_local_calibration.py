@@ -22,7 +22,14 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.devices import calibrations
 from memory_service.services.devices import local_calibration as benchmarks
 from memory_service.services.devices.calibrations import get_calibration, settle
-from memory_service.services.devices.devices import calibrations_of, host_name, look_again, registered
+from memory_service.services.devices.devices import (
+    calibrations_of,
+    device_of,
+    host_name,
+    keep_device,
+    look_again,
+    registered,
+)
 from memory_service.services.devices.local_calibration import (
     Begun,
     Calibrating,
@@ -359,3 +366,10 @@ def _set(database: Database, key: str, **values: Any) -> None:
 
 def _ago(seconds: float) -> dt.datetime:
     return dt.datetime.now(dt.UTC) - dt.timedelta(seconds=seconds)
+
+
+def test_the_first_that_says_what_a_named_device_is_owns_it(seeded_database: Database) -> None:
+    with seeded_database.write() as transaction:
+        for who, fingerprint in (("admin", None), ("box", CARD), ("other", CARD)):
+            row, _ = keep_device(transaction, "box77", fingerprint, who=who)
+        assert device_of(row).told_by == "key box"

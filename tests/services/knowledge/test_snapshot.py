@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 
 from memory_service.domain.calibration import corrected_rates
+from memory_service.domain.calibration.calibration import Calibration
 from memory_service.domain.calibration.rate_fit import fit_effects
 from memory_service.domain.calibration.timed_sections import timed_sections
 from memory_service.domain.planning.cost_table import build_table
@@ -21,10 +22,11 @@ from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices import devices as module_of_devices
 from memory_service.services.devices.calibrations import get_calibration
-from memory_service.services.devices.devices import MOST_OF_REPORTER
+from memory_service.services.devices.devices import MOST_OF_REPORTER, Device, KeptCalibration
 from memory_service.services.devices.registration import gpu_page
 from memory_service.services.knowledge import cost_cache, snapshot
 from memory_service.services.knowledge.asker import ASKER
+from memory_service.services.knowledge.cards import cards_of
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.knowledge.solution_memory import SolutionMemory
@@ -38,7 +40,8 @@ from memory_service.store.queries.rows import all_rows
 from memory_service.store.session import bump_revision
 from tests.answers import warnings_of
 from tests.conftest import Servers
-from tests.registered import A100, CPU, calibrate, register
+from tests.planning import seed_knowledge
+from tests.registered import A100, CPU, calibrate, measurement, register
 from tests.telling import at, case, epochs, take_events
 
 
@@ -365,6 +368,30 @@ def test_another_key_s_calibration_of_my_device_moves_it_not(embedded: Database)
     calibrate(embedded, "box7", "a100", wrong, day=1, told_by="liar", error_percent=5.0)
     assert {key: seconds(key) for key in before} == before
     assert seconds("liar") > 1.05 * before["owner"]
+
+
+@pytest.mark.parametrize(("owner", "used"), [("key owner", "own"), ("", ""), ("key other", "")])
+def test_only_the_key_that_says_what_a_device_is_speaks_for_it(owner: str, used: str) -> None:
+    device = Device("box7", "a100", A100, None, owner)
+    sections = {name: measurement(name, value) for name, value in {**SLOW, "matmul.fp16.4096": 150.0}.items()}
+    made = [Calibration(name, "box7", A100, "done", 60.0, sections) for name in ("liar", "own")]
+    some = replace(made[0], sections=dict([*sections.items()][:3]))  # what another device's agrees with
+    kept = [
+        KeptCalibration(each, "a100", (), f"key {key}", True, key, shared)
+        for each, key, shared in ((made[0], "liar", some), (made[1], "owner", None))
+    ]
+    sheets = seed_knowledge().cards.sheets
+
+    def calibration(asker: str | None, kept: Sequence[KeptCalibration] = kept) -> str | None:
+        provenance = cards_of(sheets, [device], kept, (), (), asker).devices["box7"].provenance
+        assert provenance is not None
+        return provenance.calibration
+
+    assert calibration("key third") == used
+    assert calibration("key owner") == "own"
+    assert calibration("key liar") == "liar"
+    assert calibration(None) == "liar", "the newest"
+    assert calibration("key third", kept[1:]) == used
 
 
 def test_a_calibration_is_read_once_for_all_devices_of_its_architecture(

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from memory_service.domain.prediction.trust import SEVERAL
+from memory_service.domain.learning.observation import Observation
+from memory_service.domain.prediction.trust import SEVERAL, heard, told_alone
 from memory_service.errors import Forbidden, InvalidInput, NotFound
 from memory_service.schemas.choose import ChooseRequest
 from memory_service.schemas.validation_errors import checked
@@ -289,6 +290,21 @@ def test_a_figure_is_confirmed_by_one_of_its_own_setting_alone(shared: Database)
         finish_run(shared, begun["run_id"], {"status": "completed", "at": at(600)}, who="liar")
     assert asked("victim", batch=256)["peak_memory_gib"] == told["peak_memory_gib"], "times vouch for no peak"
     assert asked("owner")["max_batch_size"] == largest
+
+
+def told_by(key: str, run: str, step: float, **changed: Any) -> Observation:
+    return Observation(
+        "a100", "resnet50", "resnet", 224, "bf16", 128, step_seconds=step, reporter=f"key {key}", run_id=run,
+        **changed,
+    )  # fmt: skip
+
+
+def test_what_a_key_measured_on_its_device_silences_nobody_on_another() -> None:
+    own = [told_by("asker", f"own{number}", 0.1, device="box1") for number in range(3)]
+    there = [told_by(key, key, 0.3, device="box2") for key in ("one", "two")]
+    here = [told_by(key, key, 0.3, device="box1") for key in ("one", "two")]
+    told = [*own, *there, *here]
+    assert heard(told, told_alone(told, lambda _: ""), "key asker") == ((*own, *there), ())
 
 
 def test_views_of_all_keys_that_report_remember_together_no_more_answers_than_eight(shared: Database) -> None:
