@@ -5,7 +5,7 @@
 Fitted to: the stored competitions that have a task, each as it is and as pages made of it by rule (headings,
 links, rules, prizes and file lists around it, sentences dropped); the halves "tune" of their paraphrases and
 of tests/recall/descriptions.txt; blind2, blind3 and blind4 there, whose errors were studied before; the short
-texts of eight authors (`data/short_texts.jsonl`: blind14 to blind17, measured before their errors were studied,
+texts of eight authors (`data/short_texts.jsonl`: blind14 to blind17, measured before errors were studied,
 and four sets written for the fit); the sentences of `data/task_texts.txt`, written for the kinds and after no
 competition that is kept apart, of tasks, of what is none ("outside: ...") and of texts that tell nothing
 ("untold").
