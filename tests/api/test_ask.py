@@ -271,7 +271,7 @@ def test_the_page_of_a_plan_for_a_processor_speaks_of_its_cores_and_of_the_run(s
     plan = sqlite_client.get(f"/recommend?{asked}").json()
     first, seconds = plan["checks"]["first_after_seconds"], 60 * plan["expected"]["total_minutes"]["value"]
     assert seconds < first
-    assert "First check at a quarter of the run.</p>" in page
+    assert "First check after a quarter of the run.</p>" in page
     card = sqlite_client.get("/?task=image&gpu=a100&minutes=30", headers={"Accept": "text/html"}).text
     assert re.search(r"of the GPU's [\d.]+ GiB\. Typical: 70–90 %\.", card)
     assert re.search(r"First check after 60 s, then every \d+ s\.", card)
