@@ -248,15 +248,18 @@ def _questions(
         entries.append(_entry(f"Plan {plain}", f"/browse/plans/{plain}"))
     gpus, rest = _gpus(knowledge, _NAME.findall(plain))
     rest, asking = [_spelled(word, spelling) for word in rest], _FILLING.union(*_SHOW.values())
-    if gpus and (model := _model_asked(list(knowledge.models.values()), rest)):
-        asked = {"q": model.pop("q"), "gpu": ",".join(gpus)} | model
-        most = max((n for n in numbers_in(q) if f"{n:.0f}" not in asked["gpu"]), default=0.0)
+    if (gpus or {"batch", "memory"} & {*words}) and (
+        model := _model_asked(list(knowledge.models.values()), rest)
+    ):
+        asked = {"q": model.pop("q")} | ({"gpu": ",".join(gpus)} if gpus else {}) | model
+        most = max((n for n in numbers_in(q) if f"{n:.0f}" not in ",".join(gpus)), default=0.0)
         asked |= {"n_train": f"{most:.0f}"} if 2_048 < most <= 10**9 else {}
         asked |= next(({"show": show} for show, said in _SHOW.items() if said & set(words)), {})
         at = f" at {asked['image_size']} px" if "image_size" in asked else ""
         at += f", {int(asked['n_train']):,} samples" if "n_train" in asked else ""
         what = "Minutes per epoch" if asked.get("show") == "epoch" else "Batch & speed"
-        name = f"{what} of {asked['q']} on {', '.join(gpus)}{at}"
+        on = f" on {', '.join(gpus)}" * bool(gpus)
+        name = f"{what} of {asked['q']}{on}{at}"
         entries.append(_entry(name, f"/browse/sizing?{urlencode(asked)}"))
     elif gpus and not {*rest} - asking and (len(gpus) > 1 or {*words} & asking):
         name = f"Batch & speed on {', '.join(gpus)}"
