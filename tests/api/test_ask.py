@@ -271,10 +271,26 @@ def test_the_page_of_a_plan_for_a_processor_speaks_of_its_cores_and_of_the_run(s
     plan = sqlite_client.get(f"/recommend?{asked}").json()
     first, seconds = plan["checks"]["first_after_seconds"], 60 * plan["expected"]["total_minutes"]["value"]
     assert seconds < first
-    assert "First check at a quarter of the run.</p>" in page
+    assert "First check after a quarter of the run.</p>" in page
     card = sqlite_client.get("/?task=image&gpu=a100&minutes=30", headers={"Accept": "text/html"}).text
     assert re.search(r"of the GPU's [\d.]+ GiB\. Typical: 70–90 %\.", card)
     assert re.search(r"First check after 60 s, then every \d+ s\.", card)
+
+
+def test_what_is_fitted_at_once_and_a_new_row_say_one_thing(sqlite_client: TestClient):
+    asked = "task=time-series-regression&n_train=300000&gpu=t4&minutes=60&model=chronos-2"
+    page = sqlite_client.get(f"/?{asked}", headers={"Accept": "text/html"}).text
+    plan = sqlite_client.get(f"/recommend?{asked}").json()
+    assert plan["epochs"] == 1
+    assert "20,000" not in page[page.index('aria-label="Other time limits"') : page.index('id="settings"')]
+    fitted = max(
+        each["deadline_minute"] for each in plan["timetable"] if each["stage"].startswith("all rows")
+    )
+    assert re.search(rf"<title>fit of chronos-2: minute [\d.]+ to {fitted:.3g}</title>", page)
+    head = "id,table,rule,key.library,value.wrong,statement,followed,source,grade"
+    text = f"{head}\nZ01,pitfalls,Z01,,,Ours hangs.,true,own,claimed\n"
+    looked = sqlite_client.post("/browse/import/strategies", data={"text": text}).text
+    assert "<b>1</b> added" in looked
 
 
 def test_a_machine_without_pip_gets_the_modules_of_scripts(client: TestClient, tmp_path):

@@ -95,6 +95,18 @@ def test_a_search_says_that_it_found_nothing(seeded: Site):
         assert said in httpx2.get(f"{seeded.url}/browse/find", params={"q": text}).text
 
 
+def test_where_nothing_has_all_words_the_rarest_are_searched_for(seeded: Site):
+    page = httpx2.get(f"{seeded.url}/browse/find?q=gpu+utilization").text
+    assert "Nothing has all of these words" in page
+    assert "/browse/strategies/F03-utilization" in page
+    assert "/browse/strategies/R05-under-60" in page  # "Utilisation"
+    assert (
+        "Nothing has all of these words" not in httpx2.get(f"{seeded.url}/browse/find?q=label+smoothing").text
+    )
+    memory = httpx2.get(f"{seeded.url}/browse/find?q=how+much+memory+does+vit+large+need").text
+    assert "Batch &amp; speed of vit large" in memory
+
+
 def test_words_that_name_no_model_lead_to_no_speed(seeded: Site):
     for text in ("small images on a t4 in 60 minutes", "random forest of all series on a100"):
         assert [entry["name"] for entry in found(seeded, text)["Go to"]] == ["A plan for this text"]

@@ -14,12 +14,17 @@ from memory_service.domain.planning.policy import Policy
 from memory_service.domain.quality.boosting_rounds import patience_rounds
 
 
+def epochs_of(candidate: Candidate) -> int:
+    """Epochs or rounds that a script is given; what is fitted at once has its own."""
+    option = candidate.option
+    return rounds_of_estimator(kind_of(option)) if fitted_at_once(option) else candidate.epochs
+
+
 def settings_of(candidate: Candidate) -> dict[str, Any]:
     """The part of a plan that a training script copies; plain integers, floats, words."""
     grid, option, batch = candidate.grid, candidate.option, candidate.batch_size
     steps = int(grid.batches.accumulation[candidate.pick.row])
-    at_once = fitted_at_once(option)
-    epochs = rounds_of_estimator(kind_of(option)) if at_once else candidate.epochs
+    at_once, epochs = fitted_at_once(option), epochs_of(candidate)
     rates = grid.learning_rates
     effective = round(batch * steps * candidate.problem.together.n * option.texts_per_row)
     rate = rates[candidate.pick.epoch] if rates else learning_rate(option.defaults, effective)

@@ -7,6 +7,7 @@ import numpy as np
 
 from memory_service.domain.planning.candidates import Candidate, CandidateSets
 from memory_service.domain.planning.plan_search import evenly, front
+from memory_service.domain.planning.plan_settings import epochs_of
 from memory_service.domain.planning.problem import DoneRun
 from memory_service.domain.portfolio.run_sets import FIRST_SHARE, RunSets
 
@@ -194,7 +195,7 @@ def _point(candidate: Candidate) -> dict[str, Any]:
         candidate.option.model.input_kind: candidate.option.input_size,
         "batch_size": candidate.batch_size,
         "folds": candidate.folds,
-        "epochs": candidate.epochs,
+        "epochs": epochs_of(candidate),
         "minutes": round(candidate.minutes, 3),
         "quality_index": round(candidate.quality, 3),
     }

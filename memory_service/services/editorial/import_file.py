@@ -278,9 +278,10 @@ def _as_exported(
 
 def _whole(table: str, raw: Mapping[str, Any], then: Mapping[str, Any]) -> Mapping[str, Any]:
     """Cells with the objects that stand piece by piece (`value.batch_size`) as JSON, where a piece differs
-    from the export; an emptied piece goes."""
-    objects: dict[str, dict[str, Any]] = {}
+    from the export; an emptied piece goes. Those of a new row may all be empty."""
     apart = {name for name in fields_of(table) if kind_of(table, name) == "json"} - raw.keys()
+    new = [] if then else [name.partition(".")[0] for name in raw]
+    objects: dict[str, dict[str, Any]] = {whole: {} for whole in new if whole in apart}
     for name, cell in raw.items():
         whole, _, piece = name.partition(".")
         was = then.get(whole) or {}

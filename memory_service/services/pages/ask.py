@@ -14,6 +14,7 @@ from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning.candidates import CandidateSets
 from memory_service.domain.planning.explanation.plan_text import is_run
 from memory_service.domain.planning.plan_search import PRICE
+from memory_service.domain.planning.plan_settings import epochs_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import MOST_MINUTES, PINS
 from memory_service.domain.portfolio.portfolio import best_by_budget, best_of_models, choose_portfolio
@@ -278,7 +279,7 @@ def _step(sets: RunSets, objective: str, minutes: float) -> dict[str, Any]:
     main = chosen.main.candidate
     return {
         "minutes": minutes, "model": chosen.main.model, main.option.model.input_kind: main.option.input_size,
-        "folds": main.folds, "epochs": main.epochs, "runs": len(chosen.runs),
+        "folds": main.folds, "epochs": epochs_of(main), "runs": len(chosen.runs),
         "quality_index": round(chosen.quality, 2), "over": round(chosen.runs[-1].deadline, 2),
     }  # fmt: skip
 

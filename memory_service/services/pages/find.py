@@ -1,10 +1,12 @@
 """One search over everything that has a page, by names and texts of rows; mistyped words are forgiven."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import pairwise
+from math import log
 from operator import itemgetter
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -48,35 +50,46 @@ class _Item:
 
 
 def find_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
-    """`{"q", "read_as", "groups", "found"}`: groups `[{"kind", "entries": [{"name", "href", "about"}],
-    "more"}]` of at most `MOST_OF_A_KIND` entries (`more` are left out), `found` of them; a name that begins
-    with the words goes first, then the shorter one, then what has the words in its text. A model and GPUs in
-    one text lead to their comparison, a long text, or one that begins with "plan", to a plan; none to pages.
+    """`{"q", "read_as", "partly", "groups", "found"}`: groups `[{"kind", "entries": [{"name", "href",
+    "about"}], "more"}]` of at most `MOST_OF_A_KIND` entries (`more` are left out), `found` of them; a name
+    that begins with the words goes first, then the shorter one, then what has the words in its text. A model
+    and GPUs in one text lead to their comparison, a long text, or one that begins with "plan", to a plan;
+    none to pages.
 
     read_as   the words that were searched for, where one of them is no beginning of any name; else None
+    partly    whether nothing has all of them: what has most is shown
     """
     knowledge, q = knowledge_of(database), requested.get("q", "").strip()[:LONGEST]
     given, alike = _words(q), "/browse/competitions?" + urlencode({"q": q})
     if not given:
         actions = [] if q else [_group("Go to", [_entry(name, path, about) for name, path, about in PAGES])]
-        return {"q": q, "read_as": None, "groups": actions, "found": 0}
+        return {"q": q, "read_as": None, "partly": False, "groups": actions, "found": 0}
     key = (knowledge.revision, asker_view(database))
     items, spelling = database.caches.stored(_index, key, lambda: _index(knowledge), 2)
     words = [_spelled(word, spelling) for word in given]
     told = [word for word in words if word not in _STOP] or words
+    answers = _questions(knowledge, q, spelling, [item for item in items if item.kind == "Competitions"])
+    held = [{word for word in told[:_MOST_WORDS] if _holds(item, word)} for item in items]
+    own = _runs(database, q, told)
+    whole = own or any(each["name"] != _PLAN for each in answers) or {*told} in held
+    rows = Counter(word for some in held for word in some)
+    worth = [sum(log(len(items) / rows[word]) for word in some) for some in held]
     by_kind: dict[str, list[_Item]] = {}
-    for item in items:
-        by_kind.setdefault(item.kind, []).append(item)
+    least = _NEARLY * max(worth)
+    for item, some, much in zip(items, held, worth, strict=True):
+        if some and (some == {*told} if whole else much >= least):
+            by_kind.setdefault(item.kind, []).append(item)
     groups = [
-        _group("Go to", _questions(knowledge, q, spelling, by_kind.get("Competitions", ()))),
+        _group("Go to", answers),
         *(_named(kind, told, some) for kind, some in by_kind.items()),
-        _group("Runs", _runs(database, q, told)),
+        _group("Runs", own),
         _group("By meaning", [_entry("Competitions like this", alike)]),
     ]
     found = sum(len(group["entries"]) for group in groups[:-1])
     read_as = " ".join(words) if words != given else None
     shown = [group for group in groups if group["entries"]]
-    return {"q": q, "read_as": read_as, "groups": shown, "found": found}
+    partly = bool(by_kind) and not whole
+    return {"q": q, "read_as": read_as, "partly": partly, "groups": shown, "found": found}
 
 
 def _index(knowledge: Knowledge) -> tuple[list[_Item], Mapping[str, Sequence[str]]]:
@@ -124,7 +137,7 @@ LEAST_SPELLED = 4
 PAGES = (
     ("Plan", "/", "describe a competition, a GPU and a time limit: one plan that fits"),
     ("Runs", "/browse/runs",
-     "what trains live, what ended, failed or ran out of memory, time and minutes wasted"),
+     "what trains live, what ended, failed or ran out of memory, minutes wasted; exclude a run"),
     ("Compare runs", "/browse/runs", "tick two to six: settings, scores, curves side by side"),
     ("Competitions", "/browse/competitions", "past competitions, alike ones, their map"),
     ("Compare competitions", "/browse/competitions",
@@ -172,7 +185,8 @@ def settings_page(settings: Settings, requested: Mapping[str, str]) -> dict[str,
 def _item(kind: str, name: str, href: str, about: str, text: str = "", key: str = "") -> _Item:
     own = f"{key} {name}".lower()
     words = _words(f"{own} {about}" if kind == "GPUs" else own)
-    return _Item(kind, name, href, about, tuple(words), f"{own} {about} {text}".lower())
+    said = f"{own} {about} {text}".lower().replace("isation", "ization")
+    return _Item(kind, name, href, about, tuple(words), said)
 
 
 def _told(solution: Solution) -> str:
@@ -181,6 +195,7 @@ def _told(solution: Solution) -> str:
 
 def _spelled(word: str, spelling: Mapping[str, Sequence[str]]) -> str:
     """The word, or what it is mistyped for: "efficentnet", "casava"."""
+    word = _SHORT.get(word, word)
     known = spelling.get(word[0], ())
     known_so = word.isdigit() or word in _FILLING or any(each.startswith(word) for each in known)
     if len(word) < LEAST_SPELLED or known_so:
@@ -189,7 +204,7 @@ def _spelled(word: str, spelling: Mapping[str, Sequence[str]]) -> str:
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
+    return _WORD.findall(text.lower().replace("isation", "ization"))
 
 
 def _entry(name: str, href: str, about: str = "") -> Entry:
@@ -201,19 +216,22 @@ def _group(kind: str, entries: list[Entry]) -> dict[str, Any]:
 
 
 def _named(kind: str, words: list[str], items: Iterable[_Item]) -> dict[str, Any]:
-    """Entries of items that hold every word, at the beginning of one of theirs."""
+    """Entries of items; those go first whose names hold every word, then those that begin so."""
     found = []
     for item in items:
-        if not all(word in item.text for word in words):  # most: cheaper than looking at each of their words
-            continue
         named = all(any(one.startswith(word) for one in item.words) for word in words)
-        if named or all(re.search(rf"\b{word}", item.text) for word in words):
-            begins = item.words[: len(words)] == tuple(words)
-            entry = _entry(item.name, item.href, item.about)
-            found.append((not named, not begins, len(item.name), item.name, entry))
+        begins = item.words[: len(words)] == tuple(words)
+        entry = _entry(item.name, item.href, item.about)
+        found.append((not named, not begins, len(item.name), item.name, entry))
     found.sort(key=itemgetter(0, 1, 2, 3))
     group = _group(kind, [entry for *_, entry in found[:MOST_OF_A_KIND]])
     return group | {"more": len(found) - len(group["entries"])}
+
+
+def _holds(item: _Item, word: str) -> bool:
+    if word not in item.text:  # most: cheaper than looking at each of their words
+        return False
+    return any(one.startswith(word) for one in item.words) or bool(re.search(rf"\b{word}", item.text))
 
 
 def _statements(rows: Iterable[Any]) -> Iterable[tuple[str, str, str, str]]:
@@ -222,7 +240,7 @@ def _statements(rows: Iterable[Any]) -> Iterable[tuple[str, str, str, str]]:
 
 
 def _questions(
-    knowledge: Knowledge, q: str, spelling: Mapping[str, Sequence[str]], competitions: Iterable[_Item]
+    knowledge: Knowledge, q: str, spelling: Mapping[str, Sequence[str]], competitions: Sequence[_Item]
 ) -> list[Entry]:
     """Pages that answer the text as a whole."""
     plain, words, entries = q.lower(), _words(q), []
@@ -230,29 +248,37 @@ def _questions(
         entries.append(_entry(f"Plan {plain}", f"/browse/plans/{plain}"))
     gpus, rest = _gpus(knowledge, _NAME.findall(plain))
     rest, asking = [_spelled(word, spelling) for word in rest], _FILLING.union(*_SHOW.values())
-    if gpus and (model := _model_asked(list(knowledge.models.values()), rest)):
-        asked = {"q": model.pop("q"), "gpu": ",".join(gpus)} | model
-        most = max((n for n in numbers_in(q) if f"{n:.0f}" not in asked["gpu"]), default=0.0)
+    if (gpus or {"batch", "memory"} & {*words}) and (
+        model := _model_asked(list(knowledge.models.values()), rest)
+    ):
+        asked = {"q": model.pop("q")} | ({"gpu": ",".join(gpus)} if gpus else {}) | model
+        most = max((n for n in numbers_in(q) if f"{n:.0f}" not in ",".join(gpus)), default=0.0)
         asked |= {"n_train": f"{most:.0f}"} if 2_048 < most <= 10**9 else {}
         asked |= next(({"show": show} for show, said in _SHOW.items() if said & set(words)), {})
         at = f" at {asked['image_size']} px" if "image_size" in asked else ""
         at += f", {int(asked['n_train']):,} samples" if "n_train" in asked else ""
         what = "Minutes per epoch" if asked.get("show") == "epoch" else "Batch & speed"
-        name = f"{what} of {asked['q']} on {', '.join(gpus)}{at}"
+        on = f" on {', '.join(gpus)}" * bool(gpus)
+        name = f"{what} of {asked['q']}{on}{at}"
         entries.append(_entry(name, f"/browse/sizing?{urlencode(asked)}"))
     elif gpus and not {*rest} - asking and (len(gpus) > 1 or {*words} & asking):
         name = f"Batch & speed on {', '.join(gpus)}"
         entries.append(_entry(name, f"/browse/sizing?{urlencode({'gpu': ','.join(gpus)})}"))
     parts = [[word for word in _words(part) if word not in _STOP] for part in _BESIDE.split(plain)]
-    best = [_named("", part, competitions)["entries"][:1] for part in parts if part]
-    if _COMPARED & set(words) and 2 <= len(best) <= MOST_COMPARED and all(best):
-        slugs = [one["href"].rpartition("/")[2] for (one,) in best]
-        name = "Compare " + " with ".join(one["name"] for (one,) in best)
+    best = [
+        _named("", part, [one for one in competitions if all(_holds(one, word) for word in part)])
+        for part in parts
+        if part
+    ]
+    firsts = [each["entries"][0] for each in best if each["entries"]]
+    if _COMPARED & set(words) and 2 <= len(firsts) == len(best) <= MOST_COMPARED:
+        slugs = [one["href"].rpartition("/")[2] for one in firsts]
+        name = "Compare " + " with ".join(one["name"] for one in firsts)
         entries.append(_entry(name, f"/browse/competitions/compare?{urlencode({'slug': ','.join(slugs)})}"))
     if words[0] == "plan" and len(words) > 1:
         entries.append(_entry(f"Plan: {q[5:]}", f"/?{urlencode({'description': q[5:]})}"))
     elif len(words) > 3:
-        entries.append(_entry("A plan for this text", f"/?{urlencode({'description': q})}"))
+        entries.append(_entry(_PLAN, f"/?{urlencode({'description': q})}"))
     return entries
 
 
@@ -312,7 +338,12 @@ def _matching(models: Iterable[CatalogueModel], words: Sequence[str]) -> list[Ca
     return [row for row in models if words and all(word in spelled(row) for word in words)]
 
 
+_MOST_WORDS = 20
+_NEARLY = 0.75
+"""Of the worth of the row that has the rarest of the words, where none has all: others shown with it."""
+
 _LONGEST_GPU = 4
+_PLAN = "A plan for this text"
 _COMPARED = {"compare", "against", "versus", "vs"}
 _BESIDE = re.compile(r"\b(?:compare|against|versus|vs|with|and|to)\b|,")
 _SHOW = {
@@ -325,14 +356,14 @@ _PLAN_ID = re.compile(r"plan-[0-9a-f]{8,}")
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,60}(?<![.-])")
 _UNCOUNTED = re.compile(r"^\d{1,2}x(?=[a-z])|(?<=\d)x\d{1,2}$")
-_SHORT = {"effnet": "efficientnet", "efficientnets": "efficientnet"}
-"""What people call families whose names neither begin so nor are mistyped so."""
+_SHORT = {"effnet": "efficientnet", "efficientnets": "efficientnet", "kfold": "fold"}
+"""What people call things whose names neither begin so nor are mistyped so."""
 
 _STOP = frozenset({
     "a", "an", "and", "are", "at", "best", "by", "can", "did", "do", "does", "for", "from", "how", "i", "in",
-    "is", "it", "many", "me", "my", "of", "on", "or", "solution", "solutions", "that", "the", "this", "to",
-    "use", "was", "were", "what", "where", "which", "who", "win", "winner", "winners", "winning", "with",
-    "won",
+    "is", "it", "many", "me", "much", "my", "need", "of", "on", "or", "solution", "solutions", "that", "the",
+    "this", "to", "use", "was", "were", "what", "where", "which", "who", "win", "winner", "winners",
+    "winning", "with", "won",
 })  # fmt: skip
 _PLAIN = {
     "all", "counting", "denoising", "extra", "forest", "frames", "image", "kernel", "linear", "multilingual",

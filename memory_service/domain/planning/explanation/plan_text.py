@@ -74,7 +74,7 @@ class PlanView:
     model      name, size, weights, licence
     settings   what a training script copies
     figures    what to expect; grades: what these figures are worth; bound: what limits the speed
-    clock      by when each stage is over, and when to look; "" without a plan
+    clock      by when each stage is over, and when to look (`check`); "" without a plan
     runs       all runs of the minutes, where they are several
     stages     (name, from minute, to minute, key of the drawing) of this run
     end        the minute until which its script goes on through other models; None of others
@@ -95,6 +95,7 @@ class PlanView:
     grades: str = ""
     bound: str = ""
     clock: str = ""
+    check: str = ""
     runs: str = ""
     stages: tuple[tuple[str, float, float, str], ...] = ()
     end: float | None = None
@@ -148,7 +149,8 @@ def plan_view(answer: Mapping[str, Any]) -> PlanView:
         figures=tuple(_figures(answer)),
         grades=_grades(answer["expected"]),
         bound=answer["expected"]["bound"],
-        clock=_clock(answer),
+        clock=f"{_clock(answer)}; check after {_check(answer)}",
+        check=_check(answer),
         runs=_all_runs(answer),
         stages=tuple(_drawn(answer)),
         end=_end_of_search(answer),
@@ -244,8 +246,8 @@ def _drawn(answer: Mapping[str, Any]) -> Iterator[tuple[str, float, float, str]]
     table, end, start = answer["timetable"], _end_of_search(answer), 0.0
     ends = [(each["stage"], each["deadline_minute"]) for each in table]
     if end is not None:
-        fit = f"fit of {answer['model']['name']}", table[answer["folds"]]["deadline_minute"]
-        ends = [ends[0], fit, ("search through other models", end)]
+        fitted = max(at for name, at in ends if name.startswith(("fold", "all rows")))
+        ends = [ends[0], (f"fit of {answer['model']['name']}", fitted), ("search through other models", end)]
     for name, at in ends:
         yield name, start, at, _KEYS.get(name.split()[0], "s3")
         start = at
@@ -319,11 +321,16 @@ def _figures(answer: Mapping[str, Any]) -> Iterator[Figure]:
 
 
 def _clock(answer: Mapping[str, Any]) -> str:
-    checks = answer["checks"]
     start = ", this run" if len(answer["portfolio"]) > 1 else ""
     stages = ", ".join(_stages(answer["timetable"]))
-    look = f"check after {checks['first_after_seconds']} s, each {checks['every_seconds']} s"
-    return f"over by minute (p90{start}): {stages}; {answer['reserve_minutes']:.1f} min kept; {look}"
+    return f"over by minute (p90{start}): {stages}; {answer['reserve_minutes']:.1f} min kept"
+
+
+def _check(answer: Mapping[str, Any]) -> str:
+    checks, minutes = answer["checks"], answer["expected"]["total_minutes"]["value"]
+    first, every = checks["first_after_seconds"], checks["every_seconds"]
+    begins = f"{first} s" if 15 * minutes >= first else "a quarter of the run"
+    return f"{begins}, then every {every} s" if 60 * minutes > every else begins
 
 
 def _stages(timetable: Sequence[Mapping[str, Any]]) -> Iterator[str]:
