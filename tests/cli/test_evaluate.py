@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from memory_service.cli import app
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.cards import Cards
 from memory_service.services.knowledge.learned_corrections import observed
 
 HEADER = "gpu,model,precision,layout,batch,image_size_or_seq_len,mode,samples_per_s,notes"
@@ -49,7 +50,7 @@ def test_rows_of_a_second_file_are_learned_from_first_and_not_kept(
     assert (none, two) == (0, 2)
     assert 0.7 * cold[0] <= warm[0] <= 0.85 * cold[0]  # most of the way: published rows are noisy
     with seeded_sqlite.read() as unit:
-        assert observed(unit).all == ()
+        assert observed(unit, Cards({})).all == ()
 
 
 def test_a_second_file_that_cannot_be_read_is_refused(file: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from memory_service.domain.runs.learned_figures import learned_figures
 from memory_service.errors import Conflict, InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.cards import Cards
 from memory_service.services.knowledge.learned_corrections import observed
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.prediction.predict import predict
@@ -36,7 +37,7 @@ END = {"status": "completed", "at": at(600)}
 
 def _learned(database: Database) -> list[dict[str, Any]]:
     with database.read() as unit:
-        return [one.as_dict() for one in observed(unit).all]
+        return [one.as_dict() for one in observed(unit, Cards({})).all]
 
 
 class TestBeginning:
