@@ -159,8 +159,12 @@ class ObservationSelection:
 
 
 def _batches(places: Sequence[Place]) -> list[tuple[Batch, ...]]:
-    newest_first = sorted(places, key=lambda place: _newest(place.observations), reverse=True)
-    return [place.batches for place in newest_first]
+    """Of each reporter what it told of its devices in turn, the newest first: many devices of one push out
+    nobody else's."""
+    told: dict[str, list[tuple[Batch, ...]]] = {}
+    for place in sorted(places, key=lambda place: _newest(place.observations), reverse=True):
+        told.setdefault(place.observations[0].reporter, []).append(place.batches)
+    return [tuple(in_turn(batches)) for batches in told.values()]
 
 
 def _newest(batch: Batch) -> tuple[object, ...]:

@@ -355,8 +355,8 @@ _UNSAID: dict[str, Any] = {**dict.fromkeys((*_TIME, *_MEMORY)), "out_of_memory":
 
 
 def _figures_of(o: Observation) -> set[str]:
-    """Those that it tells: what was contended or throttled tells no time."""
-    names = _MEMORY if o.excluded is not None else (*_TIME, *_MEMORY)
+    """Those that it tells: what was contended or throttled tells no time, nor that memory ran out."""
+    names = _MEMORY[:-1] if o.excluded is not None else (*_TIME, *_MEMORY)
     return {name for name in names if getattr(o, name)}
 
 

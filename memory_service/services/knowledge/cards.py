@@ -167,6 +167,8 @@ def cards_of(
             alike[model].append(shared)
             kin[card.kind, card.architecture].append((card, shared))
 
+    same: dict[Hashable, CalibratedRates] = {}  # of devices that were not measured themselves
+
     def rated(card: Gpu) -> TargetDevice:
         mine = own.get(card.device) if card.device else None
         # A slice's times say nothing of the whole card's, nor these of it.
@@ -174,9 +176,12 @@ def cards_of(
         of_model = [c for c in alike.get(model, ()) if mine is None or c.id != mine.id]
         others = kin.get((card.kind, card.architecture), ())
         of_kin = [(on, c) for on, c in others if (on.slug, c.fingerprint.mig) != model]
-        rates = None
-        if mine or of_model or of_kin:
+        figures = model, card.tdp_w, card.cores, card.bandwidth_gb_s, *card.tflops.values()
+        rates = same.get(figures) if mine is None else None
+        if rates is None and (mine or of_model or of_kin):
             rates = calibrated_rates(mine, of_model, of_kin, card, reference_profiles)
+            if mine is None and rates is not None:
+                same[figures] = rates
         return target_device(card, rates, _provenance(card, rates, mine, known.get(card.device, ())))
 
     models = {slug: rated(card) for slug, card in sheets.items()}

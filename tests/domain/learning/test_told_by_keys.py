@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from operator import attrgetter
 from typing import Any
 
 import pytest
 
+from memory_service.domain.learning.corrections import in_turn
 from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.observation_selection import Place, _batches
 from memory_service.domain.learning.shrinkage import SAME_FIGURE
 from memory_service.domain.prediction import trust
 from tests.domain.learning.test_corrections import CARD, moved, ran, taught
@@ -40,6 +43,8 @@ def test_memory_that_ran_out_is_confirmed_at_the_same_batch_or_a_smaller_one(
     out = replace(ONE, step_seconds=None, out_of_memory=True, batch_size=batch)
     other = replace(out, reporter="key ada", batch_size=32)
     assert (trust.told_alone([out, other], ANY)[0] == frozenset()) is confirmed
+    contended = replace(other, excluded="contended")
+    assert trust.told_alone([out, contended], ANY)[0] == {"out_of_memory"}
 
 
 def of_key(who: str, number: int, times: float, **changes: Any) -> list[Observation]:
@@ -107,3 +112,12 @@ def test_runs_of_another_kind_of_device_or_that_tell_no_time_confirm_none(change
     honest = [replace(o, **changes) for o in of_key("ada", 3, 3.6)]
     assert asked_by("bob", [*honest, *of_key("eve", 3, 3.6)]) == pytest.approx(asked_by("bob", honest))
     assert asked_by("bob", [*of_key("ada", 3, 3.6), *of_key("eve", 3, 3.6)]) > 3.0
+
+
+def test_many_devices_of_one_key_push_nobody_else_out_of_a_model() -> None:
+    def place(who: str, device: str) -> Place:
+        return Place((replace(ONE, reporter=f"key {who}", device=device),))
+
+    places = [*(place("eve", f"box{n}") for n in range(60)), place("ada", "desk"), place("cy", "shelf")]
+    first = [batch[0].reporter for batch in islice(in_turn(_batches(places)), 3)]
+    assert sorted(first) == ["key ada", "key cy", "key eve"]
