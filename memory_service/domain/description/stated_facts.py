@@ -75,27 +75,19 @@ def stated_in(text: str) -> Stated:
     text = "\n".join(sentences)
     found = quantities_in(text)
     stated: Stated = {}
-    stated |= one_figure(
-        "n_train", _uncontested(_of_training(found, page, bool(_RECORDED.search(text))), found)
-    )
+    stated |= one_figure("n_train", _of_training(found, page, bool(_RECORDED.search(text))))
     stated |= one_figure("n_test", told := _of_test(found, page))
     others = [q for q in found if q.role != "test" and not q.each and told and q.value > told[0].value]
     if not page and stated.keys() == {"n_test"} and not any(q.direct for q in told) and not others:
         stated["n_train"] = stated.pop("n_test")  # "predict it for 900 cows"
-    for whole, part in pairwise(found):
-        of_all = whole.words == stated.get("n_train", (0, ""))[1] and part.words.endswith(" of them")
-        if of_all and part.role == "test" and _THE_REST.search(text):
-            stated["n_train"] = round(whole.value - part.value), f"{whole.words}, {part.words}"
     same = "n_test" in stated and stated.get("n_train") == stated["n_test"]
     if same and not any(q.role == "train" and q.words == stated["n_test"][1] for q in found):
         del stated["n_train"]  # one number cannot be of both
-    stated |= _of_two_parts(found, stated) or ({} if page else _of_a_share(found, text, stated))
     stated |= {
         f"n_{of[1].lower()}": (int(of[2].replace(",", "")), of[0]) for of in _P["shape"].finditer(text)
     }
     stated |= _n_classes(found, text) or _listed_classes(text)
     stated = _of_each(found) | stated
-    stated = one_figure("n_train", _of_all_units(found, text, stated)) | stated
     if "n_train" in stated and stated.get("n_classes", (0, ""))[0] > stated["n_train"][0]:
         del stated["n_classes"]  # it counts something else: boxes, words
     columns = [
@@ -110,73 +102,6 @@ def stated_in(text: str) -> Stated:
         if match := pattern.search(text):
             stated[name] = True, match[0]
     return stated
-
-
-def _uncontested(chosen: list[Quantity], found: Sequence[Quantity]) -> list[Quantity]:
-    """None where a number of more than these groups, or of more than what nothing is said of, may be of the
-    samples as well."""
-    first = chosen[0] if chosen else None
-    if first is None or first.kind == "sample":
-        return chosen
-    if first.role and first.kind != "group" and not _SOME_LABELLED.search(first.words):
-        return chosen
-    rivals = [
-        q
-        for q in found
-        if q.noun
-        and q.role != "test"
-        and not (q.each or q.of_rows)
-        and q.kind in ("sample", "unknown")
-        and _LEAST_SAMPLES <= q.value <= _MOST_SAMPLES
-        and (q.value > first.value or (q.kind == "sample" and q.value != first.value))
-    ]
-    return [] if rivals else chosen
-
-
-def _of_two_parts(found: Sequence[Quantity], stated: Stated) -> Stated:
-    """Both sizes where the number that was read is the sum of two others, of which one is of the test:
-    "26,480 photos. 20,000 have coordinates, the remaining 6,480 are yours"."""
-    values = {q.value: q for q in found if not q.each and q.value >= _LEAST_SAMPLES}
-    totals = [stated[name] for name in ("n_train", "n_test") if name in stated]
-    for (total, words), (value, part) in product(totals, values.items()):
-        rest = values.get(total - value)
-        if (
-            rest is not None
-            and (rest.role == "test" or _THE_OTHERS.search(rest.before))
-            and part.role != "test"
-        ):
-            said = f"{words}, {part.words}, {rest.words}"
-            return {"n_train": (round(value), said), "n_test": (round(rest.value), said)}
-    return {}
-
-
-_THE_REST = re.compile(r"\b(?:rest|remaining|remainder|others)\b[^.;]{0,40}\btrain", re.IGNORECASE)
-_SOME_LABELLED = re.compile(r"\d (?:labell?ed|annotated)(?: \w+)?$", re.IGNORECASE)
-"""Of what, is not told."""
-_THE_OTHERS = re.compile(r"\b(?:remaining|rest|other|others) (?:[a-z]+ )?$", re.IGNORECASE)
-
-
-def _of_a_share(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
-    """Both sizes where the text tells one number and how it is shared: "90 % of them to train"."""
-    name, other = ("n_train", "n_test") if "n_train" in stated else ("n_test", "n_train")
-    share = _P["share"].search(text)
-    if share is None or name not in stated or other in stated:
-        return {}
-    total, words = stated[name]
-    if any(q.words == words and q.direct and q.role for q in found):
-        return {}
-    if share["parts"]:
-        parts = [int(part) for part in re.split(r"\D", share["parts"])]
-        if sum(parts) != 100:
-            return {}
-        shares = parts[0] / 100, parts[-1] / 100
-    else:
-        part = 1 / _FRACTIONS[share["part"].lower()] if share["part"] else int(share["percent"]) / 100
-        shares = (1 - part, part) if share["of"].lower().startswith("test") else (part, 1 - part)
-    words = f"{words}, {share[0]}"
-    return {
-        f"n_{of}": (round(total * each), words) for of, each in zip(("train", "test"), shares, strict=True)
-    }
 
 
 _RECORDED = re.compile(r"\d (?:hours?|h) of (?:\w+ ){0,2}(?:audio|speech|recording|sound)", re.IGNORECASE)
@@ -225,31 +150,6 @@ def _of_each(found: Sequence[Quantity]) -> Stated:
             classes = {} if kinds.kind == "group" else {"n_classes": (round(kinds.value), words)}
             return {"n_train": (round(one.value * kinds.value), words), **classes}
     return {}
-
-
-_BOUND = re.compile(r"\b(?:to|at least|at most|than|least|most|maximum of|minimum of) $|[-–] ?$")
-
-
-def _of_all_units(found: Sequence[Quantity], text: str, stated: Stated) -> list[Quantity]:
-    """ "50 labelled images per class" for each of the classes, "40 clips per sound" of each of 50 sounds."""
-    units = {singular(q.noun): q.value for q in found if q.noun and not q.each and q.role != "test"}
-    if "n_classes" in stated:
-        units |= dict.fromkeys(_CLASSES, float(stated["n_classes"][0]))
-    return [
-        replace(q, value=q.value * units[noun])
-        for q in found
-        if q.each
-        and q.kind == "sample"
-        and q.role != "test"
-        and not (_BOUND.search(q.before) or "valid" in q.words)
-        and (of := re.search(re.escape(q.words) + _PER_UNIT, text) or _OF_UNIT.search(q.before))
-        and (noun := singular(of[1].lower())) in units
-    ]
-
-
-_CLASSES = ("class", "category", "species", "label", "grade", "kind", "type")
-_PER_UNIT = r" (?:per|(?:for|in|of|from) (?:each|every)) ([a-z]{3,20})\b"
-_OF_UNIT = re.compile(r"\b(?:each|every|per) ([a-z]{3,20})\W{0,3}(?:has |holds |with )?$", re.IGNORECASE)
 
 
 _LEAST_SAMPLES, _MOST_SAMPLES = 10, 10**10
