@@ -122,13 +122,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fit", action="store_true")
     parser.add_argument("--further", type=Path)
-    parser.add_argument("--authors")
+    parser.add_argument("--authors", help='those to judge, with commas between; "" for none')
     parser.add_argument("--dump", type=Path)
     options = parser.parse_args()
     texts = list(labelled(options.further))
-    authors = options.authors.split(",") if options.authors else sorted({each.author for each in texts})
+    authors = (
+        options.authors.split(",") if options.authors is not None else sorted({each.author for each in texts})
+    )
     dump = []
-    for author in authors:
+    for author in filter(None, authors):
         others = [each for each in texts if each.author != author]
         weights = np.stack([fitted(others, role) for role in reader.ROLES], axis=1).astype(np.float32)
         classifier = reader.CountClassifier(weights)
@@ -141,9 +143,12 @@ def main() -> None:
                     dump.append((author, each.text, role, each.counts[role], each.read[role], found))
                     before[f"{role} {counted(each, role, each.read[role])}"] += 1
                     after[f"{role} {counted(each, role, reader.told(each.read[role], found)[0])}"] += 1
-        print(author, "rules", dict(sorted(before.items())), "judged", dict(sorted(after.items())), flush=True)
+        print(
+            author, "rules", dict(sorted(before.items())), "judged", dict(sorted(after.items())), flush=True
+        )
     if options.dump:
         import pickle
+
         options.dump.write_bytes(pickle.dumps(dump))
     if options.fit:
         weights = np.stack([fitted(texts, role) for role in reader.ROLES], axis=1)

@@ -1,4 +1,4 @@
-"""How many samples of training and of test a text tells of: each number that could be it, with its probability.
+"""How many samples of training and of test a text tells of, each number with its probability.
 
 A softmax over the text's numbers, those made of two of them, and "not told"; linear in hashed features.
 `python -m benchmarks.fit_counts --fit` fits, judges and writes the weights.
@@ -6,6 +6,7 @@ A softmax over the text's numbers, those made of two of them, and "not told"; li
 
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -32,6 +33,7 @@ NAMED, WORDS = 0.3, 1.0
 _MOST, _WHOLES, _NEAR = 48, 6, 12
 _P = patterns("counts")
 _TOKEN = re.compile(r"[^\W\d_]+|\d[\d.,]*|[,;:.()%\n]")
+_PARTS = (",", ";", ":", "(", ")", "and", "but")
 _FRACTIONS = {"half": 2, "third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
 Floats = NDArray[np.float32]
 
@@ -49,7 +51,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A number or a share, where it stands, and what stands about it."""
+    """Where a number or a share begins, and what stands about it."""
 
     start: int
     named: set[str]
@@ -62,39 +64,30 @@ class _Words:
     def __init__(self, text: str) -> None:
         found = list(_TOKEN.finditer(text))
         self.starts = [each.start() for each in found]
-        self.tokens = ["#" if each[0][0].isdigit() else each[0].lower() for each in found]
-        self.groups = [_groups_of(token) for token in self.tokens]
-        self.counts: dict[str, int] = {}
-        for token in self.tokens:
-            self.counts[singular(token)] = self.counts.get(singular(token), 0) + 1
+        self.words = ["#" if each[0][0].isdigit() else each[0].lower() for each in found]
+        self.groups = [_groups_of(word) for word in self.words]
+        self.counts = Counter(map(singular, self.words))
 
     def about(self, start: int, end: int) -> _Place:
-        """Groups by side and distance, and words beside a part of the text."""
+        """Groups by side and clause, and words beside a part of the text."""
         first, last = np.searchsorted(self.starts, (start, end)).tolist()
-        named: set[str] = set()
-        grams = {f"w {singular(token)}" for token in self.tokens[first:last]}
-        for side, places in (
-            ("b", range(first - 1, max(-1, first - 1 - _NEAR), -1)),
-            ("a", range(last, min(len(self.tokens), last + _NEAR))),
-        ):
-            clauses = sentences = 0
+        grams = {f"w {singular(word)}" for word in self.words[first:last]}
+        named = {f"w {group}" for groups in self.groups[first:last] for group in groups}
+        before = range(first - 1, max(-1, first - 1 - _NEAR), -1)
+        for side, places in ("b", before), ("a", range(last, min(len(self.words), last + _NEAR))):
+            clauses = 0
             for far, place in enumerate(places):
-                token = self.tokens[place]
-                clauses += token in ",;:()" or token in ("and", "but")
-                sentences += token in ".\n"
-                where = f"{side}{'next' if sentences else min(clauses, 2)}"
-                named.update(f"{where} {group}" for group in self.groups[place])
-                if far < 2:
-                    grams.add(f"{side}{far} {token}")
-                if far < 6 and not sentences:
-                    grams.add(f"{side} {singular(token)}")
-        named.update({f"w {group}" for groups in self.groups[first:last] for group in groups})
+                word = self.words[place]
+                clauses = 3 if word in ".\n" else max(clauses, min(clauses + (word in _PARTS), 2))
+                named.update(f"{side}{clauses} {group}" for group in self.groups[place])
+                grams.update((f"{side}{far} {word}",) if far < 2 else ())
+                grams.update((f"{side} {singular(word)}",) if far < 6 and clauses < 3 else ())
         return _Place(start, named, grams)
 
 
 @lru_cache(maxsize=4096)
-def _groups_of(token: str) -> tuple[str, ...]:
-    return tuple(name for name in _GROUPS if _P[name].match(token))
+def _groups_of(word: str) -> tuple[str, ...]:
+    return tuple(name for name in _GROUPS if _P[name].match(word))
 
 
 _GROUPS = ("train", "test", "unlabelled", "filtered", "rest", "rate", "asks", "bound", "each")
@@ -105,23 +98,16 @@ def _of_quantity(at: int, found: list[Quantity], place: _Place, words: _Words) -
     others = [each for each in found if each is not q and not each.each]
     samples = {each.value for each in others if each.kind == "sample"}
     alike = [each for each in others if q.noun and each.noun == q.noun]
-    counted = {
-        "size": round(np.log10(max(q.value, 1))),
-        "more": min(len({each.value for each in others if each.value > q.value}), 4),
-        "more samples": min(sum(value > q.value for value in samples), 3),
-        "fewer samples": min(sum(10 <= value < q.value for value in samples), 3),
-        "place": min(at, 4),
-        "numbers": min(len(found), 8),
-        "alike": min(len(alike), 2),
-        "noun said": min(words.counts.get(q.noun, 0), 3) if q.noun else -1,
-    }
-    named |= {f"{name}={value}" for name, value in counted.items()}
-    named |= {f"kind {q.kind}", f"role {q.role} {q.direct}", f"kind {q.kind} role {q.role}"}
-    told = {
-        "each": q.each, "of rows": q.of_rows, "alike more": any(each.value > q.value for each in alike),
-        "again": any(each.value == q.value for each in others),
-        "each elsewhere": any(each.each for each in found if each is not q),
+    more = sum(value > q.value for value in {each.value for each in others})
+    named |= {
+        f"size {round(np.log10(max(q.value, 1)))}", f"more {min(more, 4)}", f"place {min(at, 4)}",
+        f"more samples {min(sum(value > q.value for value in samples), 3)}",
+        f"fewer samples {min(sum(10 <= value < q.value for value in samples), 3)}",
+        f"numbers {min(len(found), 8)}", f"alike {min(len(alike), 2)}",
+        f"noun said {min(words.counts[q.noun], 3) if q.noun else -1}",
     }  # fmt: skip
+    named |= {f"kind {q.kind}", f"role {q.role} {q.direct}", f"kind {q.kind} role {q.role}"}
+    told = {"each": q.each, "of rows": q.of_rows, "alike more": any(each.value > q.value for each in alike)}
     for role in ("train", "test"):
         told[f"other {role}"] = any(each.role == role and each.value >= 10 for each in others)
         told[f"other direct {role}"] = any(each.role == role and each.direct for each in others)
@@ -138,16 +124,19 @@ def _shares(text: str) -> Iterator[tuple[float, re.Match[str]]]:
     for match in list(_P["part_of_all"].finditer(text))[:4]:
         if match["fraction"]:
             share = 1 / _FRACTIONS[match["fraction"].lower()]
-        elif match["every"]:
-            share = 1 / max(number_of_words(match["every"]), 2)
         else:
-            share = number_of_words(match["percent"] or match["parts"]) / 100
+            every = match["every"]
+            share = (
+                1 / number_of_words(every)
+                if every
+                else number_of_words(match["percent"] or match["parts"]) / 100
+            )
         if 0.02 < share < 0.98:
             yield share, match
 
 
 def candidates_of(text: str) -> list[Candidate]:
-    """Every number of the text, and sums, differences, products and shares of those that stand together."""
+    """Every number of the text, and sums, differences, products and shares of those that are near."""
     page = len(text) >= LONG_TEXT
     text = "\n".join(task_sentences(text))
     found = [q for q in quantities_in(text) if q.value >= 1][:_MOST]
@@ -160,12 +149,11 @@ def candidates_of(text: str) -> list[Candidate]:
     shares = [(share, words.about(*match.span())) for share, match in _shares(text)]
     whole = {f"share told {bool(shares)}", f"page {page}"}
     whole |= {f"text {group}" for groups in words.groups for group in groups}
-    named = [
-        _of_quantity(at, found, place, words) | whole for at, place in enumerate(numbers)
-    ]
+    named = [_of_quantity(at, found, place, words) | whole for at, place in enumerate(numbers)]
     out = [
         Candidate(round(q.value), "plain", q.words, frozenset(said), frozenset(place.grams))
         for q, said, place in zip(found, named, numbers, strict=True)
+        if q.value >= LEAST
     ]
 
     def made(value: float, kind: str, one: int, other: _Place, said: set[str], label: str) -> None:
@@ -217,7 +205,7 @@ class CountClassifier:
     def read(self, text: str) -> list[dict[int, tuple[float, str]]]:
         """Of each role: number -> its probability, and the words that it was made of."""
         candidates = candidates_of(text)
-        logits = [places_values[1] @ self.weights[places_values[0]] for places_values in map(features_of, candidates)]
+        logits = [values @ self.weights[places] for places, values in map(features_of, candidates)]
         powers = np.exp(np.stack([*logits, self.weights[-1]]).clip(-60, 60))
         odds = powers / powers.sum(axis=0)
         out: list[dict[int, tuple[float, str]]] = [{} for _ in ROLES]
@@ -241,15 +229,9 @@ class CountClassifier:
 def told(read: int | None, found: dict[int, tuple[float, str]]) -> tuple[int | None, str]:
     """The count to tell, where the rules read that number, and its words."""
     best = max(found, key=lambda value: found[value][0], default=None)
-    if best is None or (read is not None and not any(_same(read, value) for value in found)):
-        return read, ""  # of an array's shape or of what a series spans: no number of the text
-    if read is not None and _same(read, best):
-        return (read if found[best][0] >= CONFIRMS else None), ""
-    return (best, found[best][1]) if found[best][0] >= TELLS else (None, "")
-
-
-def _same(one: float, other: float) -> bool:
-    return abs(one - other) <= 0.01 * max(one, other)
+    if best is None or (read is not None and read not in found):
+        return read, ""  # made of an array's shape, or of slices: no number of the text
+    return (best, found[best][1]) if found[best][0] >= (CONFIRMS if read == best else TELLS) else (None, "")
 
 
 @cache

@@ -7,8 +7,7 @@ different figures for the same fact mean that neither is known.
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise, product
+from itertools import pairwise
 
 from memory_service.domain.description.phrases import patterns, sentences_of, singular
 from memory_service.domain.description.prose import LONG_TEXT, OF_SETS, task_sentences
@@ -32,13 +31,9 @@ TOKENS_PER_WORD = 4 / 3
 """Of English prose in word pieces: 100 pieces are about 75 words (OpenAI's help page "What are tokens")."""
 
 _COLUMN_NOUNS = [noun for noun, kind in KIND_OF.items() if kind == "column"]
-_FRACTIONS = {"half": 2, "third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "tenth": 10}
-_HOURS = {"hour": 1, "day": 24, "week": 168, "month": 730.5, "quarter": 2191.5, "year": 8766}
 _P = patterns(
     "stated_facts",
     columns="|".join(_COLUMN_NOUNS),
-    fractions="|".join(_FRACTIONS),
-    hours="|".join(_HOURS),
     number_word=NUMBER_WORD,
 )
 _NAMES = """
@@ -75,14 +70,8 @@ def stated_in(text: str) -> Stated:
     text = "\n".join(sentences)
     found = quantities_in(text)
     stated: Stated = {}
-    stated |= one_figure("n_train", _of_training(found, page, bool(_RECORDED.search(text))))
-    stated |= one_figure("n_test", told := _of_test(found, page))
-    others = [q for q in found if q.role != "test" and not q.each and told and q.value > told[0].value]
-    if not page and stated.keys() == {"n_test"} and not any(q.direct for q in told) and not others:
-        stated["n_train"] = stated.pop("n_test")  # "predict it for 900 cows"
-    same = "n_test" in stated and stated.get("n_train") == stated["n_test"]
-    if same and not any(q.role == "train" and q.words == stated["n_test"][1] for q in found):
-        del stated["n_train"]  # one number cannot be of both
+    stated |= one_figure("n_train", _of_training(found))
+    stated |= one_figure("n_test", _of_role(found, "test"))
     stated |= {
         f"n_{of[1].lower()}": (int(of[2].replace(",", "")), of[0]) for of in _P["shape"].finditer(text)
     }
@@ -104,14 +93,10 @@ def stated_in(text: str) -> Stated:
     return stated
 
 
-_RECORDED = re.compile(r"\d (?:hours?|h) of (?:\w+ ){0,2}(?:audio|speech|recording|sound)", re.IGNORECASE)
-"""Recordings told by their length: then speakers and stations count no samples."""
-
-
 def training_sizes(text: str) -> list[int]:
     """Every number of training samples that the text names."""
     found = quantities_in("\n".join(task_sentences(text)))
-    return sorted({round(q.value) for q in _of_training(found, len(text) >= LONG_TEXT)})
+    return sorted({round(q.value) for q in _of_training(found)})
 
 
 def _table(text: str) -> Stated:
@@ -155,129 +140,28 @@ def _of_each(found: Sequence[Quantity]) -> Stated:
 _LEAST_SAMPLES, _MOST_SAMPLES = 10, 10**10
 
 
-def _usable(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
-    return [
+def _of_role(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
+    """What counts samples of this role: figures whose role stands beside them, and sample nouns, first. A
+    fitted reading (`recall.count_classifier`) judges it."""
+    usable = [
         q
         for q in found
         if q.role == role
         and not (q.each or q.of_rows)
-        and (
-            _LEAST_SAMPLES <= q.value <= _MOST_SAMPLES
-            or (not q.noun and q.value > 1 and _P["of_table"].search(q.before))
-        )
-        and q.kind in ("sample", "group", "unknown")
-        and not (_P["windows"].search(q.before) or _P["cutoff"].search(q.before) or _OF_FEW.search(q.before))
-        and not (
-            _P["gallery"].search(q.before) or q.before.endswith(" one of ") or _OF_WHOLE.search(q.before)
-        )
+        and _LEAST_SAMPLES <= q.value <= _MOST_SAMPLES
+        and q.kind in (("sample", "group", "unknown") if role else ("sample",))
     ]
+    usable = [q for q in usable if q.direct] or usable
+    for kind in ("sample", "unknown"):
+        if of_kind := [q for q in usable if q.kind == kind]:
+            return [q for q in of_kind if q.noun] or of_kind
+    return usable
 
 
-def _of_samples(found: Sequence[Quantity], role: str) -> list[Quantity]:
-    """What counts samples of this role: sample nouns before people and places before others, figures whose
-    role stands right beside them before others."""
-    usable = _usable(found, role)
-    usable = [q for q in usable if q.noun or not q.words.endswith(" more")] or usable
-    if direct := [q for q in usable if q.direct and q.value >= 100]:
-        usable = [q for q in direct if not _P["about"].search(q.before)] or direct
-    of_test = role == "test" and not any(q.direct for q in usable)
-    for kind in ("sample", "unknown") if of_test else ("sample", "group", "unknown"):
-        of_kind = [q for q in usable if q.kind == kind]
-        if of_kind:
-            direct = [q for q in of_kind if q.direct] or of_kind
-            return [q for q in direct if q.noun] or direct
-    return []
-
-
-def _of_test(found: Sequence[Quantity], page: bool) -> list[Quantity]:
-    told = _of_samples(found, "test")
-    later = r"\b(?:further|more|another|additional|new)\b"
-    return [q for q in told if q.direct and not re.search(later, q.words, re.IGNORECASE)] if page else told
-
-
-def _of_training(found: Sequence[Quantity], page: bool, hours: bool = False) -> list[Quantity]:
-    """What is said to be of training, else the greatest number of samples that the data are said to have: a
-    page speaks of many numbers, a short text of its data alone."""
-    rows = [q for q in _usable(found, None) if q.kind == "sample" and _EACH_OF.search(q.before)]
-    if of_table := [q for q in _usable(found, "train") if _P["of_table"].search(q.before)] or rows:
-        return of_table[:1]
-    bare = [q for q in _usable(found, None) if not _P["not_all"].search(q.before)]
-    of_data = [q for q in bare if q.noun and q.value >= 100 and _P["of_data"].search(q.before)]
-    given = of_data if page else bare
-    samples = [q for q in given if q.kind == "sample"]
-    alone = len({q.value for q in bare if q.kind == "sample" and q.value >= 500}) == 1
-    whole = ("sample", "unknown") if hours else ("sample", "group", "unknown")
-    kinds = ("sample",) if page and alone else () if page else whole
-    opening = [
-        q for q in bare if q.kind in kinds and q.noun and q.value >= 500 and _P["opens"].search(q.before)
-    ]
-    told = _of_samples(found, "train")
-    most_samples = max((q.value for q in samples), default=0.0)
-    direct = bool(told and told[0].direct)
-    least = 100 if direct else max(10**10 if page else 500, most_samples)
-    if told and (told[0].kind == "sample" or told[0].value >= least):
-        return told
-    units = [] if page else [*_of_columns(found), *([] if hours else _only_units(bare))]
-    for each in (samples, of_data, opening, units):
-        if each:
-            most = max(q.value for q in each)
-            return [q for q in each if q.value == most]
-    return []
-
-
-def _of_columns(found: Sequence[Quantity]) -> list[Quantity]:
-    """What has the columns: "20,000 genes of 61 patients"."""
-    return [
-        replace(q, of_rows=False)
-        for before, q in pairwise(found)
-        if before.kind == "column" and q.kind in ("group", "sample") and (q.of_rows or "of" in q.before[-12:])
-    ]
-
-
-def _only_units(bare: Sequence[Quantity]) -> list[Quantity]:
-    """What a short text counts where it counts one thing only: "the viscosity of 8,000 batches"."""
-    counted = [
-        q for q in bare if q.kind in ("sample", "group") and q.noun != "people" and q.value >= _LEAST_SAMPLES
-    ]
-    return counted if len({q.value for q in counted}) == 1 and counted[0].value >= 100 else []
-
-
-_EACH_OF = re.compile(r"^\W*each of (?:the|our|these|those) $", re.IGNORECASE)
-
-_OF_FEW = re.compile(r"\w(?:example|sample|small|mini|tiny|toy)(?:\.[a-z]{2,5}\b|/)", re.IGNORECASE)
-"""Before a number of a file with a few of them: "train_sample.csv"."""
-
-
-_OF_WHOLE = re.compile(r"\d\w{0,12} of (?:the|these|those|our|my) $")
-"""Before a number of which only a part is used: "6,100 of the 8,800 adverts"."""
-
-
-_DONE = (
-    "interaction purchase transaction session rating click view event play listen visit booking order "
-    "row record sample example instance observation line impression basket playlist loan log history "
-    "stream check-in like vote review watch read download search query pair action stay trip ride"
-)
-_INTERACTIONS = frozenset(_DONE.split())
-
-
-def sizes_of_recommendation(text: str) -> Stated:
-    """n_train and n_test of a recommender: rows are what users did. The catalogue is none, nor are users but
-    those to answer for."""
-    found = quantities_in(text)
-    done = [q for q in found if q.noun in _INTERACTIONS and not q.each and q.value >= _LEAST_SAMPLES]
-    train = one_figure("n_train", [q for q in done if q.role != "test"], max)
-    users = [q for q in found if q.kind == "group" or q in done]
-    return train | one_figure("n_test", _of_samples(users, "test"))
-
-
-def sizes_of_search(text: str) -> Stated:
-    """n_train of what learns from questions: what is searched counts no samples."""
-    asked = [
-        q
-        for q in quantities_in(text)
-        if q.noun in ("query", "question", "claim", "pair") and q.role != "test"
-    ]
-    return one_figure("n_train", [q for q in asked if not q.each and q.value >= _LEAST_SAMPLES], max)
+def _of_training(found: Sequence[Quantity]) -> list[Quantity]:
+    """What is said to be of training, else the greatest number of samples."""
+    samples = _of_role(found, None)
+    return _of_role(found, "train") or [q for q in samples if q.value == max(each.value for each in samples)]
 
 
 def slices_of_volumes(text: str) -> Stated:
@@ -292,30 +176,6 @@ def slices_of_volumes(text: str) -> Stated:
 
 
 _MADE_OF = re.compile(r" (?:of|with) (?:about |some |around |roughly |up to )?", re.IGNORECASE)
-
-_OFTEN = re.compile(r"\b(hour|dai|week|month|quarter|year)ly\b", re.IGNORECASE)
-
-
-def rows_of_series(text: str) -> Stated:
-    """n_train of series whose number and span are told: "daily sales of 300 shops over three years"."""
-    text = "\n".join(task_sentences(text))
-    spans = [(match, _HOURS[match["unit"].lower()]) for match in _P["span"].finditer(text)]
-    counted = [
-        q for q in quantities_in(text) if q.noun and not q.each and q.value >= 2 and q.kind != "column"
-    ]
-    if not spans or not counted:
-        return {}
-    often = _OFTEN.search(text)
-    span, hours = max(spans, key=lambda each: number_of_words(each[0]["number"]) * each[1])
-    step = _HOURS[often[1].lower().replace("dai", "day")] if often else hours
-    of = max(counted, key=lambda q: q.value)
-    moments = number_of_words(span["number"]) * hours / step
-    rows = round(of.value * moments)
-    return (
-        {"n_train": (rows, f"{of.words} x {span['number']} {span['unit']}s")}
-        if moments >= 2 and rows <= _MOST_SAMPLES
-        else {}
-    )
 
 
 def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
