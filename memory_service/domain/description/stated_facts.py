@@ -7,8 +7,7 @@ different figures for the same fact mean that neither is known.
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise, product
+from itertools import pairwise
 
 from memory_service.domain.description.phrases import patterns, sentences_of, singular
 from memory_service.domain.description.prose import LONG_TEXT, OF_SETS, task_sentences
@@ -32,13 +31,9 @@ TOKENS_PER_WORD = 4 / 3
 """Of English prose in word pieces: 100 pieces are about 75 words (OpenAI's help page "What are tokens")."""
 
 _COLUMN_NOUNS = [noun for noun, kind in KIND_OF.items() if kind == "column"]
-_FRACTIONS = {"half": 2, "third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "tenth": 10}
-_HOURS = {"hour": 1, "day": 24, "week": 168, "month": 730.5, "quarter": 2191.5, "year": 8766}
 _P = patterns(
     "stated_facts",
     columns="|".join(_COLUMN_NOUNS),
-    fractions="|".join(_FRACTIONS),
-    hours="|".join(_HOURS),
     number_word=NUMBER_WORD,
 )
 _NAMES = """
@@ -75,27 +70,13 @@ def stated_in(text: str) -> Stated:
     text = "\n".join(sentences)
     found = quantities_in(text)
     stated: Stated = {}
-    stated |= one_figure(
-        "n_train", _uncontested(_of_training(found, page, bool(_RECORDED.search(text))), found)
-    )
-    stated |= one_figure("n_test", told := _of_test(found, page))
-    others = [q for q in found if q.role != "test" and not q.each and told and q.value > told[0].value]
-    if not page and stated.keys() == {"n_test"} and not any(q.direct for q in told) and not others:
-        stated["n_train"] = stated.pop("n_test")  # "predict it for 900 cows"
-    for whole, part in pairwise(found):
-        of_all = whole.words == stated.get("n_train", (0, ""))[1] and part.words.endswith(" of them")
-        if of_all and part.role == "test" and _THE_REST.search(text):
-            stated["n_train"] = round(whole.value - part.value), f"{whole.words}, {part.words}"
-    same = "n_test" in stated and stated.get("n_train") == stated["n_test"]
-    if same and not any(q.role == "train" and q.words == stated["n_test"][1] for q in found):
-        del stated["n_train"]  # one number cannot be of both
-    stated |= _of_two_parts(found, stated) or ({} if page else _of_a_share(found, text, stated))
+    stated |= one_figure("n_train", _of_training(found))
+    stated |= one_figure("n_test", _of_role(found, "test"))
     stated |= {
         f"n_{of[1].lower()}": (int(of[2].replace(",", "")), of[0]) for of in _P["shape"].finditer(text)
     }
     stated |= _n_classes(found, text) or _listed_classes(text)
     stated = _of_each(found) | stated
-    stated = one_figure("n_train", _of_all_units(found, text, stated)) | stated
     if "n_train" in stated and stated.get("n_classes", (0, ""))[0] > stated["n_train"][0]:
         del stated["n_classes"]  # it counts something else: boxes, words
     columns = [
@@ -112,81 +93,10 @@ def stated_in(text: str) -> Stated:
     return stated
 
 
-def _uncontested(chosen: list[Quantity], found: Sequence[Quantity]) -> list[Quantity]:
-    """None where a number of more than these groups, or of more than what nothing is said of, may be of the
-    samples as well."""
-    first = chosen[0] if chosen else None
-    if first is None or first.kind == "sample":
-        return chosen
-    if first.role and first.kind != "group" and not _SOME_LABELLED.search(first.words):
-        return chosen
-    rivals = [
-        q
-        for q in found
-        if q.noun
-        and q.role != "test"
-        and not (q.each or q.of_rows)
-        and q.kind in ("sample", "unknown")
-        and _LEAST_SAMPLES <= q.value <= _MOST_SAMPLES
-        and (q.value > first.value or (q.kind == "sample" and q.value != first.value))
-    ]
-    return [] if rivals else chosen
-
-
-def _of_two_parts(found: Sequence[Quantity], stated: Stated) -> Stated:
-    """Both sizes where the number that was read is the sum of two others, of which one is of the test:
-    "26,480 photos. 20,000 have coordinates, the remaining 6,480 are yours"."""
-    values = {q.value: q for q in found if not q.each and q.value >= _LEAST_SAMPLES}
-    totals = [stated[name] for name in ("n_train", "n_test") if name in stated]
-    for (total, words), (value, part) in product(totals, values.items()):
-        rest = values.get(total - value)
-        if (
-            rest is not None
-            and (rest.role == "test" or _THE_OTHERS.search(rest.before))
-            and part.role != "test"
-        ):
-            said = f"{words}, {part.words}, {rest.words}"
-            return {"n_train": (round(value), said), "n_test": (round(rest.value), said)}
-    return {}
-
-
-_THE_REST = re.compile(r"\b(?:rest|remaining|remainder|others)\b[^.;]{0,40}\btrain", re.IGNORECASE)
-_SOME_LABELLED = re.compile(r"\d (?:labell?ed|annotated)(?: \w+)?$", re.IGNORECASE)
-"""Of what, is not told."""
-_THE_OTHERS = re.compile(r"\b(?:remaining|rest|other|others) (?:[a-z]+ )?$", re.IGNORECASE)
-
-
-def _of_a_share(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
-    """Both sizes where the text tells one number and how it is shared: "90 % of them to train"."""
-    name, other = ("n_train", "n_test") if "n_train" in stated else ("n_test", "n_train")
-    share = _P["share"].search(text)
-    if share is None or name not in stated or other in stated:
-        return {}
-    total, words = stated[name]
-    if any(q.words == words and q.direct and q.role for q in found):
-        return {}
-    if share["parts"]:
-        parts = [int(part) for part in re.split(r"\D", share["parts"])]
-        if sum(parts) != 100:
-            return {}
-        shares = parts[0] / 100, parts[-1] / 100
-    else:
-        part = 1 / _FRACTIONS[share["part"].lower()] if share["part"] else int(share["percent"]) / 100
-        shares = (1 - part, part) if share["of"].lower().startswith("test") else (part, 1 - part)
-    words = f"{words}, {share[0]}"
-    return {
-        f"n_{of}": (round(total * each), words) for of, each in zip(("train", "test"), shares, strict=True)
-    }
-
-
-_RECORDED = re.compile(r"\d (?:hours?|h) of (?:\w+ ){0,2}(?:audio|speech|recording|sound)", re.IGNORECASE)
-"""Recordings told by their length: then speakers and stations count no samples."""
-
-
 def training_sizes(text: str) -> list[int]:
     """Every number of training samples that the text names."""
     found = quantities_in("\n".join(task_sentences(text)))
-    return sorted({round(q.value) for q in _of_training(found, len(text) >= LONG_TEXT)})
+    return sorted({round(q.value) for q in _of_training(found)})
 
 
 def _table(text: str) -> Stated:
@@ -227,157 +137,31 @@ def _of_each(found: Sequence[Quantity]) -> Stated:
     return {}
 
 
-_BOUND = re.compile(r"\b(?:to|at least|at most|than|least|most|maximum of|minimum of) $|[-–] ?$")
-
-
-def _of_all_units(found: Sequence[Quantity], text: str, stated: Stated) -> list[Quantity]:
-    """ "50 labelled images per class" for each of the classes, "40 clips per sound" of each of 50 sounds."""
-    units = {singular(q.noun): q.value for q in found if q.noun and not q.each and q.role != "test"}
-    if "n_classes" in stated:
-        units |= dict.fromkeys(_CLASSES, float(stated["n_classes"][0]))
-    return [
-        replace(q, value=q.value * units[noun])
-        for q in found
-        if q.each
-        and q.kind == "sample"
-        and q.role != "test"
-        and not (_BOUND.search(q.before) or "valid" in q.words)
-        and (of := re.search(re.escape(q.words) + _PER_UNIT, text) or _OF_UNIT.search(q.before))
-        and (noun := singular(of[1].lower())) in units
-    ]
-
-
-_CLASSES = ("class", "category", "species", "label", "grade", "kind", "type")
-_PER_UNIT = r" (?:per|(?:for|in|of|from) (?:each|every)) ([a-z]{3,20})\b"
-_OF_UNIT = re.compile(r"\b(?:each|every|per) ([a-z]{3,20})\W{0,3}(?:has |holds |with )?$", re.IGNORECASE)
-
-
 _LEAST_SAMPLES, _MOST_SAMPLES = 10, 10**10
 
 
-def _usable(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
-    return [
+def _of_role(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
+    """What counts samples of this role: figures whose role stands beside them, and sample nouns, first. A
+    fitted reading (`recall.count_classifier`) judges it."""
+    usable = [
         q
         for q in found
         if q.role == role
         and not (q.each or q.of_rows)
-        and (
-            _LEAST_SAMPLES <= q.value <= _MOST_SAMPLES
-            or (not q.noun and q.value > 1 and _P["of_table"].search(q.before))
-        )
-        and q.kind in ("sample", "group", "unknown")
-        and not (_P["windows"].search(q.before) or _P["cutoff"].search(q.before) or _OF_FEW.search(q.before))
-        and not (
-            _P["gallery"].search(q.before) or q.before.endswith(" one of ") or _OF_WHOLE.search(q.before)
-        )
+        and _LEAST_SAMPLES <= q.value <= _MOST_SAMPLES
+        and q.kind in (("sample", "group", "unknown") if role else ("sample",))
     ]
+    usable = [q for q in usable if q.direct] or usable
+    for kind in ("sample", "unknown"):
+        if of_kind := [q for q in usable if q.kind == kind]:
+            return [q for q in of_kind if q.noun] or of_kind
+    return usable
 
 
-def _of_samples(found: Sequence[Quantity], role: str) -> list[Quantity]:
-    """What counts samples of this role: sample nouns before people and places before others, figures whose
-    role stands right beside them before others."""
-    usable = _usable(found, role)
-    usable = [q for q in usable if q.noun or not q.words.endswith(" more")] or usable
-    if direct := [q for q in usable if q.direct and q.value >= 100]:
-        usable = [q for q in direct if not _P["about"].search(q.before)] or direct
-    of_test = role == "test" and not any(q.direct for q in usable)
-    for kind in ("sample", "unknown") if of_test else ("sample", "group", "unknown"):
-        of_kind = [q for q in usable if q.kind == kind]
-        if of_kind:
-            direct = [q for q in of_kind if q.direct] or of_kind
-            return [q for q in direct if q.noun] or direct
-    return []
-
-
-def _of_test(found: Sequence[Quantity], page: bool) -> list[Quantity]:
-    told = _of_samples(found, "test")
-    later = r"\b(?:further|more|another|additional|new)\b"
-    return [q for q in told if q.direct and not re.search(later, q.words, re.IGNORECASE)] if page else told
-
-
-def _of_training(found: Sequence[Quantity], page: bool, hours: bool = False) -> list[Quantity]:
-    """What is said to be of training, else the greatest number of samples that the data are said to have: a
-    page speaks of many numbers, a short text of its data alone."""
-    rows = [q for q in _usable(found, None) if q.kind == "sample" and _EACH_OF.search(q.before)]
-    if of_table := [q for q in _usable(found, "train") if _P["of_table"].search(q.before)] or rows:
-        return of_table[:1]
-    bare = [q for q in _usable(found, None) if not _P["not_all"].search(q.before)]
-    of_data = [q for q in bare if q.noun and q.value >= 100 and _P["of_data"].search(q.before)]
-    given = of_data if page else bare
-    samples = [q for q in given if q.kind == "sample"]
-    alone = len({q.value for q in bare if q.kind == "sample" and q.value >= 500}) == 1
-    whole = ("sample", "unknown") if hours else ("sample", "group", "unknown")
-    kinds = ("sample",) if page and alone else () if page else whole
-    opening = [
-        q for q in bare if q.kind in kinds and q.noun and q.value >= 500 and _P["opens"].search(q.before)
-    ]
-    told = _of_samples(found, "train")
-    most_samples = max((q.value for q in samples), default=0.0)
-    direct = bool(told and told[0].direct)
-    least = 100 if direct else max(10**10 if page else 500, most_samples)
-    if told and (told[0].kind == "sample" or told[0].value >= least):
-        return told
-    units = [] if page else [*_of_columns(found), *([] if hours else _only_units(bare))]
-    for each in (samples, of_data, opening, units):
-        if each:
-            most = max(q.value for q in each)
-            return [q for q in each if q.value == most]
-    return []
-
-
-def _of_columns(found: Sequence[Quantity]) -> list[Quantity]:
-    """What has the columns: "20,000 genes of 61 patients"."""
-    return [
-        replace(q, of_rows=False)
-        for before, q in pairwise(found)
-        if before.kind == "column" and q.kind in ("group", "sample") and (q.of_rows or "of" in q.before[-12:])
-    ]
-
-
-def _only_units(bare: Sequence[Quantity]) -> list[Quantity]:
-    """What a short text counts where it counts one thing only: "the viscosity of 8,000 batches"."""
-    counted = [
-        q for q in bare if q.kind in ("sample", "group") and q.noun != "people" and q.value >= _LEAST_SAMPLES
-    ]
-    return counted if len({q.value for q in counted}) == 1 and counted[0].value >= 100 else []
-
-
-_EACH_OF = re.compile(r"^\W*each of (?:the|our|these|those) $", re.IGNORECASE)
-
-_OF_FEW = re.compile(r"\w(?:example|sample|small|mini|tiny|toy)(?:\.[a-z]{2,5}\b|/)", re.IGNORECASE)
-"""Before a number of a file with a few of them: "train_sample.csv"."""
-
-
-_OF_WHOLE = re.compile(r"\d\w{0,12} of (?:the|these|those|our|my) $")
-"""Before a number of which only a part is used: "6,100 of the 8,800 adverts"."""
-
-
-_DONE = (
-    "interaction purchase transaction session rating click view event play listen visit booking order "
-    "row record sample example instance observation line impression basket playlist loan log history "
-    "stream check-in like vote review watch read download search query pair action stay trip ride"
-)
-_INTERACTIONS = frozenset(_DONE.split())
-
-
-def sizes_of_recommendation(text: str) -> Stated:
-    """n_train and n_test of a recommender: rows are what users did. The catalogue is none, nor are users but
-    those to answer for."""
-    found = quantities_in(text)
-    done = [q for q in found if q.noun in _INTERACTIONS and not q.each and q.value >= _LEAST_SAMPLES]
-    train = one_figure("n_train", [q for q in done if q.role != "test"], max)
-    users = [q for q in found if q.kind == "group" or q in done]
-    return train | one_figure("n_test", _of_samples(users, "test"))
-
-
-def sizes_of_search(text: str) -> Stated:
-    """n_train of what learns from questions: what is searched counts no samples."""
-    asked = [
-        q
-        for q in quantities_in(text)
-        if q.noun in ("query", "question", "claim", "pair") and q.role != "test"
-    ]
-    return one_figure("n_train", [q for q in asked if not q.each and q.value >= _LEAST_SAMPLES], max)
+def _of_training(found: Sequence[Quantity]) -> list[Quantity]:
+    """What is said to be of training, else the greatest number of samples."""
+    samples = _of_role(found, None)
+    return _of_role(found, "train") or [q for q in samples if q.value == max(each.value for each in samples)]
 
 
 def slices_of_volumes(text: str) -> Stated:
@@ -392,30 +176,6 @@ def slices_of_volumes(text: str) -> Stated:
 
 
 _MADE_OF = re.compile(r" (?:of|with) (?:about |some |around |roughly |up to )?", re.IGNORECASE)
-
-_OFTEN = re.compile(r"\b(hour|dai|week|month|quarter|year)ly\b", re.IGNORECASE)
-
-
-def rows_of_series(text: str) -> Stated:
-    """n_train of series whose number and span are told: "daily sales of 300 shops over three years"."""
-    text = "\n".join(task_sentences(text))
-    spans = [(match, _HOURS[match["unit"].lower()]) for match in _P["span"].finditer(text)]
-    counted = [
-        q for q in quantities_in(text) if q.noun and not q.each and q.value >= 2 and q.kind != "column"
-    ]
-    if not spans or not counted:
-        return {}
-    often = _OFTEN.search(text)
-    span, hours = max(spans, key=lambda each: number_of_words(each[0]["number"]) * each[1])
-    step = _HOURS[often[1].lower().replace("dai", "day")] if often else hours
-    of = max(counted, key=lambda q: q.value)
-    moments = number_of_words(span["number"]) * hours / step
-    rows = round(of.value * moments)
-    return (
-        {"n_train": (rows, f"{of.words} x {span['number']} {span['unit']}s")}
-        if moments >= 2 and rows <= _MOST_SAMPLES
-        else {}
-    )
 
 
 def _n_classes(found: Sequence[Quantity], text: str) -> Stated:

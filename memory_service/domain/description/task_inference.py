@@ -33,9 +33,6 @@ from memory_service.domain.description.prose import task_sentences
 from memory_service.domain.description.quantities import NUMBER_WORD
 from memory_service.domain.description.stated_facts import (
     language_in,
-    rows_of_series,
-    sizes_of_recommendation,
-    sizes_of_search,
     slices_of_volumes,
     stated_in,
     subtask_in,
@@ -221,19 +218,8 @@ def facts_and_tasks(
         said |= language_in(text) | (subtask_in(text) if modality_of(ranked[0]) == "text" else {})
     if ranked[0].endswith(_WITHOUT_CLASSES):
         said.pop("n_classes", None)
-    if ranked[0].startswith("time-series") and _COUNTS_SERIES.search(str(said.get("n_train", (0, ""))[1])):
-        del said["n_train"]  # of each there are as many rows as moments
-    if ranked[0] == "time-series-regression" and "n_train" not in said:
-        said |= rows_of_series(text)
     if ranked[0] == "image-segmentation":
         said |= slices_of_volumes(text)
-    if ranked[0] == "text-ranking":
-        if _SEARCHED.search(str(said.get("n_train", (0, ""))[1])):
-            del said["n_train"]
-        said |= sizes_of_search(text)
-    if ranked[0] == "recommendation":
-        said = {name: fact for name, fact in said.items() if name not in ("n_train", "n_test")}
-        said |= sizes_of_recommendation(text)
     evidence = _evidence(reading, best)
     facts = replace(
         stated,
@@ -295,11 +281,6 @@ def with_separation(facts: InferredFacts, read: Separation | None) -> InferredFa
     return replace(facts, split_open=read) if told is None and read.split != "random" else facts
 
 
-_SEARCHED = re.compile(r"\d (?:[\w-]+ ){0,2}(?:articles|documents|passages|pages|paragraphs|products)$")
-_COUNTS_SERIES = re.compile(
-    r"\d (?:[\w-]+ ){0,2}(?:clients?|customers?|stores?|shops?|households?|sensors?|stations?|meters?"
-    r"|series|products?)$"
-)
 _TASKS = frozenset(TASK_OF.values())
 
 

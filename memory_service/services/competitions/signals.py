@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from memory_service.domain.description.languages import in_english, language_of
 from memory_service.domain.description.task_inference import InferredFacts, facts_and_tasks, with_separation
+from memory_service.recall.count_classifier import count_classifier
 from memory_service.recall.encoder import TextEncoder
 from memory_service.recall.passages import query_passages
 from memory_service.recall.snapshot import RecallSnapshot, searched_text
@@ -55,6 +56,7 @@ def _read(text: str, encoder: TextEncoder | None) -> ReadText:
     text = in_english(text, language)
     vectors = encoder.encode([p.text for p in query_passages(text)]) if encoder is not None else None
     reported, tasks = facts_and_tasks(text, task_classifier().given(vectors))
+    reported = count_classifier().judged(reported, text)
     if reported.split is None or reported.split == "time":
         encode = encoder.encode if encoder is not None else None
         reported = with_separation(reported, split_classifier().separation(text, encode))

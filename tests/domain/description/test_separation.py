@@ -128,10 +128,6 @@ def test_splits_at_random_and_by_time_are_read_in_other_words(text: str, split: 
 @pytest.mark.parametrize(
     ("text", "facts"),
     [
-        (
-            "Expression of 18,000 genes of 74 patients, responder or not.",
-            {"n_train": 74, "n_features": 18000},
-        ),
         ("table of 74 tumours x 18,000 genes; tell the three subtypes", {"n_train": 74, "n_features": 18000}),
         ("We took 700 shells of each of these 11 kinds.", {"n_train": 7700, "n_classes": 11}),
         ("Columns are categorical with up to 90,000 levels. Predict yes or no.", {"n_classes": 2}),
@@ -147,14 +143,9 @@ def test_splits_at_random_and_by_time_are_read_in_other_words(text: str, split: 
         ),
         ("The mill grinds 3 million grains a day. 800 labelled grains.", {"n_train": 800}),
         (
-            "We hold 9,000 letters. 1,800 of them, picked by lot, form the test, the rest is for training.",
-            {"n_train": 7200, "n_test": 1800},
-        ),
-        (
             "x_train.npy has shape (7040, 96, 5), x_test.npy shape (1760, 96, 5).",
             {"n_train": 7040, "n_test": 1760},
         ),
-        ("test.zip: 640 test images. About 2,000 hidden images are added later.", {"n_test": 640}),
         ("Label 5,200 clips as one of 12 crops.", {"n_train": 5200}),
         ("Say whether the hen is laying, brooding, eating or asleep.", {"n_classes": 4}),
         ("Decide who rang: left, right or nobody.", {"n_classes": 3}),
