@@ -3,7 +3,7 @@
     python -m benchmarks.fit_counts [--fit] [--further FILE]
 
 Fitted to the blind sets and to `data/count_texts.jsonl`: texts with their counts, of authors who had read no
-reader of ours ("a", "b", "c", "d") and of one who had ("own"). Each author's texts are judged by weights
+reader of ours ("a" to "h") and of one who had ("own"). Each author's texts are judged by weights
 fitted to the others. --further: labelled texts that are not kept here, in the same form. --fit writes
 seeds/count_classifier.npz, fitted to all.
 """
