@@ -159,8 +159,10 @@ def resolve_gpu(name: str, gpus: Mapping[str, AnyGpu]) -> AnyGpu:
         raise wrong_value("gpu", why, name, detail=f"gpu {name!r}: {card.key} {why}")
     near = neighbours(name, {each.slug: (each.architecture, each.memory_gib) for each in gpus.values()})
     like = " in memory and generation" if near else ""
-    near = near or tuple(slug for slug in gpus if {*_NUMBER.findall(plain)} & {*_NUMBER.findall(slug)})[:5]
-    near = near or unknown_name("gpu", plain, list(gpus), cutoff=0.7).errors[0].nearest
+    if not near:
+        numbered = [slug for slug in gpus if {*_NUMBER.findall(plain)} & {*_NUMBER.findall(slug)}]
+        spelled = unknown_name("gpu", plain, list(gpus), cutoff=0.7).errors[0].nearest
+        near = tuple(dict.fromkeys((*numbered[:2], *spelled)))
     detail = f"Unknown gpu {name[:80]!r}" + (f"; nearest{like}: {', '.join(near)}" if near else "")
     raise wrong_value("gpu", "unknown gpu", name[:80], detail=detail, nearest=near)
 

@@ -246,7 +246,7 @@ def _drawn(answer: Mapping[str, Any]) -> Iterator[tuple[str, float, float, str]]
     table, end, start = answer["timetable"], _end_of_search(answer), 0.0
     ends = [(each["stage"], each["deadline_minute"]) for each in table]
     if end is not None:
-        fitted = max(at for name, at in ends if name.startswith(("fold", "all rows")))
+        fitted = max((at for name, at in ends if name.startswith(("fold", "all rows", "fit"))), default=end)
         ends = [ends[0], (f"fit of {answer['model']['name']}", fitted), ("search through other models", end)]
     for name, at in ends:
         yield name, start, at, _KEYS.get(name.split()[0], "s3")
