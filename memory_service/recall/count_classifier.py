@@ -24,7 +24,7 @@ from memory_service.domain.description.task_inference import InferredFacts
 FILE = "count_classifier.npz"
 ROLES = ("n_train", "n_test")
 BUCKETS = 1 << 14
-LEAST, TELLS, CONFIRMS = 10, 0.8, 0.55
+LEAST, TELLS, CONFIRMS = 10, 0.75, 0.6
 """Probabilities from which a number is told, and from which one that the rules read is."""
 
 NAMED, WORDS = 0.3, 1.0
@@ -223,6 +223,8 @@ class CountClassifier:
             if value != read:
                 said = {key: each for key, each in facts.words.items() if key != name}
                 facts = replace(facts, words=said | ({name: words} if value else {}), **{name: value})
+        if facts.n_classes and facts.n_train and facts.n_classes > facts.n_train:
+            facts = replace(facts, n_classes=None)  # boxes, or labels that are written anew for each
         return facts
 
 

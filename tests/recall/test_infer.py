@@ -246,9 +246,12 @@ def test_groups_of_any_noun_are_found_where_the_test_has_others_and_months_that_
 
 
 def test_a_recommender_learns_from_what_users_did_not_from_items_or_users() -> None:
-    rated = read_alone("A recommender: the top 20 of 62,000 films for 9,000 users; 25 million ratings.")
-    assert (rated.task, rated.n_train, rated.n_test) == ("recommendation", 25_000_000, None)
-    bare = read_alone("Recommend 12 garments to each customer; 105,000 articles; MAP@12")
+    rated = read_text(
+        "A recommender: the top 20 of 62,000 films for 9,000 users; 25 million ratings.", None
+    ).facts
+    assert (rated.task, rated.n_test) == ("recommendation", None)
+    assert rated.n_train in (25_000_000, None), "told or left untold, and no other number"
+    bare = read_text("Recommend 12 garments to each customer; 105,000 articles; MAP@12", None).facts
     assert (bare.task, bare.n_train, bare.n_test) == ("recommendation", None, None)
 
 
@@ -313,8 +316,8 @@ def test_counts_and_splits_of_texts_by_strangers_are_read(remembering: Rememberi
     assert sum(facts.task == row["task"] for row, facts in told) >= 0.9 * len(told)
     rows = [(row["facts"]["n_train"], facts.n_train) for row, facts in inside if "n_train" in row["facts"]]
     wrong = [pair for pair in rows if pair[1] is not None and max(pair) > 1.15 * min(pair)]
-    assert len(wrong) <= 3
-    assert sum(found is not None for _, found in rows) >= 0.85 * len(rows)
+    assert len(wrong) <= 1
+    assert sum(found is not None for _, found in rows) >= 0.8 * len(rows)
     splits = [facts.split == row["facts"]["split"] for row, facts in inside if "split" in row["facts"]]
     assert sum(splits) >= 0.8 * len(splits)
 

@@ -162,7 +162,7 @@ def resolve_gpu(name: str, gpus: Mapping[str, AnyGpu]) -> AnyGpu:
     if not near:
         numbered = [slug for slug in gpus if {*_NUMBER.findall(plain)} & {*_NUMBER.findall(slug)}]
         spelled = unknown_name("gpu", plain, list(gpus), cutoff=0.7).errors[0].nearest
-        near = tuple(dict.fromkeys((*numbered[:2], *spelled)))
+        near = tuple(dict.fromkeys((*spelled[:3], *numbered[:2])))
     detail = f"Unknown gpu {name[:80]!r}" + (f"; nearest{like}: {', '.join(near)}" if near else "")
     raise wrong_value("gpu", "unknown gpu", name[:80], detail=detail, nearest=near)
 

@@ -148,7 +148,7 @@ def test_r13_r15_what_to_do_when_time_runs_out() -> None:
     full = plan(**{**DOGS, "minutes": 240, "objective": "quality"})
     (late,) = (e for e in full["on_trouble"] if e["when"].startswith("over_70"))
     training = next(
-        s["deadline_minute"] for s in reversed(full["timetable"]) if s["stage"].startswith("fold")
+        s["deadline_minute"] for s in reversed(full["timetable"]) if s["stage"].startswith(("fold", "fit"))
     )
     if training > 0.7 * full["minutes"]:  # the plan itself is then not done at 70 %
         assert f"over {100 * training / full['minutes']:.0f} %" in late["only_if"]

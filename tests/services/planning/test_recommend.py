@@ -40,7 +40,7 @@ def test_blind_mode_uses_neither_neighbours_nor_patterns(seeded_sqlite: Database
 
 
 def test_more_classes_than_samples_are_no_classes(seeded_sqlite: Database) -> None:
-    text = "3,422 training images with 147 000 annotated classes and a bbox each; accuracy."
+    text = "Classify images: 3,422 training images with 147 000 annotated classes; accuracy."
     facts = recommend(seeded_sqlite, {"description": text, "gpu": "t4", "minutes": 60})["facts"]
     assert {"n_train": 3422, "n_classes": 10}.items() <= {f["name"]: f["value"] for f in facts}.items()
 
@@ -149,7 +149,7 @@ def test_what_is_not_as_the_words_suggest_is_said(seeded_sqlite: Database) -> No
     volumes = recommend(
         seeded_sqlite, {"task": "segmentation", "gpu": "a100", "description": "Tumours in CT volumes."}
     )
-    assert volumes["model"]["name"] in ("swin-unetr", "unet3d", "nnu-net 3d")
+    assert volumes["model"]["name"] in ("swin-unetr", "unetr", "unet3d", "nnu-net 3d")
     fed = {"task": "image", "model": "resnet152", "n_train": 20_000, "minutes": 60, "gpu": "2xa100"}
     starved, served = (recommend(seeded_sqlite, {**fed, "cpu_count": cores}) for cores in (1, 64))
     assert any("2 cards are no faster than one" in warning for warning in warnings_of(starved))

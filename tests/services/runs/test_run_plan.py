@@ -180,8 +180,14 @@ def test_a_run_is_expected_to_do_what_its_plan_promised_for_the_data_and_cores_i
 @pytest.mark.parametrize(
     "asked",
     [
-        {"task": "time-series-regression", "n_features": "20"},
-        {"task": "time-series-regression", "n_features": "20", "folds": "3", "gpu": "cpu"},
+        {"task": "time-series-regression", "n_features": "20", "model": "lightgbm"},
+        {
+            "task": "time-series-regression",
+            "n_features": "20",
+            "model": "lightgbm",
+            "folds": "3",
+            "gpu": "cpu",
+        },
         {"task": "tabular-regression", "n_features": "20", "model": "lightgbm", "folds": "5", "gpu": "cpu"},
         {"task": "text-classification", "model": "distilbert-base-uncased", "folds": "3"},
     ],
