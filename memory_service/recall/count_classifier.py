@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,7 +223,8 @@ class CountClassifier:
             value, words = told(read, found)
             if value != read:
                 said = {key: each for key, each in facts.words.items() if key != name}
-                facts = replace(facts, words=said | ({name: words} if value else {}), **{name: value})
+                changed: dict[str, Any] = {name: value, "words": said | ({name: words} if value else {})}
+                facts = replace(facts, **changed)
         if facts.n_classes and facts.n_train and facts.n_classes > facts.n_train:
             facts = replace(facts, n_classes=None)  # boxes, or labels that are written anew for each
         return facts
