@@ -76,7 +76,7 @@ def labelled(further: Path | None) -> Iterator[Text]:
     classify = task_classifier().given(None)
     for author, text, told in rows:
         english = in_english(text, language_of(text))
-        inferred = facts_and_tasks(english, classify)[0]
+        said = facts_and_tasks(english, classify)[0]
         candidates = reader.candidates_of(english)
         sparse = [reader.features_of(each) for each in candidates]
         place = np.repeat(np.arange(len(sparse)), [len(each[0]) for each in sparse])
@@ -84,7 +84,7 @@ def labelled(further: Path | None) -> Iterator[Text]:
         values = np.concatenate([np.zeros(0, np.float32), *(each[1] for each in sparse)])
         x = csr_matrix((values, (place, columns)), shape=(len(candidates), reader.BUCKETS))
         yield Text(
-            author, text, told, {role: getattr(inferred, role) for role in reader.ROLES}, candidates, x
+            author, text, told, {role: getattr(said, role) for role in reader.ROLES}, candidates, x
         )
 
 
