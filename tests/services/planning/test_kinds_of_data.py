@@ -26,7 +26,7 @@ def facts(plan: dict[str, Any]) -> dict[str, Any]:
 def test_small_things_in_large_pictures_are_planned_on_tiles_of_which_a_picture_keeps_its_own(
     seeded_sqlite: Database,
 ) -> None:
-    text = "Find about 900 small beetles in each of 150 photos of 3000x5000 pixels, boxes. mAP at IoU 0.5."
+    text = "150 labelled training photos of 3000x5000 pixels. Find the small beetles, boxes. mAP at IoU 0.5."
     plan = planned(seeded_sqlite, text)
     tiles = 3 * 5
     assert facts(plan)["n_train"] == 150 * tiles

@@ -27,10 +27,6 @@ def test_the_task_is_inferred_from_a_description(seeded_sqlite: Database) -> Non
             "Die Bilder sind in die Klassen zu teilen: 3 000 image files.",
             "does not look English",
         ),
-        (
-            "500 images in train, 1000 training images, accuracy.",
-            "(the description says 500, 1000)",
-        ),
         ("Classify 900 training images. Metric: padded cmXY.", "a metric that was not understood"),
     ],
 )
