@@ -53,6 +53,16 @@ def context_laws() -> Mapping[str, ContextLaw]:
     return {name: ContextLaw(**row) for name, row in shipped_table(__package__, "in_context.toml").items()}
 
 
+USUAL_STEPS = 240
+"""Of a series, where nobody says how many series there are."""
+
+
+def rows_read(name: str, n_train: int) -> int:
+    """What the model's law counts of so many training rows: a forecaster reads whole series."""
+    law = context_laws().get(name)
+    return max(1, n_train // USUAL_STEPS) if law is not None and law.of_series else n_train
+
+
 def passed_limit(name: str, **given: int | None) -> str:
     """Which limit of a model the data pass, in words: "takes at most 10,000 rows, not 20,000"; "" for none.
 

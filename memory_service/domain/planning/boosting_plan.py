@@ -29,6 +29,7 @@ from memory_service.domain.cost.in_context import (
     context_memory,
     context_seconds,
     passed_limit,
+    rows_read,
 )
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.batch_choice import BOUNDS, Batches
@@ -141,13 +142,8 @@ def _sizes(problem: PlanningProblem, option: Option, rows: int) -> tuple[int, in
     series, usual = problem.question.n_series, option.model.default_input_size
     if series is not None:
         return series, max(1, problem.n_train // series)
-    if kind_of(option) in context_laws():
-        return max(1, problem.n_train // USUAL_STEPS), usual
-    return rows, usual
-
-
-USUAL_STEPS = 240
-"""Of a series, where nobody says how many series there are."""
+    known = kind_of(option) in context_laws()
+    return (rows_read(kind_of(option), problem.n_train) if known else rows), usual
 
 
 def limit_of(problem: PlanningProblem, option: Option) -> str:

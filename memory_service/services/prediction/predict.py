@@ -17,7 +17,13 @@ from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.cost import boosted_trees
 from memory_service.domain.cost.data_loader import loader_settings
 from memory_service.domain.cost.decoders.packing import check_packing, texts_per_row
-from memory_service.domain.cost.in_context import context_laws, context_memory, context_seconds, passed_limit
+from memory_service.domain.cost.in_context import (
+    context_laws,
+    context_memory,
+    context_seconds,
+    passed_limit,
+    rows_read,
+)
 from memory_service.domain.cost.multi_gpu import (
     Cards,
     cards_of,
@@ -231,10 +237,11 @@ def fit_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice)
         raise wrong_value("model", passed, row.name, detail=f"{row.name} {passed}")
     cores = question.cpu_count or int(gpu.extra.get("cores", 8))  # type: ignore[call-overload]
     rounds = question.rounds or USUAL_ROUNDS
-    asked = kind, row.name, rows, columns, question.n_classes or 1
+    read = rows_read(kind, rows)
+    asked = kind, row.name, read, columns, question.n_classes or 1
     cost = device_fit(*asked, rounds=rounds, cpu_count=cores, device=gpu)
     if law is not None and gpu.kind == "cuda":
-        fit, each = context_seconds(kind, rows, columns, max(gpu.tflops.values()))
+        fit, each = context_seconds(kind, read, columns, max(gpu.tflops.values()))
         cost = replace(cost, fit_seconds=fit, predict_seconds_per_row=each)
     used = {"n_train": rows, "n_features": columns, "rounds": rounds}
     used |= {} if "cores" in gpu.extra else {"cpu_count": cores}
@@ -243,7 +250,7 @@ def fit_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice)
     held: Estimate | None = peak
     if gpu.kind == "cuda" and law is not None:
         regression = not question.n_classes
-        peak = held = context_memory(kind, rows, rows // 2, columns, regression=regression)
+        peak = held = context_memory(kind, read, read // 2, columns, regression=regression)
     elif gpu.kind == "cuda" and kind in boosted_trees.CARD_BYTES:  # one split, as a plan begins
         trained = int(split_of(rows, 1)[0])
         data = trained, rows - trained, columns, question.n_classes or 1

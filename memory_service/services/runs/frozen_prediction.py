@@ -11,6 +11,7 @@ import numpy as np
 
 from memory_service import __version__
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.in_context import context_laws
 from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.multi_gpu import profile_on, step_on
 from memory_service.domain.cost.profile import Profile
@@ -169,7 +170,9 @@ def _trees(
     if not reported.get("n_train"):
         return {}, NO_ROWS
     whole, folds = reported["n_train"], reported.get("folds")
-    rows = int(split_of(whole, folds)[0]) if folds and not on_card else whole
+    law = context_laws().get(case.model)
+    forecasts = law is not None and law.of_series  # each fit reads all series
+    rows = int(split_of(whole, folds)[0]) if folds and not (on_card or forecasts) else whole
     gpu = "cpu" if case.why_not else reported["gpu"]
     most = None if rounds is None else max(1, round(rounds[1]))
     requested = {"model": case.model, "gpu": gpu, "n_train": min(rows, MOST_UNBOUNDED)}
@@ -186,7 +189,8 @@ def _trees(
         to_all = Seconds.of(one) if rounds is None else over_rounds(one, rounds)
         seeds, n_test = reported.get("seeds") or 1, reported.get("n_test", 0)
         fits = fits_of(whole, n_test, folds, seeds=seeds, by_time=by_time, trees=True)
-        training = to_all.times(fits.rows_read / rows) + TREE_FOLD_OVERHEAD.times(float(fits.models))
+        often = float(fits.models) if forecasts else fits.rows_read / rows
+        training = to_all.times(often) + TREE_FOLD_OVERHEAD.times(float(fits.models))
         of_fit = Estimate(0, 0, 0, fit["grade"], fit["n"], fit["basis"])
         total = _number(training.and_independent(setup).times(1.0 / 60.0), of_fit)
     peak, rate = answer["peak_memory_gib" if on_card else "host_memory_gib"], answer["samples_per_second"]

@@ -180,14 +180,9 @@ def test_a_run_is_expected_to_do_what_its_plan_promised_for_the_data_and_cores_i
 @pytest.mark.parametrize(
     "asked",
     [
+        {"task": "time-series-regression", "n_features": "20"},
+        {"task": "time-series-regression", "n_features": "20", "folds": "3", "gpu": "cpu"},
         {"task": "time-series-regression", "n_features": "20", "model": "lightgbm"},
-        {
-            "task": "time-series-regression",
-            "n_features": "20",
-            "model": "lightgbm",
-            "folds": "3",
-            "gpu": "cpu",
-        },
         {"task": "tabular-regression", "n_features": "20", "model": "lightgbm", "folds": "5", "gpu": "cpu"},
         {"task": "text-classification", "model": "distilbert-base-uncased", "folds": "3"},
     ],
@@ -202,7 +197,7 @@ def test_a_plan_its_run_and_its_review_count_the_same_fits(shared: Database, ask
     assert prediction["why_not"] is None
     frozen = prediction["total_minutes"]
     planned = plan["expected"]["total_minutes"]["value"]
-    assert frozen["value"] == pytest.approx(planned, rel=0.25)
+    assert frozen["value"] == pytest.approx(planned, rel=0.3)  # hidden minutes are the plan's alone
     asked_of = {"gpu": plan["gpu"]["slug"], "minutes": planned / 100, "cpu_count": 8, **rows}
     asked_of |= {"n_features": 20}
     script = plan_script(plan)
