@@ -2,9 +2,9 @@
 
     python -m benchmarks.fit_counts [--fit] [--further FILE]
 
-Fitted to the blind sets and to `data/count_texts.jsonl`: texts with their counts, of authors who had read no
-reader of ours ("a" to "h") and of one who had ("own"). Each author's texts are judged by weights
-fitted to the others. --further: labelled texts that are not kept here, in the same form. --fit writes
+Fitted to the blind sets and to `data/short_texts.jsonl`: texts with their counts, of eight authors who had
+read no reader of ours and of one who had ("own"). Each author's texts are judged by weights fitted to the
+others. --further: labelled texts that are not kept here, in the same form. --fit writes
 seeds/count_classifier.npz, fitted to all.
 """
 
@@ -29,7 +29,7 @@ from memory_service.recall import count_classifier as reader
 from memory_service.recall.task_classifier import task_classifier
 
 ROOT = Path(__file__).parents[1]
-WRITTEN = Path(__file__).parent / "data" / "count_texts.jsonl"
+WRITTEN = Path(__file__).parent / "data" / "short_texts.jsonl"
 BLIND = {"blind4": True, "blind7": False, "blind8": False, "blind9": False, "blind10": False, "blind11": True}
 """Of each blind set, whether its labels tell how many there are to test."""
 
@@ -59,7 +59,8 @@ class Text:
 def written(path: Path) -> Iterator[tuple[str, str, dict[str, list[int | None] | None]]]:
     for line in path.read_text("utf-8").splitlines():
         row = json.loads(line)
-        yield row["author"], row["text"], {name: row[name] for name in reader.ROLES}
+        if "n_train" in row:
+            yield row["author"], row["text"], {name: row[name] for name in reader.ROLES}
 
 
 def labelled(further: Path | None) -> Iterator[Text]:
@@ -83,9 +84,7 @@ def labelled(further: Path | None) -> Iterator[Text]:
         columns = np.concatenate([np.zeros(0, np.intp), *(each[0] for each in sparse)])
         values = np.concatenate([np.zeros(0, np.float32), *(each[1] for each in sparse)])
         x = csr_matrix((values, (place, columns)), shape=(len(candidates), reader.BUCKETS))
-        yield Text(
-            author, text, told, {role: getattr(said, role) for role in reader.ROLES}, candidates, x
-        )
+        yield Text(author, text, told, {role: getattr(said, role) for role in reader.ROLES}, candidates, x)
 
 
 def fitted(texts: Sequence[Text], role: str) -> Floats:

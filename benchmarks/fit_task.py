@@ -150,7 +150,8 @@ def labelled() -> list[Labelled]:
                 out.append(Labelled(f"{file} {name}", task, text.strip(), text.strip()))
     for row in descriptions("blind4"):
         out.append(Labelled(row["text"], row["task"], row["text"], row["text"]))
-    for row in map(json.loads, SHORT.read_text("utf-8").splitlines()):
+    short = map(json.loads, SHORT.read_text("utf-8").splitlines())
+    for row in (row for row in short if "task" in row):
         text = in_english(row["text"], language_of(row["text"]))
         out.append(Labelled(f"{row['author']} {text}", row["task"], text, text, SHORT_WEIGHT))
     label = ""
