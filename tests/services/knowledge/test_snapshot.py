@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from threading import Thread
 from typing import Any
 from unittest import mock
@@ -327,19 +328,22 @@ def test_comparing_calibrations_does_not_grow_with_the_square_of_a_reporters_dev
     assert both_have(20, 40) <= 2.1 * few
 
 
+def seconds_for(database: Database, gpu: str, key: str) -> float:
+    """Of a step, as a key is told."""
+    token = ASKER.set(f"key {key}")
+    try:
+        return float(predict(database, {**ASKED, "gpu": gpu})["step_seconds"]["value"])
+    finally:
+        ASKER.reset(token)
+
+
 def test_of_a_key_s_calibration_what_another_measured_counts_for_others(
     embedded: Database,
 ) -> None:
     register(embedded, "box7", "a100")
     calibrate(embedded, "box7", "a100", SLOW, id="honest", told_by="owner", error_percent=5.0)
 
-    def seconds(key: str) -> float:
-        token = ASKER.set(f"key {key}")
-        try:
-            return float(predict(embedded, {**ASKED, "gpu": "a100"})["step_seconds"]["value"])
-        finally:
-            ASKER.reset(token)
-
+    seconds = partial(seconds_for, embedded, "a100")
     before = {key: seconds(key) for key in ("owner", "liar", "third")}
     wrong = {**SLOW, "matmul.bf16.8192": 60.0}
     for number in range(5):
@@ -356,13 +360,7 @@ def test_another_key_s_calibration_of_my_device_moves_it_not(embedded: Database)
     register(embedded, "box7", "a100", told_by="owner")
     calibrate(embedded, "box7", "a100", SLOW, told_by="owner", error_percent=5.0)
 
-    def seconds(key: str) -> float:
-        token = ASKER.set(f"key {key}")
-        try:
-            return float(predict(embedded, {**ASKED, "gpu": "box7"})["step_seconds"]["value"])
-        finally:
-            ASKER.reset(token)
-
+    seconds = partial(seconds_for, embedded, "box7")
     before = {key: seconds(key) for key in ("owner", "third")}
     wrong = {**SLOW, "matmul.bf16.8192": 40.0}
     calibrate(embedded, "box7", "a100", wrong, day=1, told_by="liar", error_percent=5.0)
