@@ -147,4 +147,4 @@ def test_the_number_of_a_mistaken_name_finds_its_card() -> None:
     for name in ("gtx 5090", "GTX 5090 Super"):
         with pytest.raises(InvalidInput) as refused:
             resolve_gpu(name, GPUS)
-        assert refused.value.errors[0].nearest == ("rtx5090",)
+        assert "rtx5090" in refused.value.errors[0].nearest
