@@ -134,6 +134,7 @@ class Database:
         self._appending = self.engine.execution_options(**self.dialect.append_options)
         self._appended: Connection | None = None
         self._append_turn = threading.Lock()
+        self.closed = threading.Event()
 
     @property
     def url(self) -> str:
@@ -260,7 +261,9 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Give back every connection. The object can still be used: it opens new ones."""
+        """Give back every connection. The object can still be used: it opens new ones. `closed` tells those
+        who work on it aside."""
+        self.closed.set()
         while self._kept:
             self._kept.pop().close()
         with self._append_turn:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from time import monotonic
+from time import monotonic, thread_time
 from typing import Any
 
 from cachetools import LRUCache
@@ -36,11 +36,11 @@ from memory_service.domain.planning.model_names import built_name
 from memory_service.domain.planning.policy import Policy, policy_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.prediction.trust import heard, is_key
+from memory_service.domain.prediction.trust import KEY, heard, is_key
 from memory_service.domain.quality.conditioning import Surprise, taught
 from memory_service.domain.quality.quality_model import NO_FIGURES, QualityModel
 from memory_service.domain.runs.pattern_effect import Tally
-from memory_service.errors import InvalidInput, nothing_named
+from memory_service.errors import InvalidInput, MemoryServiceError, nothing_named
 from memory_service.linear_algebra import on_one_thread
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.devices.calibrations import reference_profiles
@@ -83,6 +83,12 @@ LeftOut = Mapping[str, tuple[str, ...]]
 
 MOST_BEHIND_SECONDS = 2.0
 
+LONG_SECONDS = 0.3
+"""Of the processor: a snapshot that takes more is made aside for whoever changed nothing."""
+
+_RESTS = 4
+"""A thread that makes it aside rests so many times as long."""
+
 _MOST_AT_ONCE = 64
 """Changes of devices that are written at the same time."""
 
@@ -90,7 +96,9 @@ MOST_VIEWS = 64
 """Of the last askers that reported themselves; all others share one. They share all but the cards, and
 remember together as many answers as eight of those."""
 
-_VIEWING = threading.Lock()
+_OF_DEVICES = "devices", "calibrations"
+
+_MOST_VIEWS_ASIDE = 8
 
 LIGHT_TABLES = ("strategies", "patterns", "solutions", "claims", "competitions")
 
@@ -264,6 +272,12 @@ class _Read:
     cards_for: Callable[[str], Cards]
     reporters: frozenset[str] = frozenset()
     views: LRUCache[str, Knowledge] = field(default_factory=lambda: LRUCache(MOST_VIEWS))
+    viewing: threading.Lock = field(default_factory=threading.Lock)
+
+    def views_of_late(self) -> list[str]:
+        """Some that were asked for."""
+        with self.viewing:
+            return list(self.views)[-_MOST_VIEWS_ASIDE:]
 
     def view(self, asker: str | None) -> str | None:
         """What the views of askers that see the same go by; "": what everybody hears, None: all that was
@@ -277,7 +291,7 @@ class _Read:
         view = self.view(asker)
         if view is None or not self.reporters:
             return self.knowledge
-        with _VIEWING:
+        with self.viewing:
             if view not in self.views:
                 teaching, by_one = heard(self.observations.all, self.observations.alone, view)
                 cards, selection = self.calibrated, self.selection.renewed(teaching, by_one)
@@ -297,7 +311,7 @@ class _Read:
 def _stored_prints(transaction: ReadTransaction) -> dict[str, Hashable]:
     """Of all but what runs taught."""
     prints: dict[str, Hashable] = {**fingerprints(transaction.session, *LIGHT_TABLES, *CATALOGUE, "gpus")}
-    for name in ("devices", "calibrations"):
+    for name in _OF_DEVICES:
         prints[name] = history.latest_ids(transaction.session, name, _MOST_AT_ONCE)
     return prints
 
@@ -416,12 +430,16 @@ def _log_left_out(now: LeftOut, before: LeftOut) -> None:
 
 
 class _Latest:
-    """The latest snapshot of a database. One thread makes it anew. Where nothing but runs ended, others
-    answer from the one before meanwhile, if that was the latest less than MOST_BEHIND_SECONDS ago."""
+    """The latest snapshot of a database; one thread makes it anew.
+
+    Others answer from the one before meanwhile, where runs ended or other keys told of devices, if it was the
+    latest shortly before. Where making it takes long, a thread of its own does it, and rests in between:
+    whatever others tell all the time, nobody waits for it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._current = 0.0
+        self._lock, self._aside = threading.Lock(), threading.Lock()
+        self._current = self._took = 0.0
+        self._long = False
         self._read: _Read | None = None
 
     def at(self, revision: int) -> Knowledge | None:
@@ -447,31 +465,39 @@ class _Latest:
         if known is not None:
             self._current = monotonic()
             return known
-        may_wait = before is None or monotonic() - self._current >= MOST_BEHIND_SECONDS
-        if not self._lock.acquire(blocking=may_wait):
-            if before is not None and self._only_runs_ended(database, before):
-                return before.seen_by(ASKER.get())
-            self._lock.acquire()
-        try:
-            known = self.at(revision)
-            if known is None:
-                with database.read() as transaction:
-                    self._read = _renewed(transaction, revision, self._read or _nothing())
-                known = self._read.seen_by(ASKER.get())
-                self._current = monotonic()
-        finally:
-            self._lock.release()
-        return known
+        long = self._long and ASKER.get() is not None
+        most_behind = max(MOST_BEHIND_SECONDS, 3 * (1 + _RESTS) * self._took) if long else MOST_BEHIND_SECONDS
+        late = monotonic() - self._current >= most_behind or not (long or self._lock.locked())
+        if before is None or late or not _may_be_behind(database, before):
+            return self._renew(database).seen_by(ASKER.get())
+        if long and self._aside.acquire(blocking=False):
+            threading.Thread(target=self._keep_up, args=(database,), daemon=True).start()
+        return before.seen_by(ASKER.get())
 
-    @staticmethod
-    def _only_runs_ended(database: Database, before: _Read) -> bool:
-        """Whoever registered a device or corrected a row finds it in the next answer."""
-        with database.read() as transaction:
-            now = _stored_prints(transaction)
-            other = {name for name, value in now.items() if before.prints.get(name) != value}
-            return not other or (
-                other == {"profiles"} and _traced_since(transaction, before.prints, now) is not None
-            )
+    def _keep_up(self, database: Database) -> None:
+        """Makes the snapshot anew, with the views of who asked, until nothing changed meanwhile."""
+        try:
+            while not database.closed.is_set() and self.at(database.knowledge_revision()) is None:
+                self._renew(database)
+                database.closed.wait(_RESTS * self._took)
+        except MemoryServiceError as error:
+            _log.warning("the snapshot was not made anew aside, whoever asks next makes it: %s", error)
+        finally:
+            self._aside.release()
+
+    def _renew(self, database: Database) -> _Read:
+        with self._lock:
+            revision = database.knowledge_revision()  # which another thread may have read meanwhile
+            if self._read is None or self._read.knowledge.revision != revision:
+                begun, used = monotonic(), thread_time()
+                with database.read() as transaction:
+                    read = _renewed(transaction, revision, self._read or _nothing())
+                for view in () if self._read is None else self._read.views_of_late():
+                    read.seen_by(view)
+                self._long = self._read is not None and thread_time() - used >= LONG_SECONDS
+                self._took = monotonic() - begun
+                self._read, self._current = read, begun
+            return self._read
 
     def read_traces(self, database: Database) -> None:
         with database.read() as transaction:
@@ -479,6 +505,23 @@ class _Latest:
             traced = read and _traced_since(transaction, read.prints, _stored_prints(transaction))
         if read is not None and traced:
             _take(read.knowledge.priced, traced)
+
+
+def _may_be_behind(database: Database, before: _Read) -> bool:
+    """Whether nothing was written since but by runs and, of devices, by other keys: whoever registered one or
+    corrected a row finds it in the next answer."""
+    with database.read() as transaction:
+        now = _stored_prints(transaction)
+        other = {name for name, value in now.items() if before.prints.get(name) != value}
+        if "profiles" in other and _traced_since(transaction, before.prints, now) is None:
+            return False
+        who = (ASKER.get() or "").removeprefix(KEY)
+        others = (
+            isinstance(ids := before.prints[name], tuple)
+            and not history.wrote_since(transaction.session, name, ids, who)
+            for name in other & {*_OF_DEVICES}
+        )
+        return other <= {"profiles", *_OF_DEVICES} and all(others)
 
 
 def knowledge_of(database: Database) -> Knowledge:

@@ -57,6 +57,12 @@ def latest_ids(session: ReadSession, table: str, limit: int) -> tuple[int, ...]:
     return tuple(session.scalars(query.limit(limit)))
 
 
+def wrote_since(session: ReadSession, table: str, before: tuple[int, ...], who: str) -> bool:
+    """Whether one wrote entries of a table since these were its `latest_ids`."""
+    query = select(History.id).where(History.table == table, History.who == who, History.id.not_in(before))
+    return session.scalar(query.where(History.id > min(before, default=0)).limit(1)) is not None
+
+
 def first_tellers(session: ReadSession, table: str, row: str) -> set[str]:
     """Who added a row the last time, and who changed it first."""
     of_row = (History.table == table) & (History.row == row)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 from unittest import mock
 
@@ -139,6 +140,37 @@ def test_while_one_thread_learns_of_runs_others_are_answered_from_before(embedde
         assert not found, "a corrected row waits for the next snapshot"
     asking.join(60)
     assert found == [6.0]
+
+
+def test_where_the_snapshot_takes_long_who_changed_nothing_does_not_wait(
+    embedded: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One key that tells of devices all the time kept the questions of all others for seconds."""
+    monkeypatch.setattr(snapshot, "LONG_SECONDS", 0.0)
+
+    def asked_by(key: str) -> snapshot.Knowledge:
+        return copy_context().run(lambda: (ASKER.set(f"key {key}"), knowledge_of(embedded))[1])
+
+    asked_by("ada")
+    register(embedded, "first", "a100", told_by="eve")
+    known = asked_by("eve")  # a second snapshot: how long it takes is known since
+    makes, may_go = Event(), Event()
+    renewed = snapshot._renewed
+
+    def held(*of: Any) -> Any:
+        makes.set()
+        assert may_go.wait(60)
+        return renewed(*of)
+
+    monkeypatch.setattr(snapshot, "_renewed", held)
+    register(embedded, "second", "a100", told_by="eve")
+    assert "second" not in asked_by("ada").cards.devices
+    assert makes.wait(60), "a thread of its own makes it"
+    assert "second" not in asked_by("ada").cards.devices
+    may_go.set()
+    found = asked_by("eve")
+    assert (found.revision, "second" in found.cards.devices) == (known.revision + 1, True)
+    assert asked_by("ada").revision == found.revision
 
 
 @pytest.mark.parametrize("read_before", [True, False])
