@@ -10,8 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import median
+from typing import TypeVar
 
-from memory_service.domain.calibration.calibration import Calibration, device_card
+from memory_service.domain.calibration.calibration import Calibration, device_card, key_figures
 from memory_service.domain.calibration.corrected_rates import CalibratedRates, calibrated_rates
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_spec import (
@@ -28,10 +30,16 @@ from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.database.caches import Caches
 from memory_service.services.devices.devices import MOST_OF_REPORTER, Device, KeptCalibration
 
+Found = TypeVar("Found")
+
 MOST_NAMES = 4_096
 
 LEAST_OF_WHOLE = 0.85
 """Of the data sheet's memory and power: below it a device is a slice, or runs at a lower limit."""
+
+LEAST_SPEED = 0.65
+"""Of the data sheet's peaks, in the median of those that its calibration measured: below it something slows
+the device. Two H200 reach 0.75 and 0.8."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +49,7 @@ class Cards:
     sheets    GPU models by slug; devices: registered hardware by name
     silent    names of devices that have not said yet what they are
     calibrations   all that ended with something measured, the ones set aside too
+    kinds     device -> what sets it apart from a whole one of its model at full power and speed
     caches    of what follows from exactly these cards
     """
 
@@ -48,6 +57,7 @@ class Cards:
     devices: Mapping[str, TargetDevice] = field(default_factory=dict)
     silent: tuple[str, ...] = ()
     calibrations: tuple[KeptCalibration, ...] = ()
+    kinds: Mapping[str, str] = field(default_factory=dict)
     caches: Caches = field(default_factory=Caches, init=False)
 
     @cached_property
@@ -64,20 +74,6 @@ class Cards:
     def models(self) -> Mapping[str, str]:
         """Normalised name or alias of a GPU model -> its slug."""
         return gpu_index(self.sheets)
-
-    @cached_property
-    def kinds(self) -> Mapping[str, str]:
-        """Device -> what sets it apart from a whole one of its model at full power; a processor's name."""
-        found = {}
-        for name, card in self.devices.items():
-            sheet = self.sheets.get(card.slug, card)
-            memory = card.memory_gib / sheet.memory_gib if sheet.memory_gib else 1.0
-            power = card.tdp_w / sheet.tdp_w if card.tdp_w and sheet.tdp_w else 1.0
-            if card.kind == "cpu":
-                found[name] = card.name
-            elif min(memory, power) < LEAST_OF_WHOLE:
-                found[name] = f"{memory:.1f} of the memory, {power:.1f} of the power"
-        return found
 
     @cached_property
     def _devices(self) -> Mapping[str, str]:
@@ -121,6 +117,7 @@ class Cards:
             },
             self.silent,
             self.calibrations,
+            self.kinds,
         )
         cards.__dict__.update(models=self.models, untaught=self.untaught)  # names stay as they were
         return cards
@@ -147,8 +144,8 @@ def cards_of(
     slices = {device.name: device.fingerprint.mig for device in devices}
     known: dict[str, list[KeptCalibration]] = defaultdict(list)
     own: dict[str, Calibration] = {}
-    alike: dict[Hashable, list[Calibration]] = defaultdict(list)
-    kin: dict[Hashable, list[tuple[Gpu, Calibration]]] = defaultdict(list)
+    alike: dict[Hashable, list[tuple[str, Calibration]]] = defaultdict(list)
+    kin: dict[Hashable, list[tuple[str, tuple[Gpu, Calibration]]]] = defaultdict(list)
     told: Counter[Hashable] = Counter()
     listed = tuple(each for each in calibrations if each.calibration.device in bare)
     for each in listed:
@@ -164,8 +161,10 @@ def cards_of(
         model = card.slug, one.fingerprint.mig
         told[model, each.reporter] += shared is not None
         if shared is not None and told[model, each.reporter] <= MOST_OF_REPORTER:
-            alike[model].append(shared)
-            kin[card.kind, card.architecture].append((card, shared))
+            alike[model].append((each.reporter, shared))
+            kin[card.kind, card.architecture].append((each.reporter, (card, shared)))
+    of_models = {model: balanced(some, asker) for model, some in alike.items()}
+    of_architectures = {key: balanced(some, asker) for key, some in kin.items()}
 
     same: dict[Hashable, CalibratedRates] = {}  # of devices that were not measured themselves
 
@@ -173,8 +172,8 @@ def cards_of(
         mine = own.get(card.device) if card.device else None
         # A slice's times say nothing of the whole card's, nor these of it.
         model = card.slug, slices.get(card.device)
-        of_model = [c for c in alike.get(model, ()) if mine is None or c.id != mine.id]
-        others = kin.get((card.kind, card.architecture), ())
+        of_model = [c for c in of_models.get(model, ()) if mine is None or c.id != mine.id]
+        others = of_architectures.get((card.kind, card.architecture), ())
         of_kin = [(on, c) for on, c in others if (on.slug, c.fingerprint.mig) != model]
         figures = model, card.tdp_w, card.cores, card.bandwidth_gb_s, *card.tflops.values()
         rates = same.get(figures) if mine is None else None
@@ -185,7 +184,43 @@ def cards_of(
         return target_device(card, rates, _provenance(card, rates, mine, known.get(card.device, ())))
 
     models = {slug: rated(card) for slug, card in sheets.items()}
-    return Cards(models, {name: rated(card) for name, card in bare.items()}, tuple(silent), listed)
+    kinds = {
+        device.name: _kind(bare[device.name], sheets, device.fingerprint.mig, own.get(device.name))
+        for device in devices
+    }
+    return Cards(models, {name: rated(card) for name, card in bare.items()}, tuple(silent), listed, kinds)
+
+
+def balanced(told: Sequence[tuple[str, Found]], asker: str | None) -> list[Found]:
+    """(reporter, what it told), in its order: where several told, of one never more than of all others
+    together, but for whoever asks."""
+    counts = Counter(reporter for reporter, _ in told)
+    most = {who: n if who == asker or len(counts) == 1 else len(told) - n for who, n in counts.items()}
+    met: Counter[str] = Counter()
+    out = []
+    for who, one in told:
+        met[who] += 1
+        if met[who] <= most[who]:
+            out.append(one)
+    return out
+
+
+def _kind(card: Gpu, sheets: Mapping[str, Gpu], mig: str | None, calibration: Calibration | None) -> str:
+    """What sets a device apart from a whole one of its model at full power and speed; a processor's name."""
+    if card.kind == "cpu":
+        return card.name
+    sheet = sheets.get(card.slug, card)
+    memory = card.memory_gib / sheet.memory_gib if sheet.memory_gib else 1.0
+    power = card.tdp_w / sheet.tdp_w if card.tdp_w and sheet.tdp_w else 1.0
+    peaks = {"bandwidth.copy": sheet.bandwidth_gb_s} | {
+        f"matmul.{p}": peak for p, peak in sheet.tflops.items()
+    }
+    figures = key_figures(calibration.sections) if calibration else {}
+    shares = [figures[name]["value"] / peak for name, peak in peaks.items() if name in figures and peak]
+    speed = median(shares) if shares and not mig else 1.0
+    if not mig and min(memory, power) >= LEAST_OF_WHOLE and speed >= LEAST_SPEED:
+        return ""
+    return f"{mig or 'whole'}: {memory:.1f} of the memory, {power:.1f} of the power, {speed:.1f} of the peaks"
 
 
 def _provenance(

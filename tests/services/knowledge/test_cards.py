@@ -1,0 +1,54 @@
+"""Whose calibrations count how much, and which devices are of one kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from memory_service.domain.calibration.calibration import Calibration, Fingerprint
+from memory_service.services.devices.devices import Device, KeptCalibration
+from memory_service.services.knowledge.cards import balanced, cards_of
+from tests.registered import A100
+from tests.synthetic import Truth, calibration, sheets
+
+ONE, MANY = [("key ada", "a1")], [("key eve", f"e{n}") for n in range(16)]
+
+
+@pytest.mark.parametrize(
+    ("told", "asker", "found"),
+    [
+        (MANY, None, [one for _, one in MANY]),
+        (MANY + ONE, None, ["e0", "a1"]),
+        (MANY + ONE, "key eve", [one for _, one in MANY + ONE]),
+        (MANY[:2] + ONE + [("", "h1"), ("", "h2")], "key ada", ["e0", "e1", "a1", "h1", "h2"]),
+        ([], None, []),
+    ],
+)
+def test_of_one_reporter_no_more_count_than_of_all_others(
+    told: list[tuple[str, str]], asker: str | None, found: list[str]
+) -> None:
+    assert balanced(told, asker) == found
+
+
+def test_a_device_that_its_calibration_measured_slow_is_of_another_kind() -> None:
+    """Its honest runs would confirm made-up ones of healthy cards."""
+    sheet = sheets()["a100"]
+    whole = calibration(sheet, Truth(3))
+    slow = {
+        name: replace(one, value=one.value / 2.5 if one.unit in ("TFLOP/s", "GB/s") else one.value * 2.5)
+        for name, one in whole.sections.items()
+    }
+
+    def kind(of: Calibration, fingerprint: Fingerprint = A100) -> str:
+        device = Device("box", "a100", fingerprint, None)
+        kept = KeptCalibration(replace(of, device="box", fingerprint=fingerprint), "a100", ())
+        return cards_of(sheets(), [device], [kept]).kinds["box"]
+
+    assert kind(whole) == ""
+    assert (
+        kind(replace(whole, sections=slow)) == "whole: 1.0 of the memory, 1.0 of the power, 0.3 of the peaks"
+    )
+    assert kind(whole, replace(A100, memory_gib=9.5)) != kind(
+        whole, replace(A100, memory_gib=9.5, mig="2g.10gb")
+    )
