@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 from sqlalchemy import select
 
 from memory_service.domain.common.quoted_text import named
+from memory_service.domain.learning.shrinkage import SAME_FIGURE
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.planning.option import candidate_of
 from memory_service.domain.planning.policy import policy_of
-from memory_service.domain.prediction.trust import heard_rows
+from memory_service.domain.prediction.trust import heard_rows, is_key, near_figures
 from memory_service.domain.quality.conditioning import Surprise, points_of_metric, surprises_of
 from memory_service.domain.quality.quality_model import QualityModel, quality_kind
 from memory_service.domain.quality.ranking import Candidate
@@ -91,21 +92,25 @@ def competition_outcomes(transaction: ReadTransaction, slug: str) -> dict[str, A
 def outcomes_and_results(
     transaction: ReadTransaction, slug: str, table: str
 ) -> tuple[dict[str, Any], dict[str, float]]:
-    """`competition_outcomes`, its best run with how many runs of its model count (`agreeing`), and the points
-    of each model's best run (`domain.quality.conditioning`), by the runs that count for whoever asks. table:
-    kind of the data."""
+    """`competition_outcomes`, its best run with how many runs of its model count (`agreeing`: of another key
+    one), and the points of each model's best run (`domain.quality.conditioning`), by the runs that count for
+    whoever asks. table: kind of the data."""
     found = _heard(outcomes.latest(transaction.session, f"competition:{slug}", _CONSIDERED))
     best = best_runs(found).items()
     points = {model: points_of_metric(run.value, run.direction, table) for model, run in best}
     short = _in_short(found)
     if short["best"] is not None:
-        short["best"]["agreeing"] = sum(
-            row.outcome["model"] == short["best"]["model"]
+        agreeing = (
+            row
+            for row in found
+            if row.outcome["model"] == short["best"]["model"]
             and row.outcome["succeeded"] is not False
             and score_of(row.outcome) is not None
             and not contradicted(row.outcome)
-            for row in found
         )
+        tellers = (row.told_by for row in agreeing)
+        counted = Counter(who if is_key(who) and who != ASKER.get() else "" for who in tellers)
+        short["best"]["agreeing"] = counted.pop("", 0) + len(counted)
     return short, {model: value for model, value in points.items() if value is not None}
 
 
@@ -122,7 +127,7 @@ def _in_short(found: Sequence[Any]) -> dict[str, Any]:
         "by_status": dict(sorted(Counter(one["status"] for one in reported).items())),
         "with_submission": sum(one["submission"] is True for one in reported),
         "best": None if place is None else _brief(found[place]),
-        **{f"median_{name}": _median(reported, name) for name in _USUAL},
+        **{f"median_{name}": _median(found, name) for name in _USUAL},
         "latest": [_brief(row) for row in found[:_SHOWN]],
     }
 
@@ -258,9 +263,14 @@ def _reached(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     )
 
 
-def _median(reported: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    known = [one[name] for one in reported if one[name] is not None]
-    return round(float(median(known)), 3) if known else None
+def _median(found: Sequence[Any], name: str) -> float | None:
+    """Of a figure, by the runs that count for whoever asks: what one key alone told counts for that key."""
+    heard = heard_rows(
+        [row for row in found if row.outcome[name] is not None], ASKER.get(), told_by=attrgetter("told_by"),
+        case=lambda _: name,
+        agree=lambda one, other: near_figures(one.outcome[name], other.outcome[name], SAME_FIGURE),
+    )  # fmt: skip
+    return round(float(median(row.outcome[name] for row in heard)), 3) if heard else None
 
 
 MOST_RUNS = 300

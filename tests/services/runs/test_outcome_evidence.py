@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextvars import copy_context
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import InvalidInput
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.knowledge.outcomes import (
     competition_outcomes,
     outcomes_and_results,
@@ -374,6 +376,38 @@ def test_a_competition_shows_what_came_of_its_runs(shared: Database) -> None:
     for mode in ("family", "blind"):
         closed = recommend(shared, {"competition": slug, "mode": mode, **ASKED})
         assert not any(row["id"].startswith("runs:") for row in closed["evidence"])
+
+
+def test_the_usual_minutes_of_a_competition_are_not_for_one_key_to_say(shared: Database) -> None:
+    """A score that another key told, too, does not vouch for the minutes beside it."""
+    slug = "dog-breed-identification"
+
+    def end(who: str, minutes: float) -> None:
+        begun, _ = begin_run(shared, case(competition=slug), who=who)
+        finish_run(
+            shared,
+            begun["run_id"],
+            {"at": at(60 * minutes), "status": "completed", "best_metric": 0.4},
+            who=who,
+        )
+
+    def minutes(asker: str) -> float | None:
+        def read() -> float | None:
+            ASKER.set(f"key {asker}")
+            with shared.read() as unit:
+                found: float | None = competition_outcomes(unit, slug)["median_minutes"]
+            return found
+
+        return copy_context().run(read)
+
+    for _ in range(3):
+        end("ada", 10.0)
+    for _ in range(9):
+        end("eve", 50.0)
+    assert (minutes("ada"), minutes("eve"), minutes("bob")) == (10.0, 50.0, None)
+    end("bob", 10.2)
+    assert minutes("ada") == pytest.approx(10.0, abs=0.2)
+    assert minutes("dora") == pytest.approx(10.0, abs=0.2), "two keys told it"
 
 
 def test_runs_of_a_competition_are_scored_by_order_and_move_what_was_not_run(shared: Database) -> None:
