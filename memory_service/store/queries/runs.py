@@ -244,15 +244,24 @@ def several(session: ReadSession, run_ids: Collection[str]) -> Sequence[Run]:
 
 
 def ended_states(session: ReadSession, filters: Mapping[str, Any], limit: int) -> dict[str, dt.datetime]:
-    """Run that ended -> when it changed last, the latest first; without those that somebody excluded.
+    """Run that ended -> when it changed last, the latest first, of each reporter as many as of the others;
+    without those that somebody excluded.
 
     filters   column -> value, and `since`: ended then or later
     """
-    query = select(Run.id, Run.updated_at).where(Run.finished_at.is_not(None), Run.exclusion.is_(None))
+    query = select(Run.id, Run.updated_at, Run.finished_at, Run.told_by)
+    query = query.where(Run.finished_at.is_not(None), Run.exclusion.is_(None))
     for name, value in filters.items():
         query = query.where(Run.finished_at >= value if name == "since" else getattr(Run, name) == value)
-    rows = session.execute(query.order_by(Run.finished_at.desc(), Run.id).limit(limit))
+    late = query.order_by(Run.finished_at.desc(), Run.id).limit(_LOOKED_AT * limit).subquery().c
+    turn = func.row_number().over(partition_by=late.told_by, order_by=(late.finished_at.desc(), late.id))
+    fair = select(late.id, late.updated_at, late.finished_at).order_by(turn, late.finished_at.desc(), late.id)
+    rows = sorted(session.execute(fair.limit(limit)), key=lambda row: (-row.finished_at.timestamp(), row.id))
     return {row.id: row.updated_at for row in rows}
+
+
+_LOOKED_AT = 8
+"""Times as many runs that ended are looked at as are taken."""
 
 
 def ended(session: ReadSession, run_ids: Collection[str]) -> list[EndedRun]:

@@ -380,7 +380,7 @@ def test_a_competition_shows_what_came_of_its_runs(shared: Database) -> None:
 
 def test_the_usual_minutes_of_a_competition_are_not_for_one_key_to_say(shared: Database) -> None:
     """A score that another key told, too, does not vouch for the minutes beside it."""
-    slug = "dog-breed-identification"
+    slug = _competition(shared, "usual-minutes", "dog-breed-identification")
 
     def end(who: str, minutes: float) -> None:
         begun, _ = begin_run(shared, case(competition=slug), who=who)
