@@ -73,11 +73,11 @@ class PostedFingerprint(Request):
     kind: Literal["cuda", "mps", "cpu"]
     name: Line
     uuid: Word
-    memory_gib: Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
+    memory_gib: Annotated[float, Field(ge=0.01, le=1e5, allow_inf_nan=False)]
     architecture: Word | None = None
-    compute_capability: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] | None = None
+    compute_capability: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] | None = None
     mig: Word | None = None
-    power_limit_w: Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)] | None = None
+    power_limit_w: Annotated[float, Field(ge=1, le=1e5, allow_inf_nan=False)] | None = None
     driver: Word | None = None
     torch: Word | None = None
     cuda: Word | None = None

@@ -46,9 +46,8 @@ latest: each of many against each of many would take minutes."""
 MOST_OF_KEY = 2_048
 """Observations of one key that teach, the latest: whatever it tells, what others ask costs no more."""
 
-SAME_RATES, OTHER_RATES, LEAST_COMMON = 1.25, 1.5, 3
-"""Reports agree within these ratios, calibrations in the median of as many common sections at least: of one
-device within SAME_RATES, and two devices of a GPU model contradict each other above OTHER_RATES."""
+SAME_RATES, LEAST_COMMON = 1.25, 3
+"""Calibrations agree within this ratio, in the median of as many common sections at least."""
 
 
 def run_doubt(
@@ -268,18 +267,6 @@ def _two_of_a_kind(one: Calibration, other: Calibration) -> bool:
     """Two devices, each whole or a slice of the same profile."""
     mine, theirs = one.fingerprint, other.fingerprint
     return mine.uuid != theirs.uuid and (mine.kind, mine.mig) == (theirs.kind, theirs.mig)
-
-
-def contradiction(later: Calibration, earlier: Calibration, told_by: str) -> str | None:
-    """Why `later` cannot stand beside what another reporter measured on the same device or, of a whole card,
-    on the same GPU model, as a clause; None where it can. told_by: who told of `earlier`."""
-    same = later.fingerprint.uuid == earlier.fingerprint.uuid
-    cards = all(of.fingerprint.kind == "cuda" and not of.fingerprint.mig for of in (later, earlier))
-    apart = _compared(_Pair.of(later, earlier))[0] if same or cards else None
-    if apart is None or apart <= (SAME_RATES if same else OTHER_RATES):
-        return None
-    what = "this device" if same else "the same GPU model"
-    return f"its rates are {apart:.3g} times away from those that {told_by} measured on {what}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from memory_service.domain.prediction.trust import (
     calibration_doubt,
     calibrations_agree,
     confirmed_sections,
-    contradiction,
     reporter_of,
 )
 from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServiceError, wrong_value
@@ -171,27 +170,14 @@ def _key(who: str) -> str:
 def quarantined(
     transaction: ReadTransaction, rows: Sequence[tables.Calibration], made: _Made | None = None
 ) -> dict[str, str]:
-    """Calibration -> why it cannot be, or contradicts what others had measured before, of those with which no
-    other reporter's of the GPU model agrees. What one key alone told speaks for the device that it is of."""
+    """Calibration -> why it cannot be, of those with which no other reporter's of the GPU model agrees."""
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
     made = _made(_with_others(transaction, rows)) if made is None else made
-    doubts: dict[str, str] = {}
     others_of = _others(made)
-
-    def agrees(row: tables.Calibration, of: Calibration) -> bool:
-        return any(calibrations_agree(of, one) for one in others_of(row.gpu, row.told_by))
-
-    alone = {row.id for row, of, _ in made if _key_of(row) and not agrees(row, of)}
-    standing: dict[str | None, dict[str, Calibration]] = {}  # GPU model -> reporter -> its latest
+    doubts: dict[str, str] = {}
     for row, of, reporter in made:
-        earlier = standing.setdefault(row.gpu, {})
         why = calibration_doubt(of, sheets.get(row.gpu), row.error_percent)
-        for who, one in earlier.items() if why is None else ():
-            speaks = one.id not in alone or one.fingerprint.uuid == of.fingerprint.uuid
-            why = why or (contradiction(of, one, who) if who != reporter and speaks else None)
-        if why is None:
-            earlier[reporter] = of
-        elif not agrees(row, of):
+        if why and not any(calibrations_agree(of, one) for one in others_of(row.gpu, reporter)):
             doubts[row.id] = f"in quarantine until another reporter's calibration agrees: {why}"
     return doubts
 

@@ -6,6 +6,7 @@ other devices of its model, and, scaled by data sheet, to those of its architect
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,8 @@ from memory_service.services.database.caches import Caches
 from memory_service.services.devices.devices import MOST_OF_REPORTER, Device, KeptCalibration
 
 Found = TypeVar("Found")
+
+_log = logging.getLogger(__name__)
 
 MOST_NAMES = 4_096
 
@@ -135,7 +138,8 @@ def cards_of(
 
     calibrations   newest first; silent: names of devices that have not said yet what they are
     asker          a key: of what another one posted counts `shared`, for other devices; for the device itself
-                   what it posted that registered it, with its reference networks
+                   what it posted that registered it, with its reference networks. None: all that was posted,
+                   of a device first what that key did
     """
     owner = {device.name: device.told_by for device in devices}
     bare = {
@@ -144,6 +148,7 @@ def cards_of(
     slices = {device.name: device.fingerprint.mig for device in devices}
     known: dict[str, list[KeptCalibration]] = defaultdict(list)
     own: dict[str, Calibration] = {}
+    registrants: dict[str, KeptCalibration] = {}
     alike: dict[Hashable, list[tuple[str, Calibration]]] = defaultdict(list)
     kin: dict[Hashable, list[tuple[str, tuple[Gpu, Calibration]]]] = defaultdict(list)
     told: Counter[Hashable] = Counter()
@@ -154,6 +159,8 @@ def cards_of(
         anothers = asker is not None and each.told_by not in ("", asker)
         shared = each.shared if anothers else one
         card = bare[name]
+        if each.current and each.told_by in ("", owner[name]):
+            registrants.setdefault(name, each)
         if not each.current or name in own:
             continue
         if not anothers or (each.told_by == owner[name] and each.checked):
@@ -163,6 +170,8 @@ def cards_of(
         if shared is not None and told[model, each.reporter] <= MOST_OF_REPORTER:
             alike[model].append((each.reporter, shared))
             kin[card.kind, card.architecture].append((each.reporter, (card, shared)))
+    if asker is None:
+        own |= {name: each.calibration for name, each in registrants.items()}
     of_models = {model: balanced(some, asker) for model, some in alike.items()}
     of_architectures = {key: balanced(some, asker) for key, some in kin.items()}
 
@@ -178,14 +187,17 @@ def cards_of(
         figures = model, card.tdp_w, card.cores, card.bandwidth_gb_s, *card.tflops.values()
         rates = same.get(figures) if mine is None else None
         if rates is None and (mine or of_model or of_kin):
-            rates = calibrated_rates(mine, of_model, of_kin, card, reference_profiles)
+            try:
+                rates = calibrated_rates(mine, of_model, of_kin, card, reference_profiles)
+            except (ArithmeticError, ValueError) as error:  # one device's figures stop no other's
+                _log.warning("%s goes by its data sheet: its calibrations give no rates: %s", card.key, error)
             if mine is None and rates is not None:
                 same[figures] = rates
         return target_device(card, rates, _provenance(card, rates, mine, known.get(card.device, ())))
 
     models = {slug: rated(card) for slug, card in sheets.items()}
     kinds = {
-        device.name: _kind(bare[device.name], sheets, device.fingerprint.mig, own.get(device.name))
+        device.name: _kind(bare[device.name], sheets, device.fingerprint.mig, registrants.get(device.name))
         for device in devices
     }
     return Cards(models, {name: rated(card) for name, card in bare.items()}, tuple(silent), listed, kinds)
@@ -205,22 +217,25 @@ def balanced(told: Sequence[tuple[str, Found]], asker: str | None) -> list[Found
     return out
 
 
-def _kind(card: Gpu, sheets: Mapping[str, Gpu], mig: str | None, calibration: Calibration | None) -> str:
-    """What sets a device apart from a whole one of its model at full power and speed; a processor's name."""
+def _kind(card: Gpu, sheets: Mapping[str, Gpu], mig: str | None, measured: KeptCalibration | None) -> str:
+    """What sets a device apart from a whole one of its model at full power and speed; a processor's name.
+    Where only its registrant takes it for slow, since no reference network was run, it is of no other's
+    kind."""
     if card.kind == "cpu":
         return card.name
     sheet = sheets.get(card.slug, card)
     memory = card.memory_gib / sheet.memory_gib if sheet.memory_gib else 1.0
     power = card.tdp_w / sheet.tdp_w if card.tdp_w and sheet.tdp_w else 1.0
-    peaks = {"bandwidth.copy": sheet.bandwidth_gb_s} | {
-        f"matmul.{p}": peak for p, peak in sheet.tflops.items()
-    }
-    figures = key_figures(calibration.sections) if calibration else {}
+    peaks = {f"matmul.{name}": peak for name, peak in sheet.tflops.items()}
+    peaks["bandwidth.copy"] = sheet.bandwidth_gb_s
+    figures = key_figures(measured.calibration.sections) if measured else {}
     shares = [figures[name]["value"] / peak for name, peak in peaks.items() if name in figures and peak]
     speed = median(shares) if shares and not mig else 1.0
     if not mig and min(memory, power) >= LEAST_OF_WHOLE and speed >= LEAST_SPEED:
         return ""
-    return f"{mig or 'whole'}: {memory:.1f} of the memory, {power:.1f} of the power, {speed:.1f} of the peaks"
+    kind = f"{mig or 'whole'}: {memory:.1f} of the memory, {power:.1f} of the power, {speed:.1f} of the peaks"
+    alone = measured is not None and measured.told_by and not measured.checked and speed < LEAST_SPEED
+    return f"{kind}, {card.device}" if alone else kind
 
 
 def _provenance(

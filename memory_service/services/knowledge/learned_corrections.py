@@ -2,6 +2,7 @@
 learning (the arithmetic is `domain.learning.corrections`)."""
 
 import datetime as dt
+import logging
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,8 @@ from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.store.engine import is_readable
 from memory_service.store.queries import observations as store
 
+_log = logging.getLogger(__name__)
+
 
 def observation_selection(
     cards: Cards, observations: Iterable[Observation], priced: PricedCatalogue
@@ -37,10 +40,16 @@ def observation_selection(
 
     def predict(observation: Observation) -> BaselinePrediction | None:
         card = observed_card(cards, observation)
-        if observation.part != "step":
-            return None if card is None else host_baseline(observation, card)
-        profile = observed_profile(priced, observation)
-        return None if card is None or profile is None else baseline_prediction(observation, profile, card)
+        try:
+            if observation.part != "step":
+                return None if card is None else host_baseline(observation, card)
+            profile = observed_profile(priced, observation)
+            return (
+                None if card is None or profile is None else baseline_prediction(observation, profile, card)
+            )
+        except (ArithmeticError, ValueError) as error:  # of what was told of one device: it stops no other's
+            _log.warning("a run on %s says nothing: its prediction failed: %s", observation.device, error)
+            return None
 
     return ObservationSelection(observations, predict)
 

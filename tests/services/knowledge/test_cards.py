@@ -40,15 +40,17 @@ def test_a_device_that_its_calibration_measured_slow_is_of_another_kind() -> Non
         for name, one in whole.sections.items()
     }
 
-    def kind(of: Calibration, fingerprint: Fingerprint = A100) -> str:
-        device = Device("box", "a100", fingerprint, None)
-        kept = KeptCalibration(replace(of, device="box", fingerprint=fingerprint), "a100", ())
+    def kind(of: Calibration, fingerprint: Fingerprint = A100, teller: str = "", checked: bool = True) -> str:
+        device = Device("box", "a100", fingerprint, None, "key ada")
+        said = replace(of, device="box", fingerprint=fingerprint)
+        kept = KeptCalibration(said, "a100", (), teller, checked, teller)
         return cards_of(sheets(), [device], [kept]).kinds["box"]
 
+    lame = replace(whole, sections=slow)
+    small = replace(A100, memory_gib=9.5)
     assert kind(whole) == ""
-    assert (
-        kind(replace(whole, sections=slow)) == "whole: 1.0 of the memory, 1.0 of the power, 0.3 of the peaks"
-    )
-    assert kind(whole, replace(A100, memory_gib=9.5)) != kind(
-        whole, replace(A100, memory_gib=9.5, mig="2g.10gb")
-    )
+    assert kind(lame).endswith("0.3 of the peaks")
+    assert kind(lame, teller="key ada") == kind(lame)
+    assert kind(lame, teller="key ada", checked=False).endswith("peaks, box"), "nobody else goes by it"
+    assert kind(lame, teller="key eve") == "", "another key says nothing of the device"
+    assert kind(whole, small) != kind(whole, replace(small, mig="2g.10gb"))
