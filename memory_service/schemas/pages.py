@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from memory_service.domain.cost.decoders.decoder import Method
 from memory_service.schemas import fields as f
 from memory_service.schemas.base import FromText, Request
 from memory_service.schemas.predict import StepMode
@@ -43,6 +44,7 @@ class SizingQuery(PageQuery):
     precision: f.Precision | None = None
     optimizer: f.Optimizer | None = None
     mode: StepMode | None = None
+    method: Method | None = None
     n_train: f.Rows = DEFAULT_N_TRAIN
     show: Literal["batch", "speed", "epoch"] = "batch"
     sort: Literal["name", "-name", "params_m", "-params_m", "quality_score", "-quality_score"] = "name"

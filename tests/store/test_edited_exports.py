@@ -53,6 +53,18 @@ def test_every_exported_row_of_every_table_is_known_again(seeded_database: Datab
         assert [one for one in lines if one.outcome != "there"] == []
 
 
+def test_decimal_commas_are_read_and_what_may_be_a_thousand_is_not(seeded_database: Database) -> None:
+    cells = cells_of(exported(seeded_database, "strategies"))
+    name = "value.speedup_factor_max"
+    row = next(row for row in cells if row["id"] == "R08-zero-workers")
+    assert json.loads(row.pop("value"))["speedup_factor_max"] == 1.7
+    for cell, outcome in (("1,7", "there"), ("1,85", "changed"), ("1,024", "refused")):
+        (line,) = look(seeded_database, written([row | {name: cell}], ";"))
+        assert (cell, line.outcome) == (cell, outcome)
+        told = [(change["field"], change["after"]) for change in line.changes]
+        assert told == ([(name, 1.85)] if outcome == "changed" else [])
+
+
 def test_edited_cells_are_one_change_with_one_reason_and_undone_as_one(seeded_database: Database) -> None:
     database = seeded_database
     cells = cells_of(exported(database, "strategies"))

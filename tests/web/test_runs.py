@@ -181,6 +181,21 @@ def test_speed_is_drawn_before_the_first_epoch_has_ended(telling: Site):
     assert [(each["samples_per_second"], each["loader_wait_percent"]) for each in steps] == [(80.0, 25.0)] * 3
 
 
+def test_validation_is_taken_off_the_speed_of_epochs(telling: Site):
+    key = begun(telling)
+    batch = {
+        "seq": 1,
+        "at": "2026-03-01T12:20:00Z",
+        "kind": "batch",
+        "steps": 9,
+        "seconds": 4.0,
+        "samples": 280,
+    }
+    post(telling, f"/runs/{key}/events", {"events": [epoch(0, valid_seconds=20.0), batch]})
+    steps = data_of(telling, f"/browse/runs/{key}.json")["curves"]["steps"]
+    assert steps[0]["samples_per_second"] == 1000 / (100.0 - 20.0)
+
+
 def test_scores_of_fits_are_shown_where_a_run_has_no_epochs(telling: Site):
     run = begun(telling)
     assert "No metrics received yet" in text_of(telling, f"/browse/runs/{run}")

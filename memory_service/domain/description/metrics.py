@@ -49,6 +49,7 @@ _SPELLED: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\bF[_ ]?\{?0\.5\}?", re.IGNORECASE), " f05 score "),
     (re.compile(r"\bpF1\b|\bpF-?score\b"), " probabilistic f1 "),
     (re.compile(r"\bF[-_ ]?\{?([125])\}?(?=\W)"), r" f\1 "),
+    (re.compile(r"(?i)(balanced|cro|mean|averaged) (multi[- ]?(class|label)|classification)\b"), r"\1"),
 )
 
 

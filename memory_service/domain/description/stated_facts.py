@@ -82,7 +82,7 @@ def stated_in(text: str) -> Stated:
     columns = [
         q for q in found if 2 <= q.value <= 1e6 and (q.kind == "column" or DESCRIBED_BY.search(q.before))
     ]
-    stated |= _table(text) or one_figure("n_features", columns, max)
+    stated |= _table(text) or _of_types(text, columns) or one_figure("n_features", columns, max)
     stated |= _seq_len(found, text)
     stated |= _image_size(text)
     stated |= split_in("\n".join(filter(OF_SETS.search, sentences)) if page else text) or repeated_in(text)
@@ -97,6 +97,14 @@ def training_sizes(text: str) -> list[int]:
     """Every number of training samples that the text names."""
     found = quantities_in("\n".join(task_sentences(text)))
     return sorted({round(q.value) for q in _of_training(found)})
+
+
+def _of_types(text: str, columns: Sequence[Quantity]) -> Stated:
+    """The columns of all types together, unless more are said: "45 numeric and 12 categorical columns"."""
+    listed = _P["of_types"].search(text)
+    total = sum(number_of_words(each[1]) for each in _P["of_type"].finditer(listed[0])) if listed else 0.0
+    more = listed and total > max((q.value for q in columns), default=0.0)
+    return {"n_features": (round(total), listed[0])} if listed and more else {}
 
 
 def _table(text: str) -> Stated:

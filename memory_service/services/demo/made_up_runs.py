@@ -20,6 +20,7 @@ from typing import Any
 from sqlalchemy import select
 
 from memory_service.domain.common.tables import shipped_table
+from memory_service.domain.planning.fits import split_of
 from memory_service.services.database.transactions import Database
 from memory_service.services.runs import telemetry
 from memory_service.services.runs.run_log import take_log
@@ -210,7 +211,7 @@ def _story(
     whole = max(1, round(folds * epochs * course["done"])) if course["done"] else 0
     budget = 60.0 * body["minutes"] if course["status"] == "timed_out" else inf
     best_at = max(2.0, epochs * course["best_at"])
-    samples = int(body["n_train"] * (1.0 - 1.0 / max(folds, 5)))
+    samples = int(split_of(body["n_train"], folds)[0])
     steps = max(1, samples // batch)
     out: list[dict[str, Any]] = []
     for nth in range(whole):
@@ -218,7 +219,7 @@ def _story(
         at += 60.0 * course["silent_minutes"] if nth == whole // 2 else 0.0
         took = seconds * (1.0 if nth else 1.35) * draw.lognormvariate(0.0, 0.02)
         fed = samples / made.per_second / (1.0 - wait) * draw.lognormvariate(0.0, 0.01) or took
-        took = max(took, fed)
+        took = max(took, fed / (1.0 - 0.12))  # the rest validates
         parts = max(1, int(took / every))
         place = {"fold": fold, "epoch": epoch}
         for part in range(1, parts + 1):
@@ -242,7 +243,7 @@ def _story(
         metric = round(good if made.rises else 1.05 - good, 4)
         out.append({
             "kind": "epoch", "at": at, **place, "seconds": round(took, 2), "samples": samples,
-            "valid_seconds": round(0.12 * took, 2), "train_loss": round(loss, 4),
+            "valid_seconds": round(took - fed, 2), "train_loss": round(loss, 4),
             "valid_loss": round(1.08 * loss + 0.02, 4), "metric": metric,
             "loader_wait_percent": round(100 * wait, 1), "batch_size": batch,
             "peak_allocated_gib": round(made.allocated, 2), "peak_reserved_gib": round(made.reserved, 2),

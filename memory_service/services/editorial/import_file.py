@@ -9,6 +9,7 @@ import csv
 import hashlib
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -299,7 +300,7 @@ def piece_of(was: Any, text: str) -> Any:
     if isinstance(was, str):
         return text
     try:
-        return value_of(text, "boolean" if text.lower() in ("true", "false") else "json")
+        return value_of(_pointed(text), "boolean" if text.lower() in ("true", "false") else "json")
     except ValueError:
         return text
 
@@ -345,7 +346,8 @@ def _added(
 
 def _same(cell: str, exported: str) -> bool:
     """Whether a cell is as it was exported; spreadsheets cut long ones."""
-    return _plain(cell) in (_plain(exported), _plain(exported[:MOST_CHARACTERS]))
+    comma = _COMMA.fullmatch(plain := _plain(cell)) and plain.replace(",", ".") == exported
+    return bool(comma) or plain in (_plain(exported), _plain(exported[:MOST_CHARACTERS]))
 
 
 def _is_cut(cell: str, exported: str) -> bool:
@@ -358,6 +360,14 @@ def _is_cut(cell: str, exported: str) -> bool:
 
 _END = 200
 """Characters at the end of a cell by which a cut one is known."""
+
+
+def _pointed(text: str) -> str:
+    """A number with a decimal comma as one with a point; "1,024" may be a thousand, and stays."""
+    return text.replace(",", ".") if _COMMA.fullmatch(text) and not _GROUPED.fullmatch(text) else text
+
+
+_COMMA, _GROUPED = re.compile(r"-?\d{1,15},\d{1,15}"), re.compile(r"-?[1-9]\d{0,2},\d{3}")
 
 
 def _plain(cell: str) -> str:
@@ -419,6 +429,6 @@ def value_of(text: str, kind: str) -> Any:
     if kind == "number":
         for read in (int, float):
             with suppress(ValueError):
-                return read(text)
+                return read(_pointed(text))
         raise ValueError("must be a number")
     return {"true": True, "false": False}.get(text.lower(), text) if kind == "boolean" else text

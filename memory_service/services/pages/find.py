@@ -8,9 +8,10 @@ from difflib import get_close_matches
 from itertools import pairwise
 from math import log
 from operator import itemgetter
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote, urlencode
 
+from memory_service.domain.cost.decoders.decoder import Method
 from memory_service.domain.description.quantities import numbers_in
 from memory_service.domain.hardware.gpu_spec import MOST_CARDS, normal_gpu_name
 from memory_service.domain.planning.model_catalogue import CatalogueModel
@@ -255,7 +256,9 @@ def _questions(
         most = max((n for n in numbers_in(q) if f"{n:.0f}" not in ",".join(gpus)), default=0.0)
         asked |= {"n_train": f"{most:.0f}"} if 2_048 < most <= 10**9 else {}
         asked |= next(({"show": show} for show, said in _SHOW.items() if said & set(words)), {})
-        at = f" at {asked['image_size']} px" if "image_size" in asked else ""
+        asked |= next(({"method": word} for word in words if word in get_args(Method)[1:]), {})
+        told = {"image_size": " at {} px", "seq_len": " at {} tokens", "method": " by {}"}
+        at = "".join(part.format(asked[name]) for name, part in told.items() if name in asked)
         at += f", {int(asked['n_train']):,} samples" if "n_train" in asked else ""
         what = "Minutes per epoch" if asked.get("show") == "epoch" else "Batch & speed"
         on = f" on {', '.join(gpus)}" * bool(gpus)
@@ -304,7 +307,7 @@ def _gpus(knowledge: Knowledge, words: Sequence[str]) -> tuple[list[str], list[s
 
 
 def _model_asked(models: Sequence[CatalogueModel], words: Sequence[str]) -> dict[str, str]:
-    """`{"q", "image_size"}` of the words that name models, whatever stands around them; empty for none."""
+    """`{"q", "image_size" or "seq_len"}` of the words that name models, amid others; empty for none."""
     words = [_SHORT.get(word, word.removesuffix("px")) for word in words]
     tokens = {token for row in models for token in spelled(row).split()}
     firsts = {first for row in models for first in (row.family, *_words(row.name)[:1])}
@@ -327,7 +330,8 @@ def _model_asked(models: Sequence[CatalogueModel], words: Sequence[str]) -> dict
     family = {row.family for row in sized}
     if len(family) == 1 and family <= set(_words(" ".join(spelled(row) for row in sized))) - set(kept):
         kept = [*family, *kept]  # others that are called alike are not made for this size
-    return {"q": " ".join(kept)} | ({"image_size": sizes[0]} if given else {})
+    kind = "seq_len" if all(row.input_kind == "seq_len" for row in sized or alike) else "image_size"
+    return {"q": " ".join(kept)} | ({kind: sizes[0]} if given else {})
 
 
 def _sized(models: Iterable[CatalogueModel], sizes: Sequence[str]) -> list[CatalogueModel]:

@@ -106,22 +106,22 @@ _OF_CARD = {
 def _steps(
     epochs: Sequence[Mapping[str, Any]], stretches: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Speed and waiting from the beginning on: epochs as far as no shorter stretches are kept."""
+    """Speed and waiting from the beginning on: epochs without validation, then stretches."""
     names = ("samples_per_second", "loader_wait_percent")
     latest = [
         {"minute": round(each["at_seconds"] / 60, 3), **{name: each[name] for name in names}}
         for each in stretches
+        if any(each[name] is not None for name in names)
     ]
     before = latest[0]["minute"] if latest else float("inf")
     earlier = [
         {
             "minute": each["minute"],
-            "samples_per_second": each["samples"] / each["seconds"]
-            if each.get("samples") and each.get("seconds")
-            else None,
+            "samples_per_second": each["samples"] / seconds if each.get("samples") and seconds > 0 else None,
             "loader_wait_percent": each.get("loader_wait_percent"),
         }
         for each in epochs
+        for seconds in [(each.get("seconds") or 0.0) - (each.get("valid_seconds") or 0.0)]
         if each["minute"] is not None and each["minute"] < before
     ]
     return sorted(earlier, key=lambda each: each["minute"]) + latest

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.common.vocabulary import PRECISIONS
+from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.planning.model_catalogue import CatalogueModel, without_idle
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import InvalidInput, unknown_name, wrong_value
@@ -24,11 +25,11 @@ from memory_service.services.tables.file_formats import TableExport
 from memory_service.services.tables.paging import page_behind
 
 MOST_CARDS = 12
-_SETTINGS = {"image_size", "seq_len", "precision", "optimizer", "mode"}
+_SETTINGS = {"image_size", "seq_len", "precision", "optimizer", "mode", "method"}
 
 CASE_FIELDS = (
     "image_size", "seq_len", "n_features", "batch_size", "precision", "layout", "optimizer", "mode",
-    "n_train",
+    "method", "n_train",
 )  # fmt: skip
 """Of one model on one card: handed to `services.prediction.predict` as they are."""
 
@@ -182,8 +183,8 @@ def cell(
 
 
 def _taken(row: CatalogueModel, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings without sizes of another kind of input."""
-    others = set(SIZE_FIELDS) - {row.input_kind}
+    """The settings without sizes of another kind of input, and ways to tune what is no decoder."""
+    others = set(SIZE_FIELDS) - {row.input_kind} | ({"method"} if decoder_of(row.config) is None else set())
     return {name: value for name, value in settings.items() if name not in others}
 
 

@@ -1,10 +1,11 @@
 """Page of one model on one card: batch, speed, and what they stand on."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from memory_service.domain.common.optimizers import OPTIMIZERS
 from memory_service.domain.common.vocabulary import PRECISIONS
+from memory_service.domain.cost.decoders.decoder import Method
 from memory_service.domain.planning.model_catalogue import CatalogueModel, without_idle
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import InvalidInput, NotFound, unknown_name
@@ -85,7 +86,7 @@ def _listed(knowledge: Knowledge, model: str) -> CatalogueModel | None:
 
 def _query(answer: Row, said: Row) -> dict[str, Any]:
     """All that decided the answer, said or not, as fields of the page's URL."""
-    names = (*SIZE_FIELDS, "precision", "layout", "optimizer", "mode")
+    names = (*SIZE_FIELDS, "precision", "layout", "optimizer", "mode", "method")
     settled = {name: answer[name] for name in names if answer.get(name) is not None}
     if settled.get("mode") == "infer":
         settled["optimizer"] = str(said.get("optimizer", "adamw"))
@@ -136,7 +137,7 @@ def _elsewhere(
     knowledge: Knowledge, card: TargetDevice, row: CatalogueModel, said: Row, answer: Row
 ) -> list[dict[str, Any]]:
     """The same on other cards, each at its own best precision unless one was said; the slowest first."""
-    wanted = {name: said[name] for name in (*SIZE_FIELDS, "precision", "optimizer", "mode") if name in said}
+    wanted = {name: said[name] for name in said.keys() - {"batch_size", "layout", "n_train"}}
     if "fit_seconds" in answer:
         others = [each for each in knowledge.cards.sheets.values() if each.kind == "cpu"]
     else:
@@ -159,5 +160,6 @@ def _choices(knowledge: Knowledge, card: TargetDevice) -> dict[str, Any]:
         "layout": ["nhwc", "nchw"],
         "optimizer": [name for name in OPTIMIZERS if name != "none"],
         "mode": ["train", "infer"],
+        "method": get_args(Method),
         "gpu": [*sorted(knowledge.cards.devices), *knowledge.cards.sheets],
     }

@@ -65,10 +65,12 @@ def _weigh(
         out["buys"] += _folds(page, plan, out["left_at_end"])
     done = _done(page, plan, question, at_end)
     whole = plan["minutes"] + sum(each.minutes for each in question.done)  # a text may say them
-    if sum(each.minutes for each in done) + LEAST_MINUTES < whole:
+    left = out["left_at_end"]  # of its own budget, which may be less than the plan's
+    if left >= LEAST_MINUTES and sum(each.minutes for each in done) + LEAST_MINUTES < whole:
         after = question.after or page["plan_id"]
         out["ask"] = {"after": after, "done": [_as_dict(each) for each in done]}
-        out["buys"] += _runs(database, page, replace(question, run=None, after=after, done=done))
+        found = _runs(database, page, replace(question, run=None, after=after, done=done))
+        out["buys"] += [one for one in found if one["minutes"] <= left]
 
 
 def _sentences(page: Mapping[str, Any], budget: float, found: Mapping[str, Any]) -> Iterator[Sentence]:

@@ -49,6 +49,8 @@ from memory_service.domain.description.stated_facts import stated_in
         ("Hidden series belong to other participants.", "participant"),
         ("Patients absent from the training data form the test.", "patient"),
         ("other drivers are in the test", "driver"),
+        ("Is it empty within the next hour? The docks of the test are other ones.", "dock"),
+        ("Forecast the next day; all test greenhouses are different ones.", "greenhouse"),
         ("patient_id: who it is. Several images per patient.", "patient"),
         ("session_id: the session. Rows of one session are in order.", "session"),
         ("breath_id: the breath. 80 rows per breath.", "breath"),

@@ -106,3 +106,17 @@ def test_several_columns_of_a_customer_make_no_group() -> None:
     told = "Rows have several {} per customer. 10,000 customers, churn yes or no."
     assert "split" not in stated_in(told.format("features"))
     assert stated_in(told.format("orders"))["split"][0] == "group"
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("45 numeric and 12 categorical columns", 57),
+        ("45 numeric columns, 12 categorical columns and 3 date columns", 60),
+        ("ten numerical and four nominal features", 14),
+        ("200 features, among them 150 numeric and 10 categorical features", 200),
+        ("20 columns, 12 of them categorical", 20),
+    ],
+)
+def test_columns_of_all_types_are_counted_together(text: str, columns: int) -> None:
+    assert stated_in(f"train.csv has 9,000 rows: {text}.")["n_features"][0] == columns

@@ -259,3 +259,17 @@ def test_trees_have_no_curve(seeded_sqlite: Database) -> None:
     assert memory_curve(page) is None
     assert speed_curve(page) is None
     assert page["answer"]["n_train"] == 50_000
+
+
+def test_adapters_fit_where_all_weights_do_not_and_other_models_are_tuned_as_ever(
+    seeded_sqlite: Database,
+) -> None:
+    asked = {"q": "llama-3.1-8b", "gpu": "l40s"}
+    whole, adapters = (
+        sizing_page(seeded_sqlite, asked | more)["items"][0]["cells"][0] for more in ({}, {"method": "lora"})
+    )
+    assert whole["why_not"] == "not even one sample fits"
+    assert adapters["safe_batch_size"] >= 1
+    resnet = {"q": "resnet50.a1_in1k", "gpu": "l40s"}
+    assert "why_not" not in sizing_page(seeded_sqlite, resnet | {"method": "lora"})["items"][0]["cells"][0]
+    assert sizing_case_page(seeded_sqlite, "l40s", "llama-3.1-8b", {"method": "lora"})["points"]

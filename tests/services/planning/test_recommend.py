@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory_service.domain.planning.explanation.plan_text import plan_markdown
+from memory_service.domain.planning.explanation.plan_text import plan_markdown, plan_view
 from memory_service.errors import InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of
@@ -279,3 +279,22 @@ def test_there_are_no_more_folds_than_groups_to_split_by(
     assert not any(" of 5:" in stage["stage"] for stage in few["timetable"])
     many = recommend(seeded_sqlite, {**SITES, **kind, "n_groups": 900})
     assert (many["folds"], many["minutes"]) == (free["folds"], free["minutes"])
+
+
+def test_a_script_of_a_table_says_why_its_folds_are_not_those_of_the_plan(seeded_sqlite: Database) -> None:
+    asked = {"task": "tabular-classification", "gpu": "cpu", "n_train": 96_000, "minutes": 5, "split": "time"}
+    plan = recommend(seeded_sqlite, {**asked, "folds": 4})
+    (line,) = [line for line in plan_script(plan).splitlines() if line.startswith("FOLDS = ")]
+    assert (plan["folds"], line[:9], line[-19:]) == (4, "FOLDS = 3", "; the plan counts 4")
+    same = plan_script(recommend(seeded_sqlite, {**asked, "folds": 3}))
+    assert "the plan counts" not in same
+
+
+def test_a_forecaster_that_predicts_as_it_is_fitted_has_no_inference_of_its_own(
+    seeded_sqlite: Database,
+) -> None:
+    asked = {"task": "time-series-regression", "gpu": "p100", "n_train": 1_000_000, "minutes": 60}
+    plan = recommend(seeded_sqlite, {**asked, "model": "chronos-2"})
+    assert "inference" not in {figure.name for figure in plan_view(plan).figures}
+    trees = recommend(seeded_sqlite, {**asked, "model": "lightgbm"})
+    assert "inference" in {figure.name for figure in plan_view(trees).figures}

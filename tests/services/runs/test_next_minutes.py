@@ -19,7 +19,7 @@ BEGUN = dt.datetime(2026, 11, 1, 12, 0, tzinfo=dt.UTC)
 
 
 def told(
-    database: Database, plan: dict[str, Any] | None, minutes: float, status: str | None, **facts_too: float
+    database: Database, plan: dict[str, Any] | None, lasted: float, status: str | None, **facts_too: float
 ) -> str:
     """A run of the plan's main model, whose events span so many minutes, ended where `status` says."""
     facts = {"task": "image", "gpu": "a100", "model": "resnet50", "minutes": 60}
@@ -31,8 +31,8 @@ def told(
         **facts_too,
     }
     begin_run(database, start)
-    moment = BEGUN + dt.timedelta(minutes=minutes)
-    epoch = {"fold": 0, "epoch": 0, "seconds": 60.0 * minutes - 10.0, "metric": 0.8}
+    moment = BEGUN + dt.timedelta(minutes=lasted)
+    epoch = {"fold": 0, "epoch": 0, "seconds": 60.0 * lasted - 10.0, "metric": 0.8}
     take_events(database, key, {"events": [{"seq": 0, "kind": "epoch", "at": moment.isoformat(), **epoch}]})
     if status is not None:
         finish_run(database, key, {"status": status, "at": moment.isoformat(), "submission": True})
@@ -104,3 +104,13 @@ def test_a_script_that_goes_on_through_models_by_itself_is_sold_none(seeded_sqli
     assert run_page(seeded_sqlite, told(seeded_sqlite, plan, 2.0, None))["next_minutes"]["buys"]
     searching = told(seeded_sqlite, plan, 2.0, None, reserve_minutes=1.0)
     assert run_page(seeded_sqlite, searching)["next_minutes"]["buys"] == []
+
+
+def test_a_run_with_less_minutes_than_its_plan_is_sold_what_fits_its_own(seeded_sqlite: Database) -> None:
+    plan = recommend(seeded_sqlite, ASKED)
+    short = run_page(seeded_sqlite, told(seeded_sqlite, plan, 12.0, "completed", minutes=12.1))[
+        "next_minutes"
+    ]
+    assert [each["code"] for each in short["says"]] == ["minutes-used"]
+    some = run_page(seeded_sqlite, told(seeded_sqlite, plan, 12.0, "completed", minutes=20))["next_minutes"]
+    assert all(one["minutes"] <= some["left"] for one in some["buys"])

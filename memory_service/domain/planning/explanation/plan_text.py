@@ -313,7 +313,8 @@ def _figures(answer: Mapping[str, Any]) -> Iterator[Figure]:
         yield Figure("epoch", n["epoch_seconds"], "s", room=1)
     if "best_epoch" in n:
         yield Figure(whole, n["best_epoch"], "", room=1)
-    yield Figure("inference", n["inference_minutes"], "min", room=2)
+    if n["inference_minutes"]["high"] >= 1e-3:  # less: a forecaster predicts as it is fitted
+        yield Figure("inference", n["inference_minutes"], "min", room=2)
     total = "planned model in all" if _end_of_search(answer) else "total"
     yield Figure(total, n["total_minutes"], "min", left)
     blended = ", runs averaged" if len(answer["blend"]["runs"]) > 1 and not answer.get("run") else ""
