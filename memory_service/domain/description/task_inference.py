@@ -93,7 +93,7 @@ class InferredFacts:
         return self.task is not None and self.confidence >= LEAST_CONFIDENCE
 
 
-LEAST_CONFIDENCE = 0.5
+LEAST_CONFIDENCE = 0.6
 """Below it a description does not tell the task, and it is asked: docs/methods/recall.md has how often the
 likeliest is right at each confidence."""
 
