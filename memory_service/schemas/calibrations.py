@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from memory_service.domain.calibration.calibration import Calibration, Measurement
 from memory_service.domain.calibration.probes import can_be_missing, probe_of
@@ -56,15 +56,25 @@ _WRONG = "This cannot be a calibration"
 _MAY_BE_ZERO = ("GiB", "C")
 _ROUNDING = 1e-6
 
-Finite = Annotated[float, Field(allow_inf_nan=False, ge=-1e15, le=1e15)]
+
+def _measurable(value: float) -> float:
+    if value and not LEAST_MEASURED <= abs(value) <= 1e12:
+        raise ValueError(f"must be 0, or from {LEAST_MEASURED:g} to 1e12")
+    return value
+
+
+LEAST_MEASURED = 1e-9
+"""In any unit of a section: quotients of smaller figures are none."""
+
+Measured = Annotated[float, Field(allow_inf_nan=False), AfterValidator(_measurable)]
 Positive = Annotated[float, Field(allow_inf_nan=False, gt=0, le=1e9)]
 
 
 class PostedMeasurement(Request):
-    value: Finite
+    value: Measured
     unit: Literal["ms", "us", "s", "TFLOP/s", "GB/s", "GiB", "images/s", "ratio", "MHz", "C"]
-    p20: Finite
-    p80: Finite
+    p20: Measured
+    p80: Measured
     n: Annotated[int, Field(ge=1, le=10**7)]
     flagged: bool = False
 

@@ -426,6 +426,16 @@ def test_a_device_is_told_with_figures_that_a_device_can_have(client: TestClient
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, f"fingerprint.{field}")
 
 
+def test_a_section_is_told_with_a_figure_that_can_be_measured(client: TestClient) -> None:
+    """The logarithm of a quotient of smaller ones stopped all questions of everybody."""
+    body = posted("tiny")
+    name, one = next(iter(body["sections"].items()))
+    body["sections"] |= {name: {**one, "value": 5e-324}}
+    refused = client.post("/calibrations", json=body)
+    assert refused.status_code == 422
+    assert "must be 0, or from 1e-09 to 1e12" in refused.text
+
+
 def test_what_one_key_alone_told_before_does_not_void_what_another_measures(client: TestClient) -> None:
     database = client.app.state.service.database  # type: ignore[attr-defined]
 

@@ -129,6 +129,9 @@ class Calibration:
         return cls(**data)
 
 
+MOST_LOG = 600.0
+"""Of a ratio: the exponential of much more is no number."""
+
 _TIMES = ("ms", "us", "s")
 _BEST_OF = ("matmul", "loader")
 """Sections of which the best value counts: of each precision, of any number of workers."""
@@ -150,10 +153,10 @@ def drift_percent(
         old = before.get(name)
         if old is None or old.unit != new.unit or old.value <= 0.0 or new.value <= 0.0:
             continue
-        ratio = log(new.value / old.value)
+        ratio = log(new.value) - log(old.value)
         ratios.setdefault(_group(name, new.unit), []).append(-ratio if new.unit in _TIMES else ratio)
     return {
-        group: {"percent": round(100.0 * (exp(median(found)) - 1.0), 2), "n": len(found)}
+        group: {"percent": round(100.0 * (exp(min(median(found), MOST_LOG)) - 1.0), 2), "n": len(found)}
         for group, found in sorted(ratios.items())
     }
 
@@ -196,7 +199,7 @@ def device_card(name: str, fingerprint: Fingerprint, sheets: Mapping[str, Gpu], 
     if sheet is None:
         sheet = _most_alike(fingerprint, sheets)
     found, fraction = _SLICE.match(fingerprint.mig or ""), fingerprint.memory_gib / sheet.memory_gib
-    share = int(found.group(1)) / SLICES if found else None
+    share = max(1, int(found.group(1))) / SLICES if found else None
     memory, usable = fingerprint.memory_gib, _usable_gib(sheet, fingerprint.memory_gib)
     card = with_cores(sheet, fingerprint.cores)
     card = replace(card, device=name, name=fingerprint.name, memory_gib=memory, usable_gib=usable)

@@ -12,7 +12,7 @@ from operator import attrgetter
 from statistics import median
 from typing import Any, TypeVar
 
-from memory_service.domain.calibration.calibration import Calibration, Measurement
+from memory_service.domain.calibration.calibration import MOST_LOG, Calibration, Measurement
 from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_spec import Gpu
@@ -45,6 +45,9 @@ latest: each of many against each of many would take minutes."""
 
 MOST_OF_KEY = 2_048
 """Observations of one key that teach, the latest: whatever it tells, what others ask costs no more."""
+
+SAME_SIZE = 1.15
+"""Of the power limits and memories of two devices of a kind."""
 
 SAME_RATES, LEAST_COMMON = 1.25, 3
 """Calibrations agree within this ratio, in the median of as many common sections at least."""
@@ -255,18 +258,29 @@ def calibrations_agree(one: Calibration, other: Calibration) -> bool:
 
 
 def confirmed_sections(of: Calibration, others: Iterable[Calibration]) -> dict[str, Measurement]:
-    """Its sections that one of the others, of another device, measured much the same; none of fewer than
-    `LEAST_COMMON`."""
+    """Its sections that one of the others, of another device, measured much the same, spread no further than
+    two that agree may lie; none of fewer than `LEAST_COMMON`."""
     found = frozenset[str]()
     for one in others:
         found |= _compared(_Pair.of(of, one))[1] if _two_of_a_kind(one, of) else frozenset()
-    return {name: of.sections[name] for name in sorted(found)} if len(found) >= LEAST_COMMON else {}
+    return {name: _bounded(of.sections[name]) for name in sorted(found)} if len(found) >= LEAST_COMMON else {}
+
+
+def _bounded(told: Measurement) -> Measurement:
+    low, high = told.value / SAME_RATES, told.value * SAME_RATES
+    return replace(told, p20=min(max(told.p20, low), told.value), p80=max(min(told.p80, high), told.value))
 
 
 def _two_of_a_kind(one: Calibration, other: Calibration) -> bool:
-    """Two devices, each whole or a slice of the same profile."""
+    """Two devices, each whole or a slice of the same profile, of as many cores, as much power and memory."""
     mine, theirs = one.fingerprint, other.fingerprint
-    return mine.uuid != theirs.uuid and (mine.kind, mine.mig) == (theirs.kind, theirs.mig)
+    sizes = (mine.power_limit_w, theirs.power_limit_w), (mine.memory_gib, theirs.memory_gib)
+    return (
+        mine.uuid != theirs.uuid
+        and (mine.kind, mine.mig) == (theirs.kind, theirs.mig)
+        and (mine.kind != "cpu" or mine.cores == theirs.cores)
+        and all(a == b or bool(a and b and _near(a, b, SAME_SIZE)) for a, b in sizes)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,11 +301,11 @@ def _compared(pair: _Pair) -> tuple[float | None, frozenset[str]]:
     """(the median ratio of their common sections, larger over smaller; None where too few are common), and
     those that are much the same."""
     apart = {
-        name: abs(log(mine.value / pair.other.sections[name].value))
+        name: abs(log(mine.value) - log(pair.other.sections[name].value))
         for name, mine in pair.one.sections.items()
         if name in pair.other.sections and min(mine.value, pair.other.sections[name].value) > 0.0
     }
-    middle = exp(median(apart.values())) if len(apart) >= LEAST_COMMON else None
+    middle = exp(min(median(apart.values()), MOST_LOG)) if len(apart) >= LEAST_COMMON else None
     return middle, frozenset(name for name, ratio in apart.items() if ratio <= log(SAME_RATES))
 
 

@@ -98,7 +98,7 @@ remember together as many answers as eight of those."""
 
 _OF_DEVICES = "devices", "calibrations"
 
-_MOST_VIEWS_ASIDE = 8
+_MOST_VIEWS_ASIDE = 32
 
 LIGHT_TABLES = ("strategies", "patterns", "solutions", "claims", "competitions")
 
@@ -256,6 +256,17 @@ class Knowledge:
         return evidence_rows(self.strategy, self.rules, self.located_claims, case, model, input_size)
 
 
+class _Locks:
+    """One of all views, and one of each that is made."""
+
+    def __init__(self) -> None:
+        self.one, self._of = threading.Lock(), dict[Hashable, threading.Lock]()
+
+    def of(self, view: Hashable) -> threading.Lock:
+        with self.one:
+            return self._of.setdefault(view, threading.Lock())
+
+
 @dataclass(frozen=True, slots=True)
 class _Read:
     """What was read of a database, the fingerprints it was read at, and the rows that could not be used."""
@@ -268,15 +279,17 @@ class _Read:
     knowledge: Knowledge
     left_out: LeftOut
     catalogue: Mapping[str, Sequence[Any]]
-    # Of an asker; and the keys that told of a run or of a calibration.
+    # Of an asker; the keys that told of a run or of a calibration, and of these those that told of one.
     cards_for: Callable[[str], Cards]
     reporters: frozenset[str] = frozenset()
     views: LRUCache[str, Knowledge] = field(default_factory=lambda: LRUCache(MOST_VIEWS))
-    viewing: threading.Lock = field(default_factory=threading.Lock)
+    bases: dict[str, tuple[Cards, ObservationSelection]] = field(default_factory=dict)
+    posted: frozenset[str] = frozenset()
+    made: _Locks = field(default_factory=_Locks)
 
     def views_of_late(self) -> list[str]:
         """Some that were asked for."""
-        with self.viewing:
+        with self.made.one:
             return list(self.views)[-_MOST_VIEWS_ASIDE:]
 
     def view(self, asker: str | None) -> str | None:
@@ -287,25 +300,40 @@ class _Read:
         return asker if asker in self.reporters else ""
 
     def seen_by(self, asker: str | None) -> Knowledge:
-        """What a key's questions rest on (`domain.prediction.trust.heard`)."""
+        """What a key's questions rest on (`domain.prediction.trust.heard`). Who has a view waits for nobody
+        whose view is being made."""
         view = self.view(asker)
         if view is None or not self.reporters:
             return self.knowledge
-        with self.viewing:
-            if view not in self.views:
-                teaching, by_one = heard(self.observations.all, self.observations.alone, view)
-                cards, selection = self.calibrated, self.selection.renewed(teaching, by_one)
-                if any(each.told_by for each in cards.calibrations):
-                    cards = self.cards_for(view)
-                    selection = observation_selection(cards, (), self.knowledge.priced)
-                    selection = selection.renewed(teaching, by_one)
-                taught = cards.taught(selection)
-                taught.caches.share = 8 / MOST_VIEWS if view else 1.0
-                ended = heard_runs(self.knowledge.ended_runs, view)
-                self.views[view] = replace(
-                    self.knowledge, cards=taught, observations=teaching, ended_runs=ended
-                )
-            return self.views[view]
+        if (known := self._known(view)) is None:
+            with self.made.of(view):
+                known = self._known(view) or self._made_for(view)
+                with self.made.one:
+                    self.views[view] = known
+        return known
+
+    def _known(self, view: str) -> Knowledge | None:
+        with self.made.one:
+            return self.views.get(view)
+
+    def _made_for(self, view: str) -> Knowledge:
+        teaching, by_one = heard(self.observations.all, self.observations.alone, view)
+        cards, selection = self._base(view if view in self.posted else "")
+        taught = cards.taught(selection.renewed(teaching, by_one))
+        taught.caches.share = 8 / MOST_VIEWS if view else 1.0
+        ended = heard_runs(self.knowledge.ended_runs, view)
+        return replace(self.knowledge, cards=taught, observations=teaching, ended_runs=ended)
+
+    def _base(self, view: str) -> tuple[Cards, ObservationSelection]:
+        """The cards before runs teach, and what runs say beside them: for all who posted no calibration the
+        same."""
+        if not any(each.told_by for each in self.calibrated.calibrations):
+            return self.calibrated, self.selection
+        with self.made.of(("base", view)):
+            if view not in self.bases:
+                cards = self.cards_for(view)
+                self.bases[view] = cards, observation_selection(cards, (), self.knowledge.priced)
+            return self.bases[view]
 
 
 def _stored_prints(transaction: ReadTransaction) -> dict[str, Hashable]:
@@ -410,7 +438,7 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
     scored = {row.told_by for row in ended_runs if is_key(row.told_by)}
     told = frozenset({o.reporter for o in observations.all if is_key(o.reporter)} | posted | scored)
     read = prints, rows, calibrated, observations, selection, knowledge, left_out, catalogue
-    return _Read(*read, cards_for, told)
+    return _Read(*read, cards_for, told, posted=frozenset(posted))
 
 
 def _kept(before: Knowledge, same: set[str]) -> dict[str, Any]:

@@ -53,3 +53,10 @@ def test_key_figures_are_the_best_of_each_precision_and_of_the_loader():
     assert figures["matmul.fp32"] == {"value": 0.2, "unit": "TFLOP/s", "section": "matmul.fp32.1024"}
     assert figures["loader"]["section"] == "loader.workers0"
     assert set(figures) == {"matmul.fp32", "loader"}
+
+
+def test_figures_that_no_device_measures_are_no_error_of_all():
+    least = {"matmul.bf16.4096": measured(5e-324, "TFLOP/s")}
+    usual = {"matmul.bf16.4096": measured(100.0, "TFLOP/s")}
+    assert drift_percent(least, usual)["matmul"]["percent"] > 1e200
+    assert drift_percent(usual, least)["matmul"]["percent"] == -100.0

@@ -1,0 +1,44 @@
+"""Which of what one key measured another's measurement confirms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from memory_service.domain.calibration.calibration import Calibration
+from memory_service.domain.prediction.trust import confirmed_sections
+from tests.registered import A100
+from tests.synthetic import Truth, calibration, sheets
+
+WHOLE = calibration(sheets()["a100"], Truth(3))
+
+
+def of(number: int, **fingerprint: object) -> Calibration:
+    return replace(WHOLE, fingerprint=replace(A100, uuid=f"GPU-{number}", **fingerprint))  # type: ignore[arg-type]
+
+
+def test_a_copy_of_another_device_confirms_all_and_one_of_the_same_device_nothing() -> None:
+    assert confirmed_sections(of(1), [of(2)]).keys() == WHOLE.sections.keys()
+    assert confirmed_sections(of(1), [of(1)]) == {}
+
+
+@pytest.mark.parametrize(
+    "other", [{"power_limit_w": 1.0}, {"power_limit_w": None}, {"memory_gib": 20.0}, {"mig": "1g.5gb"}]
+)
+def test_devices_of_other_sizes_confirm_nothing(other: dict[str, object]) -> None:
+    """The same figures at a lower power limit would say that the architecture is faster than it is."""
+    assert confirmed_sections(of(1, **other), [of(2)]) == {}
+
+
+def test_the_spread_of_a_confirmed_figure_is_not_for_one_key_to_say() -> None:
+    name = "bandwidth.copy"
+    wide = {**WHOLE.sections, name: replace(WHOLE.sections[name], p20=1e-9, p80=1e7)}
+    found = confirmed_sections(replace(of(1), sections=wide), [of(2)])[name]
+    assert found.p20 == pytest.approx(found.value / 1.25)
+    assert found.p80 == pytest.approx(found.value * 1.25)
+
+
+def test_figures_out_of_all_range_are_compared() -> None:
+    tiny = {name: replace(one, value=5e-324) for name, one in WHOLE.sections.items()}
+    assert confirmed_sections(of(1), [replace(of(2), sections=tiny)]) == {}
