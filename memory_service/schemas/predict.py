@@ -49,6 +49,7 @@ class PredictRequest(Request):
     n_train: f.Rows | None = f.optional(
         "Training rows: the answer then says how long an epoch, or a fit of boosted trees, takes."
     )
+    audio_hours: f.Hours | None = f.optional("Of sounds: hours in all, in place of `n_train`.")
     n_classes: f.NClasses | None = f.optional(
         "Classes, of processor-bound models and of masks (a value of each at every pixel); of a decoder: a "
         "head for classes in place of the language model's."

@@ -100,6 +100,9 @@ class RecommendRequest(Request):
     horizon: f.Samples | None = f.optional("Of forecasts: steps ahead.")
     n_series: f.Samples | None = f.optional("Of forecasts: how many series.")
     covariates: bool | None = f.optional("Of forecasts: whether columns of the future are known.")
+    audio_hours: f.Hours | None = f.optional(
+        "Of sounds: hours in all, in place of `n_train`; clips as `seq_len` says, else 10 s."
+    )
     as_of: f.Year | None = f.optional(
         "A year: only competitions until its end count, to judge the memory by."
     )

@@ -83,7 +83,7 @@ def stated_in(text: str) -> Stated:
         q for q in found if 2 <= q.value <= 1e6 and (q.kind == "column" or DESCRIBED_BY.search(q.before))
     ]
     stated |= _table(text) or one_figure("n_features", columns, max)
-    stated |= _seq_len(found, text)
+    stated |= _seq_len(found, text) | _sound_in(text)
     stated |= _image_size(text)
     stated |= split_in("\n".join(filter(OF_SETS.search, sentences)) if page else text) or repeated_in(text)
     stated |= groups_in(found, text, stated)
@@ -277,6 +277,17 @@ def _seq_len(found: Sequence[Quantity], text: str) -> Stated:
     longest = max(lengths, key=lambda q: q.value)
     tokens = longest.value if longest.noun != "word" else longest.value * TOKENS_PER_WORD
     return {"seq_len": (round(tokens), longest.words)}
+
+
+def _sound_in(text: str) -> Stated:
+    """Hours of sound in all, where one figure is told, and seconds of a clip."""
+    out: Stated = {}
+    for name in ("audio_hours", "clip_seconds"):
+        told = [{"m": None, "k": None, **m.groupdict(), "words": m[0]} for m in _P[name].finditer(text)]
+        found = {number_of_words(m["n"] or m["m"]) * (1000 if m["k"] else 1): m["words"] for m in told}
+        if len(found) == 1 and min(found) > 0:
+            out[name] = next(iter(found.items()))
+    return out
 
 
 def _image_size(text: str) -> Stated:

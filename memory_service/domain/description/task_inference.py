@@ -78,6 +78,8 @@ class InferredFacts:
     split: str | None = None
     multi_label: bool | None = None
     imbalanced: bool | None = None
+    audio_hours: float | None = None
+    clip_seconds: float | None = None
     language: str | None = None
     subtask: str | None = None
     outside: str | None = None

@@ -37,6 +37,7 @@ class Question:
     language, subtask      of a text task: ISO 639-1 or "multi"; one of `SUBTASKS`
     horizon, n_series, covariates   of forecasts: steps ahead, how many series, whether columns of the future
                are known
+    audio_hours     of sounds: hours of them in all
     techniques which its script does, by comma, where somebody chose; None: as the recipe says
     licence    commercial: only models whose licence allows it
     weights    where pretrained weights are; None: on the hub, to be fetched
@@ -85,6 +86,7 @@ class Question:
     horizon: int | None = None
     n_series: int | None = None
     covariates: bool | None = None
+    audio_hours: float | None = None
     licence: Licence | None = None
     techniques: str | None = None
     weights: Weights | None = None

@@ -13,7 +13,7 @@ from typing import Any
 
 from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.common.sentences import Sentence, sentence
-from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
+from memory_service.domain.common.vocabulary import FRAMES_A_SECOND, SIZE_TYPICAL_N_TRAIN, modality_of
 from memory_service.domain.cost import boosted_trees
 from memory_service.domain.cost.data_loader import loader_settings
 from memory_service.domain.cost.decoders.packing import check_packing, texts_per_row
@@ -346,6 +346,7 @@ def _priced(
     cards = cards_of(gpu, n_gpus, question.interconnect)
     row, name = requested_model(knowledge, question.model)
     check_options(question.model_dump(exclude_none=True), row, name)
+    question = _with_clips(question, row)
     writes = question.mode != "infer" and not question.n_classes
     check_packing(question.packing, question.text_tokens, writes=writes)
     check_sharding(1 if question.mode == "infer" else n_gpus, question.sharding)
@@ -377,6 +378,18 @@ def _priced(
         task = row.tasks[0] if row else "image"
         answer |= _loader(prepared, answer, task, question.cpu_count)
     return answer
+
+
+def _with_clips(question: PredictRequest, row: CatalogueModel | None) -> PredictRequest:
+    """Hours of sound as clips of what the model reads at once."""
+    if question.audio_hours is None:
+        return question
+    frames = requested_size(question, row)
+    if row is None or modality_of(row.tasks[0]) != "audio" or frames is None:
+        raise wrong_value("audio_hours", "this model reads no sounds", question.audio_hours)
+    return question.model_copy(
+        update={"n_train": ceil(question.audio_hours * 3600 * FRAMES_A_SECOND / frames)}
+    )
 
 
 def _loader(prepared: Prepared, answer: dict[str, Any], task: str, cores: int | None) -> dict[str, Any]:
