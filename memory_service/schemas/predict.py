@@ -50,6 +50,7 @@ class PredictRequest(Request):
         "Training rows: the answer then says how long an epoch, or a fit of boosted trees, takes."
     )
     audio_hours: f.Hours | None = f.optional("Of sounds: hours in all, in place of `n_train`.")
+    bands: f.Bands | None = f.optional("Of pictures: spectral bands; 3 when not given.")
     n_classes: f.NClasses | None = f.optional(
         "Classes, of processor-bound models and of masks (a value of each at every pixel); of a decoder: a "
         "head for classes in place of the language model's."

@@ -103,6 +103,10 @@ class RecommendRequest(Request):
     audio_hours: f.Hours | None = f.optional(
         "Of sounds: hours in all, in place of `n_train`; clips as `seq_len` says, else 10 s."
     )
+    bands: f.Bands | None = f.optional("Of pictures: spectral bands; 3 when not given.")
+    aspect_ratio: f.Aspect | None = f.optional(
+        "Of pictures: the longer side by the shorter, kept in place of squares."
+    )
     as_of: f.Year | None = f.optional(
         "A year: only competitions until its end count, to judge the memory by."
     )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from memory_service.train.bands import band_levels
 from memory_service.train.budget import plan
 from memory_service.train.reading import (
     RUNS,
@@ -42,10 +43,24 @@ def read_files(train: pd.DataFrame, test, sample) -> Data:
             told = f"the sample shows no ids of test images, but {', '.join(sorted(shown)[:5])}"
             raise ValueError(f"{told}: for groups of train.csv plan image-classification")
     more |= {"inputs": files_of("train", train), "test_inputs": files_of("test", asked)}
+    take_pictures(more["inputs"])
     others = [name for name in train.columns if test is not None and name in test.columns]
     if others := [name for name in others if name not in given]:
         more["beside"] = pd.concat([train[others], test[others]], ignore_index=True)
     return table_data(train, test, sample, target_columns=columns, targets=targets, outputs=outputs, **more)
+
+
+def take_pictures(paths: list) -> None:
+    """What holds of all training pictures: the levels of bands, and whether strips are wide or high."""
+    if plan.BANDS:
+        plan.BAND_LEVELS = band_levels(paths)
+    if plan.IMAGE_SHAPE:
+        sizes = []
+        for path in paths[:: max(1, len(paths) // 9)]:
+            with suppress(OSError, ValueError):
+                sizes.append(plan.read_image(path).size)
+        wide = sum(width > height for width, height in sizes) > len(sizes) / 2
+        plan.IMAGE_SHAPE = tuple(sorted(plan.IMAGE_SHAPE, reverse=not wide))
 
 
 def read_masks(train: pd.DataFrame, test, sample) -> Data:
@@ -92,6 +107,7 @@ def read_masks(train: pd.DataFrame, test, sample) -> Data:
         print(f"WARNING: {told}: they count as without an object", flush=True)
     asked = {"target_columns": ["rle_mask" if sample is None else column], "ids": ids.tolist()}
     asked |= {"inputs": find_files("train", ids), "targets": np.array(["\n".join(each) for each in parts])}
+    take_pictures(asked["inputs"])
     asked |= {"strata": np.array(sizes)[:, None], "outputs": names, "test_ids": test_ids}
     return table_data(train, test, sample, test_inputs=find_files("test", test_ids), **asked)
 

@@ -1,6 +1,7 @@
 """Reads the files of images, masks and sounds for networks."""
 
 import math
+import random
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -9,6 +10,7 @@ from wave import open as open_wave
 
 import numpy as np
 
+from memory_service.train.bands import read_bands
 from memory_service.train.budget import plan
 from memory_service.train.reading import drawn_runs
 
@@ -31,6 +33,8 @@ def read_image(path: Path | str, partial: bool = False, side: int = 0, upright: 
     partial   of a truncated file what there is
     side      pixels that are enough, so that a large JPEG is decoded at a half, a quarter or an eighth
     """
+    if plan.BANDS:
+        return read_bands(path)
     from PIL import Image, ImageFile, ImageOps
 
     ImageFile.LOAD_TRUNCATED_IMAGES = partial
@@ -52,6 +56,13 @@ def read_image(path: Path | str, partial: bool = False, side: int = 0, upright: 
             ImageOps.exif_transpose(image, in_place=True)
     plain = partial and max(image.resize((16, 16), 0).getcolors())[0] > 240  # as an end that is missing is
     return read_image(path, upright=upright) if plain else image  # fails, if there is one
+
+
+def random_part() -> np.ndarray:
+    """Left, top, right and bottom of half an image or more, as shares of its sides."""
+    share = random.uniform(0.5, 1.0) ** 0.5
+    left, top = random.uniform(0, 1 - share), random.uniform(0, 1 - share)
+    return np.array([left, top, left + share, top + share]).clip(0, 1)
 
 
 def read_mask(path: str, size: tuple[int, int] = (1, 1)) -> Any:

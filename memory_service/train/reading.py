@@ -174,7 +174,7 @@ def with_sample_classes(train: pd.DataFrame, sample) -> pd.DataFrame:
 
 def with_steps(train: pd.DataFrame, test, sample, most: int = 0) -> tuple[pd.DataFrame, Any]:
     """What is usual in the file of each id, such as train/<id>.csv with a row a step, as columns."""
-    if test is None and sample is None:
+    if plan.BANDS or (test is None and sample is None):
         return train, test
     parts = []
     for folder, table in (("train", train), ("test", sample.iloc[:, :1] if test is None else test)):

@@ -1,5 +1,7 @@
 """Networks of segmentation_models_pytorch over encoders of timm."""
 
+from typing import Any
+
 import segmentation_models_pytorch as smp
 import timm
 from torch import nn
@@ -9,8 +11,10 @@ from memory_service.train.problem import from_folder
 from memory_service.train.torch_loop import device, memory_format, pretrained_or_exit
 
 
-def mean_and_std() -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Of the colours that the encoder was trained with."""
+def mean_and_std() -> Any:
+    """Of the colours that the encoder was trained with, or of the bands of training pictures."""
+    if plan.BANDS:
+        return plan.BAND_LEVELS
     config = timm.models.get_pretrained_cfg(plan.MODEL.partition("/")[2])
     return config.mean, config.std
 
@@ -18,7 +22,7 @@ def mean_and_std() -> tuple[tuple[float, ...], tuple[float, ...]]:
 def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
     decoder, encoder = plan.MODEL.split("/")
     fixed = timm.models.get_pretrained_cfg(encoder).fixed_input_size
-    sizes = {"img_size": plan.IMAGE_SIZE} if fixed else {}
+    sizes = {"in_channels": plan.BANDS or 3, **({"img_size": plan.IMAGE_SIZE} if fixed else {})}
     with pretrained_or_exit(pretrained):
         if overlay := from_folder(encoder):
             sizes |= {"pretrained_cfg_overlay": overlay}

@@ -80,6 +80,8 @@ class InferredFacts:
     imbalanced: bool | None = None
     audio_hours: float | None = None
     clip_seconds: float | None = None
+    bands: int | None = None
+    aspect_ratio: float | None = None
     language: str | None = None
     subtask: str | None = None
     outside: str | None = None

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import sqrt
 from typing import Any, Literal
 
 from memory_service.domain.common.unpriced_models import kind_of
@@ -233,6 +234,20 @@ def can_take(model: CatalogueModel, size: int, profiled: Sequence[int]) -> bool:
         return False
     patch = re.search(r"patch(\d+)", model.name)
     return size % int(patch.group(1)) == 0 if patch else size % 32 == 0 or "vit" not in model.family
+
+
+def keeps_shape(model: CatalogueModel) -> bool:
+    """Whether a network of whole pictures takes others than squares: no fixed grid of windows."""
+    return model.library == "timm" and not _FIXED_GRID.search(model.name)
+
+
+def shape_of(model: CatalogueModel, side: int, ratio: float) -> tuple[int, int] | None:
+    """(height, width) of a strip of no more pixels than a square of this side; None: it stays a square."""
+    patch = re.search(r"patch(\d+)", model.name)
+    step = int(patch[1]) if patch else 32
+    short = max(step, round(side / sqrt(ratio) / step) * step)
+    long = side * side // short // step * step
+    return (long, short) if keeps_shape(model) and long > short else None
 
 
 def side_step(library: str, name: str, config: Mapping[str, Any]) -> int:

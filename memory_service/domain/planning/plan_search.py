@@ -16,6 +16,7 @@ import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.vocabulary import writes_text
+from memory_service.domain.cost.bands import COLOURS
 from memory_service.domain.cost.decoders.generation import answer_seconds, writes_by_token
 from memory_service.domain.cost.multi_gpu import exchange_seconds_of, slowed_by
 from memory_service.domain.cost.step_config import precision_class
@@ -250,7 +251,8 @@ def loader_rate(problem: PlanningProblem, input_size: int, workers: int) -> Esti
     """Samples a second that the input pipeline delivers, on the host of the card where it is slowest."""
     asked = problem.task, input_size, workers, problem.cpu_count
     rates = (device_loader(*asked, card) for card in problem.cards)
-    return min(rates, key=lambda rate: rate.value)
+    slowest = min(rates, key=lambda rate: rate.value)
+    return slowest.scaled(COLOURS / max(COLOURS, problem.bands))
 
 
 def loader_seconds(problem: PlanningProblem, sizes: Integers, workers: int) -> Seconds:

@@ -3,12 +3,14 @@
 from math import ceil
 from typing import Any
 
+from memory_service.domain.cost.bands import COLOURS, READ_BANDS
 from memory_service.domain.cost.data_loader import NO_LOADER
 from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.cost.step_config import layout_of, precision_class
 from memory_service.domain.planning.boosting_plan import fitted_at_once, kind_of, rounds_of_estimator
 from memory_service.domain.planning.candidates import Candidate
 from memory_service.domain.planning.hyperparameters import learning_rate, warmup_epochs
+from memory_service.domain.planning.model_catalogue import shape_of
 from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.quality.boosting_rounds import patience_rounds
@@ -36,6 +38,12 @@ def settings_of(candidate: Candidate) -> dict[str, Any]:
         option.model.input_kind: option.input_size,
         "pretrained": option.model.pretrained,
     }
+    problem = candidate.problem
+    if problem.bands > COLOURS and option.model.library in READ_BANDS:
+        model["bands"] = problem.bands
+    strip = shape_of(option.model, option.input_size, problem.aspect_ratio)
+    if strip is not None and problem.aspect_ratio > 1:
+        model["image_shape"] = list(strip)
     if (shape := decoder_of(option.model.config)) is not None and shape.resting:
         model["active_params_m"] = round(shape.active_params / 1e6, 3)
     return {

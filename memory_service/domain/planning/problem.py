@@ -62,6 +62,7 @@ class PlanningProblem:
               competition, of unknown level
     language, subtask   of a text, None where nothing says
     done      runs of the plan that this one goes on from
+    bands, aspect_ratio   of pictures; the longer side by the shorter, 1 of squares
     volumes   samples are volumes, for which there are networks in three dimensions
     host_gib  memory of the host, where somebody says it
     sampled   the plan learns from `n_train` of more rows
@@ -97,6 +98,8 @@ class PlanningProblem:
     language: str | None = None
     subtask: str | None = None
     done: tuple[DoneRun, ...] = ()
+    bands: int = 3
+    aspect_ratio: float = 1.0
     volumes: bool = False
     host_gib: float | None = None
     sampled: bool = False

@@ -38,6 +38,7 @@ class Question:
     horizon, n_series, covariates   of forecasts: steps ahead, how many series, whether columns of the future
                are known
     audio_hours     of sounds: hours of them in all
+    bands, aspect_ratio    of pictures; the longer side by the shorter, where strips keep their shape
     techniques which its script does, by comma, where somebody chose; None: as the recipe says
     licence    commercial: only models whose licence allows it
     weights    where pretrained weights are; None: on the hub, to be fetched
@@ -87,6 +88,8 @@ class Question:
     n_series: int | None = None
     covariates: bool | None = None
     audio_hours: float | None = None
+    bands: int | None = None
+    aspect_ratio: float | None = None
     licence: Licence | None = None
     techniques: str | None = None
     weights: Weights | None = None

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from cachetools import LRUCache
 
 from memory_service.domain.common.vocabulary import modality_of, writes_text
+from memory_service.domain.cost.bands import COLOURS, with_bands
 from memory_service.domain.cost.decoders.decoder import Trainer, decoder_of
 from memory_service.domain.cost.decoders.packing import texts_per_row
 from memory_service.domain.cost.in_context import context_laws
@@ -32,6 +33,7 @@ from memory_service.domain.planning.hyperparameters import is_dense, learns_from
 from memory_service.domain.planning.model_catalogue import (
     CatalogueModel,
     can_take,
+    keeps_shape,
     models_for_task,
     untrained,
 )
@@ -113,7 +115,7 @@ class PricedCatalogue:
             asked.packing,
             asked.text_tokens,
         )
-        how = (weightless, *tuned, classes, case.volumes)
+        how = (weightless, *tuned, classes, case.volumes, case.bands, case.aspect_ratio > 1)
         licence = asked.licence == "commercial"
         key = (case.task, case.model, asked.image_size, asked.seq_len, case.n_features, (*how, licence))
         with self._lock:
@@ -123,7 +125,9 @@ class PricedCatalogue:
             options = tuple(self.options(case.task, sizes, case.model, *how))
             if licence:
                 options = tuple(option for option in options if option.model.commercial)
-            names = OptionNames.of(options, writes_text(case.task), shards, classes, asked.trainer)
+            names = OptionNames.of(
+                options, writes_text(case.task), shards, classes, asked.trainer, case.bands
+            )
             known = (options, columns_of(options), names)
             with self._lock:
                 self._options[key] = known
@@ -217,12 +221,14 @@ class PricedCatalogue:
         text_tokens: int | None = None,
         mask_classes: int = 0,
         volumes: bool = False,
+        bands: int = 3,
+        strips: bool = False,
     ) -> list[Option]:
         """Models x input sizes that can be planned for a task; weightless: without pretrained weights;
         method, lora_rank, trainer: of decoders; shards: cards over which a decoder's weights are spread, and
         then nothing else is planned; paged: optimizers of bitsandbytes run on the cards; packing,
         text_tokens: of texts that a decoder learns to write; mask_classes: that a network gives each pixel a
-        value of; volumes: by networks in three dimensions.
+        value of; volumes: by networks in three dimensions; bands, strips: of pictures.
 
         A table's columns are what they are: networks on tables are priced at `sizes.n_features`. A pinned
         model has the sizes that it has where none is pinned, so that naming the model that was planned plans
@@ -235,6 +241,7 @@ class PricedCatalogue:
             rows = [row for row in serving if row.device != "cpu" and not row.config.get("pinned_only")]
             rows = [row for row in serving if row.good_for.startswith("volumes")] if volumes else rows
             rows = rows if not method or any("methods" in row.config for row in rows) else serving
+        rows = [row for row in rows if keeps_shape(row)] if strips and not model else rows
         decoders = [row for row in rows if (method or "methods" in row.config) and not weightless]
         out = self._decoders.options(decoders, task, sizes, method, lora_rank, shards, paged, trainer)
         if text_tokens is not None:
@@ -264,8 +271,8 @@ class PricedCatalogue:
                 out.extend(
                     self._option(task, row, size) for row in cheap if (row.name, size) not in usual_ones
                 )
-        if mask_classes:
-            out = [_of_classes(option, mask_classes) for option in out]
+        if mask_classes or bands > COLOURS:
+            out = [_with(option, mask_classes, bands) for option in out]
         return out
 
     def _taking(self, rows: Iterable[CatalogueModel], size: int) -> list[tuple[CatalogueModel, Work]]:
@@ -320,9 +327,10 @@ class PricedCatalogue:
         return stacked
 
 
-def _of_classes(option: Option, n_classes: int) -> Option:
+def _with(option: Option, n_classes: int, bands: int) -> Option:
+    """The option with so many kinds of masks and bands of a picture."""
     plain, saving = (
-        {kind: with_mask_classes(profile, n_classes) for kind, profile in known.items()}
+        {kind: with_bands(with_mask_classes(profile, n_classes), bands) for kind, profile in known.items()}
         for known in (option.profile, option.checkpointed)
     )
     return replace(option, profile=plain, checkpointed=saving)

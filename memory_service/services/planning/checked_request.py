@@ -177,8 +177,9 @@ def check_counts(question: Question, task: str, n_train: int) -> None:
     if question.split in ("random", "time") and (question.group_by or question.n_groups):
         message = "would not keep the groups of group_by or n_groups apart: leave out one of them"
         errors.append(FieldError("split", message, question.split))
-    if question.audio_hours is not None and modality_of(task) != "audio":
-        errors.append(FieldError("audio_hours", f"means nothing for {task}", question.audio_hours))
+    for name, modality in (("audio_hours", "audio"), ("bands", "image"), ("aspect_ratio", "image")):
+        if (given := getattr(question, name)) is not None and modality_of(task) != modality:
+            errors.append(FieldError(name, f"means nothing for {task}", given))
     if n_train < 2:
         errors.append(FieldError("n_train", "at least 2: one leaves none to validate on", n_train))
     if errors:

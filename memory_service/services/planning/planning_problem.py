@@ -21,7 +21,7 @@ from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.description.known_facts import NAMES, Fact, Source, Sources
 from memory_service.domain.description.languages import READ_LANGUAGES, language_of
 from memory_service.domain.description.metric_resolution import quantile_words, resolve_metric
-from memory_service.domain.description.modalities import TILE, tiles_of
+from memory_service.domain.description.modalities import STRIPS, TILE, tiles_of
 from memory_service.domain.description.resources import cores_in
 from memory_service.domain.description.stated_facts import training_sizes
 from memory_service.domain.description.task_inference import InferredFacts
@@ -100,6 +100,8 @@ def case_of(
         language=facts["language"].value if "language" in facts else spoken.get(written, written),
         subtask=facts["subtask"].value if "subtask" in facts else None,
         volumes="dimensions" in facts,
+        bands=facts["bands"].value if "bands" in facts and modality_of(task) == "image" else 3,
+        aspect_ratio=facts["aspect_ratio"].value if "aspect_ratio" in facts and task in STRIPS else 1.0,
     )
 
 
@@ -155,6 +157,7 @@ def _listed(facts: Mapping[str, Fact], resources: tuple[Fact, ...]) -> tuple[Fac
         *(() if task.endswith(_WITH_CLASSES) else ("n_classes",)),
         *(() if modality_of(task) in ("tabular", "time-series") else ("n_features",)),
         *(() if modality_of(task) == "audio" else ("audio_hours", "clip_seconds")),
+        *(() if modality_of(task) == "image" else ("bands", "aspect_ratio")),
         *(() if modality_of(task) in ("text", "multimodal") else ("language", "subtask")),
     }
     shown = [fact for name, fact in facts.items() if name not in left_out]

@@ -131,7 +131,12 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
     if "curves" in parts and isinstance(plan, Plan):
         answer["curves"] = _curves(database, answer)
     answer["questions"] = questions(knowledge, question, memory, case, candidate_sets)
-    answer["uses"], answer["ignores"] = uses_and_ignores(question.description or "", case.task)
+    answer["uses"], answer["ignores"] = uses_and_ignores(
+        question.description or "",
+        case.task,
+        {f.name: f.value for f in case.facts},
+        answer.get("model") or {},
+    )
     answer["knowledge_revision"] = knowledge.revision
     _mark_scripted(answer)
     answer |= _linked(answer)
@@ -280,7 +285,7 @@ def _curves(database: Database, answer: Mapping[str, Any]) -> list[dict[str, Any
     """Memory and speed of the plan's network by batch size, as /predict has them; none of trees."""
     model = answer["model"]
     asked = {name: answer[name] for name in _OF_STEP if answer.get(name) is not None}
-    asked |= {name: model[name] for name in ("image_size", "seq_len") if name in model}
+    asked |= {name: model[name] for name in ("image_size", "seq_len", "bands") if name in model}
     try:
         request = checked(PredictRequest, {"model": model["name"], "gpu": answer["gpu"]["slug"], **asked})
         curve: list[dict[str, Any]] = predict(database, request)["curve"]

@@ -362,7 +362,7 @@ def _priced(
         question.optimizer or "adamw",
         question.mode or "train",
         question.method, question.lora_rank, question.gradient_checkpointing, question.n_classes, cards,
-        question.sharding, question.trainer, question.packing, question.text_tokens,
+        question.sharding, question.trainer, question.packing, question.text_tokens, question.bands,
     )  # fmt: skip
 
     def make() -> Prepared:
