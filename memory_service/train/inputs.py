@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from memory_service.train.bands import band_levels
 from memory_service.train.budget import plan
+from memory_service.train.media_files import take_pictures
 from memory_service.train.reading import (
     RUNS,
     Data,
@@ -48,19 +48,6 @@ def read_files(train: pd.DataFrame, test, sample) -> Data:
     if others := [name for name in others if name not in given]:
         more["beside"] = pd.concat([train[others], test[others]], ignore_index=True)
     return table_data(train, test, sample, target_columns=columns, targets=targets, outputs=outputs, **more)
-
-
-def take_pictures(paths: list) -> None:
-    """What holds of all training pictures: the levels of bands, and whether strips are wide or high."""
-    if plan.BANDS:
-        plan.BAND_LEVELS = band_levels(paths)
-    if plan.IMAGE_SHAPE:
-        sizes = []
-        for path in paths[:: max(1, len(paths) // 9)]:
-            with suppress(OSError, ValueError):
-                sizes.append(plan.read_image(path).size)
-        wide = sum(width > height for width, height in sizes) > len(sizes) / 2
-        plan.IMAGE_SHAPE = tuple(sorted(plan.IMAGE_SHAPE, reverse=not wide))
 
 
 def read_masks(train: pd.DataFrame, test, sample) -> Data:

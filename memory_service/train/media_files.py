@@ -10,7 +10,6 @@ from wave import open as open_wave
 
 import numpy as np
 
-from memory_service.train.bands import read_bands
 from memory_service.train.budget import plan
 from memory_service.train.reading import drawn_runs
 
@@ -63,6 +62,58 @@ def random_part() -> np.ndarray:
     share = random.uniform(0.5, 1.0) ** 0.5
     left, top = random.uniform(0, 1 - share), random.uniform(0, 1 - share)
     return np.array([left, top, left + share, top + share]).clip(0, 1)
+
+
+class BandPicture:
+    """float32 (height, width, bands), with what scripts ask of a picture of Pillow."""
+
+    def __init__(self, levels: np.ndarray) -> None:
+        self.levels, (self.height, self.width) = levels.astype(np.float32), levels.shape[:2]
+        self.size = self.width, self.height
+
+    def resize(self, size: tuple[int, int], box: Any = None) -> np.ndarray:
+        from PIL import Image
+
+        bands = (Image.fromarray(np.ascontiguousarray(band)) for band in np.moveaxis(self.levels, 2, 0))
+        return np.dstack([np.asarray(band.resize(size, Image.Resampling.BILINEAR, box)) for band in bands])
+
+
+def read_bands(path: Path | str) -> BandPicture:
+    """Of .npy, of .tif by tifffile, or what Pillow reads; the bands may be the first axis or the last."""
+    kind = Path(path).suffix.lower()
+    if kind in (".tif", ".tiff"):
+        from tifffile import imread  # type: ignore[import-not-found]
+
+        levels = imread(path)
+    elif kind == ".npy":
+        levels = np.load(path, allow_pickle=False)
+    else:
+        from PIL import Image
+
+        levels = np.asarray(Image.open(path))
+    if levels.ndim == 3 and levels.shape[2] != plan.BANDS:
+        levels = np.moveaxis(levels, 0, 2)
+    if levels.shape[2:] != (plan.BANDS,):
+        raise ValueError(f"{Path(path).name} has the shape {levels.shape}, not {plan.BANDS} bands")
+    return BandPicture(np.nan_to_num(levels))
+
+
+def take_pictures(paths: list) -> None:
+    """Mean and deviation of each band, in 255ths as of colours; whether strips are wide or high."""
+    found: list[Any] = []
+    for path in paths[:: 1 + len(paths) // 200] if plan.BANDS or plan.IMAGE_SHAPE else ():
+        with suppress(OSError, ValueError):
+            found.append(plan.read_image(path))
+    if plan.BANDS and not found:
+        raise OSError(f"none of the pictures can be read as {plan.BANDS} bands, such as {paths[0]}")
+    if plan.BANDS:
+        pixels = [
+            each.levels.reshape(-1, plan.BANDS)[:: 1 + each.levels[..., 0].size // 1000] for each in found
+        ]
+        plan.BAND_LEVELS = np.concatenate(pixels).mean(0) / 255, np.concatenate(pixels).std(0) / 255 + 1e-9
+    if plan.IMAGE_SHAPE:
+        wide = 2 * sum(each.size[0] > each.size[1] for each in found) > len(found)
+        plan.IMAGE_SHAPE = tuple(sorted(plan.IMAGE_SHAPE, reverse=not wide))
 
 
 def read_mask(path: str, size: tuple[int, int] = (1, 1)) -> Any:

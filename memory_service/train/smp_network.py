@@ -13,10 +13,8 @@ from memory_service.train.torch_loop import device, memory_format, pretrained_or
 
 def mean_and_std() -> Any:
     """Of the colours that the encoder was trained with, or of the bands of training pictures."""
-    if plan.BANDS:
-        return plan.BAND_LEVELS
     config = timm.models.get_pretrained_cfg(plan.MODEL.partition("/")[2])
-    return config.mean, config.std
+    return plan.BAND_LEVELS or (config.mean, config.std)
 
 
 def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:

@@ -81,23 +81,14 @@ FRAMES_A_SECOND, USUAL_CLIP_SECONDS = 100, 10.0
 """Of sounds; clips of speech in public sets last 4 (GigaSpeech) to 12 s (LibriSpeech)."""
 
 _PRECISION_ALIASES = {
-    "float32": "fp32",
-    "float16": "fp16",
-    "half": "fp16",
-    "bfloat16": "bf16",
-    "amp": "fp16",
-    "amp-fp16": "fp16",
-    "amp-bf16": "bf16",
-}
+    "float32": "fp32", "float16": "fp16", "half": "fp16", "bfloat16": "bf16", "amp": "fp16",
+    "amp-fp16": "fp16", "amp-bf16": "bf16",
+}  # fmt: skip
 
 _MODALITY = {
-    "object-detection": "image",
-    "question-answering": "text",
-    "seq2seq": "text",
-    "token-classification": "text",
-    "speech-recognition": "audio",
-    "visual-question-answering": "multimodal",
-}
+    "object-detection": "image", "question-answering": "text", "seq2seq": "text",
+    "token-classification": "text", "speech-recognition": "audio", "visual-question-answering": "multimodal",
+}  # fmt: skip
 
 _WRITE = ("seq2seq", "image-captioning", "visual-question-answering", "speech-recognition")
 

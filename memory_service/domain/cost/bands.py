@@ -1,7 +1,7 @@
 """Pictures of more than three bands: what a network whose first layer reads all of them costs more.
 
-Six networks of timm that were traced with 3 and with 12 or 13 bands have these bytes to the last digit; what the
-first layer computes of a band is a third of the first convolution of their profiles.
+Six networks of timm that were traced with 3 and with 13 bands have these bytes of a band at a pixel to the
+last digit; what the first layer computes of one is a third of the first convolution of their profiles.
 """
 
 from collections.abc import Iterable
@@ -14,41 +14,32 @@ READ_BANDS = ("timm", "smp")
 """Libraries whose networks are built for any number of them."""
 
 LIVE_BYTES = {"amp": 6.0, "fp32": 4.0}
-"""Of a value of the input, or a weight of the first layer, and of its copy in half precision."""
+"""The input and its copy in half precision, or a weight and its copy."""
 
 MOVED_BYTES = {"amp": (8.0, 2.0, 8.0), "fp32": (4.0, 4.0, 4.0)}
-"""Of a band at a pixel: forward, backward, inference."""
-
-LEAST_FLOPS = 100.0
-"""Of the first convolution at a pixel; what is less normalises weights."""
+"""Forward, backward, inference."""
 
 
 def with_bands(profile: Profile, bands: int) -> Profile:
     """The profile of so many bands; the same one where no script builds such a network."""
-    more = bands - COLOURS
+    more, pixels = (bands - COLOURS) / COLOURS, profile.input_size**2
     if more <= 0 or profile.library not in READ_BANDS:
         return profile
-    values, live = more * float(profile.input_size) ** 2, LIVE_BYTES[profile.precision]
-    rows = (row for row in profile.extra.get("roofline", ()) if list(row[:2]) == [0, 0])
-    first = (row for row in rows if row[4] > LEAST_FLOPS * profile.input_size**2)
-    flops, weights = next(((row[4], row[7] / (live - 4 or 4)) for row in first), (0.0, 0.0))
-    flops, weights = flops * more / COLOURS, weights * more / COLOURS
+    values, live = more * COLOURS * pixels, LIVE_BYTES[profile.precision]
+    convolutions = (row for row in profile.extra.get("roofline", ()) if list(row[:2]) == [0, 0])
+    first = next((row for row in convolutions if row[4] > 100.0 * pixels), [0.0] * 8)  # less scales weights
+    flops, weights = more * first[4], more * first[7] / (live - 4 or 4)
     phases = zip(("forward", "backward", "inference"), MOVED_BYTES[profile.precision], strict=True)
     profile = with_work(profile, "dense_conv", {name: (flops, values * each) for name, each in phases})
 
-    def raised(points: Iterable[PeakPoint], each: float) -> tuple[PeakPoint, ...]:
-        return tuple(
-            PeakPoint(p.fixed_bytes + live * weights, p.per_sample_bytes + each * values) for p in points
-        )
+    def raised(points: Iterable[PeakPoint], each: float, held: float) -> tuple[PeakPoint, ...]:
+        fixed = held * weights
+        return tuple(PeakPoint(p.fixed_bytes + fixed, p.per_sample_bytes + each * values) for p in points)
 
-    kept = [
-        [fixed + (live + 4) * weights, each + live * values]
-        for fixed, each in profile.extra.get("peak_gradients_kept", ())
-    ]
-    return replace(
-        profile,
-        params=profile.params + round(weights),
-        peak=raised(profile.peak, live),
-        inference_peak=raised(profile.inference_peak, 4.0),
-        extra={**profile.extra, **({"peak_gradients_kept": kept} if kept else {})},
-    )
+    extra, known = dict(profile.extra), "peak_gradients_kept"
+    if known in extra:
+        kept = raised((PeakPoint(*point) for point in extra[known]), live, live + 4)
+        extra[known] = [[p.fixed_bytes, p.per_sample_bytes] for p in kept]
+    peak, inferred = raised(profile.peak, live, live), raised(profile.inference_peak, 4.0, live)
+    params = profile.params + round(weights)
+    return replace(profile, params=params, peak=peak, inference_peak=inferred, extra=extra)

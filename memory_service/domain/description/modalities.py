@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from math import sqrt
+from math import prod, sqrt
 from typing import Any
 
 from memory_service.domain.common.vocabulary import modality_of
@@ -42,7 +42,8 @@ _MOLECULES = re.compile(r"\b(?:SMILES|SELFIES|InChI)\b")
 _NARROW, _HUGE = 8.0, 3_000
 
 STRIPS = ("image-classification", "image-regression")
-"""Tasks whose scripts keep the shape of pictures."""
+OF_BANDS = (*STRIPS, "image-retrieval", "image-segmentation")
+"""Tasks whose scripts keep the shape of pictures, and read more than three colours."""
 
 TILE, _MOST_TILES, _SIDES_OF_TILES = 1024, 64, range(100, 2_000)
 _CUT = re.compile(r"\b(?:tile[sd]?|patch(?:es)?|cropped|crops (?:of|from))\b", re.IGNORECASE)
@@ -60,12 +61,8 @@ def tiles_of(text: str, task: str) -> int:
     sides = [sorted((int(match[1]), int(match[2]))) for match in _SHAPE.finditer(text)]
     huge = [each for each in sides if each[1] >= _HUGE and each[1] < _NARROW * each[0]]
     cut = _CUT.search(text) or any(each[1] in _SIDES_OF_TILES for each in sides)
-    if (
-        task not in ("object-detection", "image-segmentation")
-        or not huge
-        or cut
-        or not _P["small"].search(text)
-    ):
+    small = task in ("object-detection", "image-segmentation") and _P["small"].search(text)
+    if cut or not (huge and small):
         return 1
     return min(_MOST_TILES, -(-huge[0][0] // TILE) * -(-huge[0][1] // TILE))
 
@@ -88,6 +85,8 @@ def uses_and_ignores(
         uses, ignores = [*(uses or own), *used], ignores + left
     if modality == "tabular" and (match := _MOLECULES.search(text)):
         ignores.append(f"{match[0]}: a string says little to a table; add descriptors and fingerprints first")
+    if modality == "audio" and (match := _P["pair"].search(text)):
+        ignores.append(f"{match[0]}: a sample is one recording; compare embeddings of two by their cosine")
     return uses or list(own), ignores
 
 
@@ -101,10 +100,9 @@ def _parts_told(text: str) -> list[str]:
     return list(found)
 
 
-def side_of(one: int, other: int) -> int:
+def side_of(*sides: int) -> int:
     """The shorter side; of strips that of a square of as many pixels."""
-    short, long = sorted((one, other))
-    return short if long < _NARROW * short else round(sqrt(short * long))
+    return min(sides) if max(sides) < _NARROW * min(sides) else round(sqrt(prod(sides)))
 
 
 def pictures_in(text: str) -> Stated:
@@ -123,15 +121,14 @@ def pictures_in(text: str) -> Stated:
 def _of_pictures(
     text: str, task: str, facts: Mapping[str, Any], model: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
-    used, out = [], []
-    if (bands := facts.get("bands", COLOURS)) > COLOURS:
-        read = "bands" in model
-        told = f"bands beyond three of {bands}: the script of this model reads three colours"
-        (used if read else out).append(f"all {bands} bands" if read else told)
-    if facts.get("aspect_ratio", 1) > 1:
-        strip = " x ".join(map(str, model.get("image_shape", ())))
-        told = "the shape of strips: pictures are squeezed into squares; cut crops first"
-        (used if strip else out).append(f"the shape: strips of {strip} pixels" if strip else told)
-    if _VOLUME.search(text) and task != "image-segmentation":
-        out.append("depth of volumes: slices are read one by one")
-    return used, out
+    bands, strip = facts.get("bands", COLOURS), " x ".join(map(str, model.get("image_shape", ())))
+    read = [f"all {bands} bands"] if "bands" in model else []
+    read += [f"the shape: strips of {strip} pixels"] if strip else []
+    told = {
+        f"bands beyond three of {bands}: the script reads three colours": bands > COLOURS
+        and "bands" not in model,
+        "the shape of strips: pictures are squeezed into squares; cut crops first": "aspect_ratio" in facts
+        and not strip,
+        "depth of volumes: slices are read one by one": _VOLUME.search(text) and task != "image-segmentation",
+    }
+    return read, [sentence for sentence, holds in told.items() if holds]

@@ -236,18 +236,14 @@ def can_take(model: CatalogueModel, size: int, profiled: Sequence[int]) -> bool:
     return size % int(patch.group(1)) == 0 if patch else size % 32 == 0 or "vit" not in model.family
 
 
-def keeps_shape(model: CatalogueModel) -> bool:
-    """Whether a network of whole pictures takes others than squares: no fixed grid of windows."""
-    return model.library == "timm" and not _FIXED_GRID.search(model.name)
-
-
 def shape_of(model: CatalogueModel, side: int, ratio: float) -> tuple[int, int] | None:
     """(height, width) of a strip of no more pixels than a square of this side; None: it stays a square."""
     patch = re.search(r"patch(\d+)", model.name)
     step = int(patch[1]) if patch else 32
     short = max(step, round(side / sqrt(ratio) / step) * step)
     long = side * side // short // step * step
-    return (long, short) if keeps_shape(model) and long > short else None
+    square = long <= short or model.library != "timm" or _FIXED_GRID.search(model.name)
+    return None if square else (long, short)
 
 
 def side_step(library: str, name: str, config: Mapping[str, Any]) -> int:
@@ -287,12 +283,8 @@ _HOLDS_FOR = {
 """Option -> the kinds of model that it means something for."""
 
 _ASKS_NOTHING = {
-    "n_gpus": 1,
-    "mode": "train",
-    "gradient_checkpointing": False,
-    "sharding": "none",
-    "packing": False,
-}
+    "n_gpus": 1, "mode": "train", "gradient_checkpointing": False, "sharding": "none", "packing": False,
+}  # fmt: skip
 """What holds for every model."""
 
 _NONE_OF_THEM = {

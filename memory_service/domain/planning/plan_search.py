@@ -331,17 +331,10 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
         of_option: Callable[[Array], Array], folds: Array, epochs: Array, step: Seconds, forward: Seconds
     ) -> RunSeconds:
         return run_seconds(
-            setup.each(of_option),
-            step.each(of_option),
-            of_option(batch),
-            forward.each(of_option),
-            n_train=problem.n_train,
-            n_test=problem.n_test,
-            folds=folds,
-            epochs=epochs,
-            written=of_option(written),
-            by_time=problem.by_time,
-        )
+            setup.each(of_option), step.each(of_option), of_option(batch), forward.each(of_option),
+            n_train=problem.n_train, n_test=problem.n_test, folds=folds, epochs=epochs,
+            written=of_option(written), by_time=problem.by_time,
+        )  # fmt: skip
 
     def runs_of(rows: Places, at_epochs: Places, at_folds: Places) -> RunSeconds:
         return stages(lambda values: values[rows], k.ravel()[at_folds], e.ravel()[at_epochs], step, forward)

@@ -50,9 +50,7 @@ class PlannedModel(InputSize):
     active_params_m: float | None = left_out("Of a mixture of experts: those that work on one token.")
     pretrained: bool
     bands: int | None = left_out("Of a picture, where they are more than three colours.")
-    image_shape: list[int] | None = left_out(
-        "Height and width of strips, with the pixels of `image_size` squared."
-    )
+    image_shape: list[int] | None = left_out("Height and width of strips, in place of a square.")
 
 
 class DataLoader(Answer):

@@ -21,7 +21,7 @@ from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.description.known_facts import NAMES, Fact, Source, Sources
 from memory_service.domain.description.languages import READ_LANGUAGES, language_of
 from memory_service.domain.description.metric_resolution import quantile_words, resolve_metric
-from memory_service.domain.description.modalities import STRIPS, TILE, tiles_of
+from memory_service.domain.description.modalities import OF_BANDS, STRIPS, TILE, tiles_of
 from memory_service.domain.description.resources import cores_in
 from memory_service.domain.description.stated_facts import training_sizes
 from memory_service.domain.description.task_inference import InferredFacts
@@ -100,7 +100,7 @@ def case_of(
         language=facts["language"].value if "language" in facts else spoken.get(written, written),
         subtask=facts["subtask"].value if "subtask" in facts else None,
         volumes="dimensions" in facts,
-        bands=facts["bands"].value if "bands" in facts and modality_of(task) == "image" else 3,
+        bands=facts["bands"].value if "bands" in facts and task in OF_BANDS else 3,
         aspect_ratio=facts["aspect_ratio"].value if "aspect_ratio" in facts and task in STRIPS else 1.0,
     )
 
@@ -241,16 +241,12 @@ def _recalled(
     slug, noted = question.competition or text.described, memory.noted
     alone = question.mode == "blind" or question.as_of is not None
     recalled = {
-        "similar": tuple(map(similar_answer, found.hits)),
-        "validation": memory.validation,
-        "recipe": memory.recipe,
-        "preferences": memory.preferences,
-        "targets": memory.targets,
+        "similar": tuple(map(similar_answer, found.hits)), "validation": memory.validation,
+        "recipe": memory.recipe, "preferences": memory.preferences, "targets": memory.targets,
         "noted_best": noted if noted and task in knowledge.models[noted.prefer[0]].tasks else None,
         "evidence": (*happened_there(outcomes, slug), *memory.evidence),
-        "quality": knowledge.quality if alone else knowledge.quality_without(slug),
-        "results": reached,
-    }
+        "quality": knowledge.quality if alone else knowledge.quality_without(slug), "results": reached,
+    }  # fmt: skip
     return recalled, memory.warnings
 
 
@@ -450,15 +446,10 @@ def _cpu_count(reading: _Reading, _: Mapping[str, Fact]) -> Fact:
 
 
 _RESOLVERS: Mapping[str, Callable[[_Reading, Mapping[str, Fact]], Fact | None]] = {
-    "task": _task,
-    "metric": _metric,
-    "n_train": _n_train,
-    "n_test": _n_test,
-    "n_classes": _n_classes,
+    "task": _task, "metric": _metric, "n_train": _n_train, "n_test": _n_test, "n_classes": _n_classes,
     "group_by": _group_by,
     "n_features": lambda reading, _: reading.sources.fact("n_features", DEFAULT_N_FEATURES),
-    "cpu_count": _cpu_count,
-    "dimensions": _dimensions,
-}
+    "cpu_count": _cpu_count, "dimensions": _dimensions,
+}  # fmt: skip
 """How a fact is found that has a usual value, or more to it than the first source that says it; each may rest
 on those before it in `NAMES`."""
