@@ -284,8 +284,8 @@ def _sound_in(text: str) -> Stated:
     """Hours of sound in all, where one figure is told, and seconds of a clip."""
     out: Stated = {}
     for name in ("audio_hours", "clip_seconds"):
-        told = [{"m": None, "k": None, **m.groupdict(), "words": m[0]} for m in _P[name].finditer(text)]
-        found = {number_of_words(m["n"] or m["m"]) * (1000 if m["k"] else 1): m["words"] for m in told}
+        told = [m.groupdict("") | {"words": m[0]} for m in _P[name].finditer(text)]
+        found = {number_of_words(m["n"] or m["m"]) * (1000 if m.get("k") else 1): m["words"] for m in told}
         if len(found) == 1 and min(found) > 0:
             out[name] = next(iter(found.items()))
     return out
