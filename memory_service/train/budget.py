@@ -52,7 +52,7 @@ class Plan(SimpleNamespace):
     predict_masks = None  # masks are too large to keep: predicted and written at once
     fuse = None  # boxes have no plain mean
     neighbors = embedder = None  # embeddings, which are matched
-    image_samples = None  # other samples of pictures
+    image_samples = learn_pictures = None  # other samples of pictures; what holds of all to train on
     between = None  # the model's own mark between two texts
     write_held_out = None  # another oof.csv
     file_members = ()  # of files and of what rows name, for `engine`

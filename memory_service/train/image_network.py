@@ -11,7 +11,7 @@ from timm.data import create_transform, resolve_data_config
 from torch import nn
 
 from memory_service.train.budget import plan
-from memory_service.train.media_files import flips, random_part, read_image
+from memory_service.train.media_files import flips, random_part, read_image, take_pictures
 from memory_service.train.reading import Data
 from memory_service.train.torch_loop import Samples, device, memory_format, timm_network
 
@@ -64,3 +64,4 @@ class Images(Samples):
 
 
 plan.build_model, plan.make_dataset, plan.read_image = build_model, make_dataset, read_image
+plan.learn_pictures = take_pictures

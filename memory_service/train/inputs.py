@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
-from memory_service.train.media_files import take_pictures
 from memory_service.train.reading import (
     RUNS,
     Data,
@@ -43,7 +42,6 @@ def read_files(train: pd.DataFrame, test, sample) -> Data:
             told = f"the sample shows no ids of test images, but {', '.join(sorted(shown)[:5])}"
             raise ValueError(f"{told}: for groups of train.csv plan image-classification")
     more |= {"inputs": files_of("train", train), "test_inputs": files_of("test", asked)}
-    take_pictures(more["inputs"])
     others = [name for name in train.columns if test is not None and name in test.columns]
     if others := [name for name in others if name not in given]:
         more["beside"] = pd.concat([train[others], test[others]], ignore_index=True)
@@ -94,7 +92,6 @@ def read_masks(train: pd.DataFrame, test, sample) -> Data:
         print(f"WARNING: {told}: they count as without an object", flush=True)
     asked = {"target_columns": ["rle_mask" if sample is None else column], "ids": ids.tolist()}
     asked |= {"inputs": find_files("train", ids), "targets": np.array(["\n".join(each) for each in parts])}
-    take_pictures(asked["inputs"])
     asked |= {"strata": np.array(sizes)[:, None], "outputs": names, "test_ids": test_ids}
     return table_data(train, test, sample, test_inputs=find_files("test", test_ids), **asked)
 

@@ -685,6 +685,8 @@ def read_answers(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[
 
 def table_data(train: pd.DataFrame, test, sample, **more) -> Data:
     """Ids, groups and times of these tables; `more` is what else Data has, and goes before them."""
+    if plan.learn_pictures:
+        plan.learn_pictures(more["inputs"])
     more.setdefault("test_ids", (sample if test is None else test).iloc[:, 0].tolist())
     if "groups" not in more:
         more |= {"groups": groups_of(train), "times": times_of(train), "test_times": times_of(test)}

@@ -7,6 +7,7 @@ import timm
 from torch import nn
 
 from memory_service.train.budget import plan
+from memory_service.train.media_files import take_pictures
 from memory_service.train.problem import from_folder
 from memory_service.train.torch_loop import device, memory_format, pretrained_or_exit
 
@@ -32,4 +33,4 @@ def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
     return model.to(device, memory_format=memory_format())
 
 
-plan.build_model, plan.mean_and_std = build_model, mean_and_std
+plan.build_model, plan.mean_and_std, plan.learn_pictures = build_model, mean_and_std, take_pictures

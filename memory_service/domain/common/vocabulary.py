@@ -77,8 +77,7 @@ small < 10 000 <= medium < 100 000 <= large.
 About the geometric middle of what the 60 seeded competitions of that size have (large ones are cut at 10^6).
 """
 
-FRAMES_A_SECOND, USUAL_CLIP_SECONDS = 100, 10.0
-"""Of sounds; clips of speech in public sets last 4 (GigaSpeech) to 12 s (LibriSpeech)."""
+FRAMES_A_SECOND, USUAL_CLIP_SECONDS = 100, 10.0  # clips of GigaSpeech last 4 s, of LibriSpeech 12
 
 _PRECISION_ALIASES = {
     "float32": "fp32", "float16": "fp16", "half": "fp16", "bfloat16": "bf16", "amp": "fp16",
