@@ -24,7 +24,32 @@ def _mode(given: Any) -> Any:
 StepMode = Annotated[Literal["train", "infer"], BeforeValidator(_mode)]
 
 
-class PredictRequest(Request):
+class TrainedWhere(Request):
+    """What requests of plans and of predictions both say."""
+
+    n_features: f.NFeatures | None = f.optional("Columns of a table.")
+    lora_rank: f.LoraRank | None = f.optional("Rank of LoRA on every linear layer; 16.")
+    n_gpus: f.NGpus | None = f.optional(
+        "Equal cards in one box that train one model together; `gpu=2xt4` says the same."
+    )
+    interconnect: Literal["nvlink", "pcie"] | None = f.optional(
+        "What joins several cards; default: what such boxes have."
+    )
+    sharding: f.Sharding | None = f.optional(
+        f"{f.ABOUT_SHARDING}; a plan's default is `fsdp` where no card holds a copy."
+    )
+    trainer: Trainer | None = f.optional(f.ABOUT_TRAINER)
+    packing: bool | None = f.optional(
+        f"{f.ABOUT_PACKING}; a plan's default where two texts or more fit in a row."
+    )
+    text_tokens: f.SeqLen | None = f.optional(f.ABOUT_TEXT_TOKENS)
+    audio_hours: f.Hours | None = f.optional(
+        "Of sounds: hours in all, in place of `n_train`; a clip lasts as `seq_len` says, else 10 s in a plan."
+    )
+    bands: f.Bands | None = f.optional("Of pictures: spectral bands; 3 when not given.")
+
+
+class PredictRequest(TrainedWhere):
     """A model on a card; cpu_count and rounds only for models of the processor."""
 
     model: f.Text200 = Field(
@@ -34,7 +59,6 @@ class PredictRequest(Request):
     gpu: f.Text200 = Field(description=f.ABOUT_GPUS, examples=["a100"])
     image_size: f.ImageSize | None = f.optional("Pixels a side.", examples=[224])
     seq_len: f.SeqLen | None = f.optional("Tokens a text; of sounds frames of 10 ms.")
-    n_features: f.NFeatures | None = f.optional("Columns of a table.")
     batch_size: f.BatchSize | None = f.optional(
         "Samples a step; without it the answer is for the knee of throughput."
     )
@@ -59,20 +83,9 @@ class PredictRequest(Request):
     method: Method | None = f.optional(
         "Of a decoder: `full` (default), `lora` or `qlora` (4-bit NF4 weights)."
     )
-    lora_rank: f.LoraRank | None = f.optional("Rank of LoRA on every linear layer; 16.")
     gradient_checkpointing: bool | None = f.optional(
         "Recompute blocks in the backward pass: less memory, a third more time."
     )
-    n_gpus: f.NGpus | None = f.optional(
-        "Equal cards in one box that train together; `gpu=2xt4` says the same."
-    )
-    interconnect: Literal["nvlink", "pcie"] | None = f.optional(
-        "What joins several cards; default: what such boxes have."
-    )
-    sharding: f.Sharding | None = f.optional(f"{f.ABOUT_SHARDING} (default).")
-    trainer: Trainer | None = f.optional(f.ABOUT_TRAINER)
-    packing: bool | None = f.optional(f"{f.ABOUT_PACKING}.")
-    text_tokens: f.SeqLen | None = f.optional(f.ABOUT_TEXT_TOKENS)
     rounds: f.Rounds | None = f.optional("Boosting rounds, or trees of a forest; 500 when not given.")
 
 

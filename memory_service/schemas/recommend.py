@@ -9,19 +9,20 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from memory_service.domain.common.vocabulary import parse_task
-from memory_service.domain.cost.decoders.decoder import Method, Trainer
+from memory_service.domain.cost.decoders.decoder import Method
 from memory_service.domain.planning.answer_view import PARTS, WHOLE
 from memory_service.domain.planning.request import Done, Question
 from memory_service.errors import FieldError
 from memory_service.schemas import fields as f
 from memory_service.schemas.base import FromText, Request
+from memory_service.schemas.predict import TrainedWhere
 from memory_service.schemas.validation_errors import checked, wrong_fields
 
 _ABOUT_INCLUDE = f"Parts that the default answer leaves out or shortens: {', '.join(PARTS)}."
 _ABOUT_DETAIL = "`full`: all of them but `parallel` and `curves`."
 
 
-class RecommendRequest(Request):
+class RecommendRequest(TrainedWhere):
     """The task, the data, the card and the minutes."""
 
     task: f.TaskOrModality | None = f.optional(
@@ -41,7 +42,6 @@ class RecommendRequest(Request):
     n_classes: f.NClasses | None = f.optional("Classes to tell apart.")
     image_size: f.ImageSize | None = f.optional("Pixels a side, pinned.")
     seq_len: f.SeqLen | None = f.optional("Tokens a text; of sounds frames of 10 ms; pinned.")
-    n_features: f.NFeatures | None = f.optional("Columns of a table.")
     n_test: f.Samples | None = f.optional("Samples to predict.")
     cpu_count: f.CpuCount | None = f.optional("Processor cores for the loader.")
     vram_gib: f.VramGib | None = f.optional("Memory to plan for instead of the card's own, in GiB.")
@@ -51,21 +51,6 @@ class RecommendRequest(Request):
     epochs: f.Epochs | None = f.optional("Pinned number of epochs.")
     batch_size: f.BatchSize | None = f.optional("Pinned batch size.")
     method: Method | None = f.optional("Pinned, of a decoder: `full`, `lora` or `qlora` (4-bit NF4 weights).")
-    lora_rank: f.LoraRank | None = f.optional("Rank of LoRA on every linear layer; 16.")
-    n_gpus: f.NGpus | None = f.optional(
-        "Equal cards in one box that train one model together; `gpu=2xt4` says the same."
-    )
-    interconnect: Literal["nvlink", "pcie"] | None = f.optional(
-        "What joins several cards; default: what such boxes have."
-    )
-    sharding: f.Sharding | None = f.optional(
-        f"{f.ABOUT_SHARDING}; when not given `fsdp` where no card holds a copy."
-    )
-    trainer: Trainer | None = f.optional(f.ABOUT_TRAINER)
-    packing: bool | None = f.optional(
-        f"{f.ABOUT_PACKING}; when not given where two texts or more fit in a row."
-    )
-    text_tokens: f.SeqLen | None = f.optional(f.ABOUT_TEXT_TOKENS)
     objective: f.GoalWord | None = f.optional(f"{f.ABOUT_OBJECTIVE}; balanced when not given.")
     mode: f.MemoryMode | None = f.optional(
         f"{f.ABOUT_MODE}: what memory of competitions may be used; open when not given."
@@ -100,6 +85,7 @@ class RecommendRequest(Request):
     horizon: f.Samples | None = f.optional("Of forecasts: steps ahead.")
     n_series: f.Samples | None = f.optional("Of forecasts: how many series.")
     covariates: bool | None = f.optional("Of forecasts: whether columns of the future are known.")
+    aspect_ratio: f.Aspect | None = f.optional("Of pictures: longer side by shorter, which strips keep.")
     as_of: f.Year | None = f.optional(
         "A year: only competitions until its end count, to judge the memory by."
     )

@@ -23,6 +23,7 @@ class Plan(SimpleNamespace):
 
     BATCH_SIZE, GRAD_ACCUMULATION, EPOCHS, NUM_WORKERS = 0, 1, 1, 0
     WEIGHTS, CHANNELS_LAST, GRADIENT_CHECKPOINTING, IMAGE_SIZE, DIMENSIONS = "hub", False, False, 0, 0
+    BANDS, BAND_LEVELS, IMAGE_SHAPE = 0, None, ()  # beyond three colours; of strips
     PLANNED_FROM = ""
     PRETRAINED, HUB_NAME, LORA_RANK, LAYER_DECAY, EMA = False, "", 0, 1.0, 0.0
     MOMENTUM, PAGED_OPTIMIZER, GRADIENT_NORM = 0.0, False, 1.0
@@ -51,7 +52,7 @@ class Plan(SimpleNamespace):
     predict_masks = None  # masks are too large to keep: predicted and written at once
     fuse = None  # boxes have no plain mean
     neighbors = embedder = None  # embeddings, which are matched
-    image_samples = None  # other samples of pictures
+    image_samples = learn_pictures = None  # other samples of pictures; what holds of all to train on
     between = None  # the model's own mark between two texts
     write_held_out = None  # another oof.csv
     file_members = ()  # of files and of what rows name, for `engine`

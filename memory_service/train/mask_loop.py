@@ -19,7 +19,7 @@ from torch.nn import functional
 from memory_service.train.budget import plan, prediction_deadline, state, usual_seconds
 from memory_service.train.ddp import gathered
 from memory_service.train.folds import latest_checkpoints, why_left_out
-from memory_service.train.media_files import read_image, read_mask
+from memory_service.train.media_files import random_part, read_image, read_mask
 from memory_service.train.reading import RUNS, WARNED, Data, warn_unreadable
 from memory_service.train.torch_loop import (
     Samples,
@@ -68,7 +68,7 @@ class Masks(Samples):
         empty = torch.tensor([1, 1])
         if self.masks is not None:
             empty = torch.zeros(str(self.masks[0]).count("\n") + 1, *self.side)
-        return torch.zeros(3, *self.side), empty
+        return torch.zeros(plan.BANDS or 3, *self.side), empty
 
 
 def make_dataset(part: str, data: Data, rows, checkpoint: dict) -> Masks:
@@ -79,13 +79,6 @@ def make_dataset(part: str, data: Data, rows, checkpoint: dict) -> Masks:
 def prepare_fold(data: Data, train_rows: np.ndarray) -> tuple[None, dict]:
     """(no targets: masks come with their images, nothing that a checkpoint keeps)."""
     return None, {}
-
-
-def random_part() -> np.ndarray:
-    """Left, top, right and bottom of half an image or more, as shares of its sides."""
-    share = random.uniform(0.5, 1.0) ** 0.5
-    left, top = random.uniform(0, 1 - share), random.uniform(0, 1 - share)
-    return np.array([left, top, left + share, top + share]).clip(0, 1)
 
 
 def areas(probabilities: torch.Tensor, masks: torch.Tensor) -> tuple[torch.Tensor, ...]:

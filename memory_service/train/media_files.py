@@ -1,6 +1,7 @@
 """Reads the files of images, masks and sounds for networks."""
 
 import math
+import random
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -31,6 +32,8 @@ def read_image(path: Path | str, partial: bool = False, side: int = 0, upright: 
     partial   of a truncated file what there is
     side      pixels that are enough, so that a large JPEG is decoded at a half, a quarter or an eighth
     """
+    if plan.BANDS:
+        return read_bands(path)
     from PIL import Image, ImageFile, ImageOps
 
     ImageFile.LOAD_TRUNCATED_IMAGES = partial
@@ -52,6 +55,65 @@ def read_image(path: Path | str, partial: bool = False, side: int = 0, upright: 
             ImageOps.exif_transpose(image, in_place=True)
     plain = partial and max(image.resize((16, 16), 0).getcolors())[0] > 240  # as an end that is missing is
     return read_image(path, upright=upright) if plain else image  # fails, if there is one
+
+
+def random_part() -> np.ndarray:
+    """Left, top, right and bottom of half an image or more, as shares of its sides."""
+    share = random.uniform(0.5, 1.0) ** 0.5
+    left, top = random.uniform(0, 1 - share), random.uniform(0, 1 - share)
+    return np.array([left, top, left + share, top + share]).clip(0, 1)
+
+
+class BandPicture:
+    """float32 (height, width, bands), with what scripts ask of a picture of Pillow."""
+
+    def __init__(self, levels: np.ndarray) -> None:
+        self.levels, (self.height, self.width) = levels.astype(np.float32), levels.shape[:2]
+        self.size = self.width, self.height
+
+    def resize(self, size: tuple[int, int], box: Any = None) -> np.ndarray:
+        from PIL import Image
+
+        bands = (Image.fromarray(np.ascontiguousarray(band)) for band in np.moveaxis(self.levels, 2, 0))
+        return np.dstack([np.asarray(band.resize(size, Image.Resampling.BILINEAR, box)) for band in bands])
+
+
+def read_bands(path: Path | str) -> BandPicture:
+    """Of .npy, of .tif by tifffile, or what Pillow reads; the bands may be the first axis or the last."""
+    kind = Path(path).suffix.lower()
+    if kind in (".tif", ".tiff"):
+        from tifffile import imread  # type: ignore[import-not-found]
+
+        levels = imread(path)
+    elif kind == ".npy":
+        levels = np.load(path, allow_pickle=False)
+    else:
+        from PIL import Image
+
+        levels = np.asarray(Image.open(path))
+    if levels.ndim == 3 and levels.shape[2] != plan.BANDS:
+        levels = np.moveaxis(levels, 0, 2)
+    if levels.shape[2:] != (plan.BANDS,):
+        raise ValueError(f"{Path(path).name} has the shape {levels.shape}, not {plan.BANDS} bands")
+    return BandPicture(np.nan_to_num(levels))
+
+
+def take_pictures(paths: list) -> None:
+    """Mean and deviation of each band, in 255ths as of colours; whether strips are wide or high."""
+    found: list[Any] = []
+    for path in paths[:: 1 + len(paths) // 200] if plan.BANDS or plan.IMAGE_SHAPE else ():
+        with suppress(OSError, ValueError):
+            found.append(plan.read_image(path))
+    if plan.BANDS and not found:
+        raise OSError(f"none of the pictures can be read as {plan.BANDS} bands, such as {paths[0]}")
+    if plan.BANDS:
+        pixels = [
+            each.levels.reshape(-1, plan.BANDS)[:: 1 + each.levels[..., 0].size // 1000] for each in found
+        ]
+        plan.BAND_LEVELS = np.concatenate(pixels).mean(0) / 255, np.concatenate(pixels).std(0) / 255 + 1e-9
+    if plan.IMAGE_SHAPE:
+        wide = 2 * sum(each.size[0] > each.size[1] for each in found) > len(found)
+        plan.IMAGE_SHAPE = tuple(sorted(plan.IMAGE_SHAPE, reverse=not wide))
 
 
 def read_mask(path: str, size: tuple[int, int] = (1, 1)) -> Any:

@@ -174,7 +174,7 @@ def with_sample_classes(train: pd.DataFrame, sample) -> pd.DataFrame:
 
 def with_steps(train: pd.DataFrame, test, sample, most: int = 0) -> tuple[pd.DataFrame, Any]:
     """What is usual in the file of each id, such as train/<id>.csv with a row a step, as columns."""
-    if test is None and sample is None:
+    if plan.BANDS or (test is None and sample is None):
         return train, test
     parts = []
     for folder, table in (("train", train), ("test", sample.iloc[:, :1] if test is None else test)):
@@ -685,6 +685,8 @@ def read_answers(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[
 
 def table_data(train: pd.DataFrame, test, sample, **more) -> Data:
     """Ids, groups and times of these tables; `more` is what else Data has, and goes before them."""
+    if plan.learn_pictures:
+        plan.learn_pictures(more["inputs"])
     more.setdefault("test_ids", (sample if test is None else test).iloc[:, 0].tolist())
     if "groups" not in more:
         more |= {"groups": groups_of(train), "times": times_of(train), "test_times": times_of(test)}

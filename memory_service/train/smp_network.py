@@ -1,24 +1,27 @@
 """Networks of segmentation_models_pytorch over encoders of timm."""
 
+from typing import Any
+
 import segmentation_models_pytorch as smp
 import timm
 from torch import nn
 
 from memory_service.train.budget import plan
+from memory_service.train.media_files import take_pictures
 from memory_service.train.problem import from_folder
 from memory_service.train.torch_loop import device, memory_format, pretrained_or_exit
 
 
-def mean_and_std() -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Of the colours that the encoder was trained with."""
+def mean_and_std() -> Any:
+    """Of the colours that the encoder was trained with, or of the bands of training pictures."""
     config = timm.models.get_pretrained_cfg(plan.MODEL.partition("/")[2])
-    return config.mean, config.std
+    return plan.BAND_LEVELS or (config.mean, config.std)
 
 
 def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
     decoder, encoder = plan.MODEL.split("/")
     fixed = timm.models.get_pretrained_cfg(encoder).fixed_input_size
-    sizes = {"img_size": plan.IMAGE_SIZE} if fixed else {}
+    sizes = {"in_channels": plan.BANDS or 3, **({"img_size": plan.IMAGE_SIZE} if fixed else {})}
     with pretrained_or_exit(pretrained):
         if overlay := from_folder(encoder):
             sizes |= {"pretrained_cfg_overlay": overlay}
@@ -30,4 +33,4 @@ def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
     return model.to(device, memory_format=memory_format())
 
 
-plan.build_model, plan.mean_and_std = build_model, mean_and_std
+plan.build_model, plan.mean_and_std, plan.learn_pictures = build_model, mean_and_std, take_pictures

@@ -108,7 +108,9 @@ def timm_network(name: str, pretrained: bool, **how: Any) -> Any:
     import timm
 
     if plan.IMAGE_SIZE and timm.models.get_pretrained_cfg(name).fixed_input_size:
-        how["img_size"] = plan.IMAGE_SIZE
+        how["img_size"] = plan.IMAGE_SHAPE or plan.IMAGE_SIZE
+    if plan.BANDS:
+        how["in_chans"] = plan.BANDS
     with pretrained_or_exit(pretrained):
         network = timm.create_model(name, pretrained, pretrained_cfg_overlay=from_folder(name), **how)
     if plan.GRADIENT_CHECKPOINTING:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Literal
+
 import pytest
+import timm
 import torch
 from torch import Tensor, nn
 
+from memory_service.domain.cost.bands import with_bands
 from memory_service.domain.cost.profile import Profile
 from memory_service.errors import InvalidInput
 from memory_service.measure.trace import trace_profile
 from memory_service.measure.traceable_model import BuiltModel, classification_loss
+from memory_service.measure.vision import image_model, on_meta
 
 KIB = 1024
 
@@ -159,3 +165,24 @@ def test_fused_attention_never_writes_the_score_matrix() -> None:
 def test_a_profile_survives_its_wire_form(mlp: BuiltModel) -> None:
     profile = trace_profile(mlp, precision="fp32")
     assert Profile.from_dict(profile.as_dict()) == profile
+
+
+@pytest.mark.parametrize("precision", ["amp", "fp32"])
+@pytest.mark.parametrize("name", ["resnet10t", "convnext_atto", "vit_tiny_patch16_224"])
+def test_more_bands_cost_what_a_network_traced_with_them_costs(
+    name: str, precision: Literal["amp", "fp32"]
+) -> None:
+    def traced(bands: int) -> Profile:
+        module = on_meta(partial(timm.create_model, name, num_classes=10, in_chans=bands))
+        model = image_model(name, "timm", "", module, 224, 224, 10, channels=bands)
+        return trace_profile(model, precision=precision)
+
+    law, seen = with_bands(traced(3), 13), traced(13)
+    assert law.params == seen.params
+    for batch in (1, 64):
+        assert peak_bytes(law, batch) == pytest.approx(peak_bytes(seen, batch), rel=0.01)
+    for phase in ("forward", "backward"):
+        for amount in ("flops_per_sample", "bytes_per_sample"):
+            one, other = (sum(getattr(w, amount) for w in getattr(p, phase).values()) for p in (law, seen))
+            assert one == pytest.approx(other, rel=0.01)
+    assert with_bands(seen, 3) is seen

@@ -7,13 +7,16 @@ import types
 import wave
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from memory_service.train import reading
-from tests.scripts.harness.workshop import rows_of, write_rows
+from tests.scripts.harness.submission import gain
+from tests.scripts.harness.workshop import Workshop, rows_of, write_rows
 from tests.scripts.test_reading import Open, opened
 
 __all__ = ["opened"]
@@ -198,3 +201,54 @@ def test_a_short_sound_repeats_and_one_with_values_that_are_no_numbers_is_not_re
     assert (heard[:300].reshape(3, 100).numpy() == part).all()
     assert readable
     assert not sounds[1][2]
+
+
+def five_bands(folder: Path) -> None:
+    """Arrays of five bands, four times as wide as high, in place of pictures."""
+    for path in [*(folder / "train").iterdir(), *(folder / "test").iterdir()]:
+        colours = np.tile(np.asarray(Image.open(path), np.float32), (1, 4, 1))
+        np.save(path.with_suffix(".npy"), np.dstack([colours, colours[..., :2]]))
+        path.unlink()
+
+
+def bands_of(workshop: Workshop, name: str, **more: object) -> dict[str, Any]:
+    return workshop.plan(name)["model"] | {"bands": 5, **more}
+
+
+def test_a_network_of_five_bands_learns_strips_as_wide_as_they_are(workshop: Workshop) -> None:
+    model = bands_of(workshop, "image-classification", image_shape=[64, 32])
+    trial = workshop.trial("image-classification", spoil=five_bands, model=model)
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    assert "WARNING" not in ended.log
+    assert "in the file of each id" not in ended.log
+    assert gain(trial.data, trial.cells()) > 0, ended.log
+    weights = torch.load(trial.out / trial.checkpoints()[0], map_location="cpu")["model"]
+    assert next(each for each in weights.values() if each.ndim == 4).shape[1] == 5
+
+
+def test_bands_are_scaled_by_training_pictures_and_another_number_of_them_is_told(
+    opened: Open, workshop: Workshop, tmp_path: Path
+) -> None:
+    model = bands_of(workshop, "image-classification", image_shape=[64, 32])
+    script = opened("image-classification", five_bands, model=model)
+    data, plan = script.read_data(), script.plan
+    assert plan.IMAGE_SHAPE == (32, 64)
+    seen = plan.make_dataset("valid", data, range(len(data.inputs)), {})
+    pixels = torch.stack([seen[row][0] for row in range(len(data.inputs))])
+    assert pixels.shape[1:] == (5, 32, 64)
+    assert pixels.mean((0, 2, 3)).abs().max() < 0.2
+    assert pixels.std((0, 2, 3)).sub(1).abs().max() < 0.3
+    np.save(tmp_path / "four.npy", np.zeros((4, 9, 9)))
+    with pytest.raises(ValueError, match=r"four.npy has the shape .* not 5 bands"):
+        plan.read_image(tmp_path / "four.npy")
+    np.save(tmp_path / "first.npy", np.zeros((5, 9, 7)))
+    assert plan.read_image(tmp_path / "first.npy").size == (7, 9)
+
+
+def test_masks_of_pictures_with_five_bands_are_cut_as_these_are(opened: Open, workshop: Workshop) -> None:
+    script = opened("image-segmentation", five_bands, model=bands_of(workshop, "image-segmentation"))
+    data = script.read_data()
+    (pixels, mask), _, readable = script.Masks(data.inputs, [3], data.targets, True)[0]
+    assert (pixels.shape, mask.shape, readable) == ((5, 32, 32), (1, 32, 32), 1.0)
+    assert script.build_model({"outputs": [0]}, False).eval()(pixels[None]).shape == (1, 1, 32, 32)

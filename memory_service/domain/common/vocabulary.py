@@ -77,24 +77,17 @@ small < 10 000 <= medium < 100 000 <= large.
 About the geometric middle of what the 60 seeded competitions of that size have (large ones are cut at 10^6).
 """
 
+FRAMES_A_SECOND, USUAL_CLIP_SECONDS = 100, 10.0  # clips of GigaSpeech last 4 s, of LibriSpeech 12
+
 _PRECISION_ALIASES = {
-    "float32": "fp32",
-    "float16": "fp16",
-    "half": "fp16",
-    "bfloat16": "bf16",
-    "amp": "fp16",
-    "amp-fp16": "fp16",
-    "amp-bf16": "bf16",
-}
+    "float32": "fp32", "float16": "fp16", "half": "fp16", "bfloat16": "bf16", "amp": "fp16",
+    "amp-fp16": "fp16", "amp-bf16": "bf16",
+}  # fmt: skip
 
 _MODALITY = {
-    "object-detection": "image",
-    "question-answering": "text",
-    "seq2seq": "text",
-    "token-classification": "text",
-    "speech-recognition": "audio",
-    "visual-question-answering": "multimodal",
-}
+    "object-detection": "image", "question-answering": "text", "seq2seq": "text",
+    "token-classification": "text", "speech-recognition": "audio", "visual-question-answering": "multimodal",
+}  # fmt: skip
 
 _WRITE = ("seq2seq", "image-captioning", "visual-question-answering", "speech-recognition")
 

@@ -9,7 +9,7 @@ several sizes 15 % too few. With the profile as it is a U-Net of 150 classes had
 from dataclasses import replace
 
 from memory_service.domain.cost.interpolation import envelope
-from memory_service.domain.cost.profile import OP_CLASSES, Profile, Work
+from memory_service.domain.cost.profile import Profile, with_work
 
 LIVE_BYTES = {"amp": 18.0, "fp32": 19.5}
 """Of a class at a pixel when the loss is taken: logits, their gradient, and what sigmoid or softmax keep."""
@@ -41,30 +41,15 @@ def with_mask_classes(profile: Profile, n_classes: int) -> Profile:
         fixed, per_sample = points[-1]
         return [*points, (fixed, per_sample * (1.0 - BELOW_PEAK) + live)]
 
-    def works(phase: str) -> dict[str, Work]:
-        known: dict[str, Work] = dict(getattr(profile, phase))
-        work = known.get("elementwise", Work())
-        moved = work.bytes_per_sample + MOVED_BYTES[phase] * values
-        return known | {"elementwise": replace(work, bytes_per_sample=moved)}
-
+    moved = {phase: (0.0, each * values) for phase, each in MOVED_BYTES.items()}
+    profile = with_work(profile, "elementwise", moved)
     extra = {**profile.extra, "classes": n_classes}
     if "peak_gradients_kept" in extra:
         kept = at_loss([(fixed, slope) for fixed, slope in extra["peak_gradients_kept"]])
         extra["peak_gradients_kept"] = [[p.fixed_bytes, p.per_sample_bytes] for p in envelope(kept)]
-    if "roofline" in extra:
-        last = OP_CLASSES.index("elementwise")
-        extra["roofline"] = [
-            *extra["roofline"],
-            *(
-                [phase, last, 0, 0, 0.0, moved * values, 0.0, 0.0, 0]
-                for phase, moved in enumerate(MOVED_BYTES.values())
-            ),
-        ]
     return replace(
         profile,
         n_outputs=n_classes,
         peak=envelope(at_loss([(p.fixed_bytes, p.per_sample_bytes) for p in profile.peak])),
-        forward=works("forward"),
-        backward=works("backward"),
         extra=extra,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 OP_CLASSES = (
@@ -99,6 +99,21 @@ class Profile:
         for key in ("forward", "backward"):
             data[key] = {name: Work(**work) for name, work in data[key].items()}
         return cls(**data)
+
+
+def with_work(profile: Profile, operation: str, more: Mapping[str, tuple[float, float]]) -> Profile:
+    """The profile with more (flops, bytes) a sample of an operation, forward, backward and in inference."""
+    changed: dict[str, Any] = {"extra": dict(profile.extra)}
+    for phase in ("forward", "backward"):
+        works, (flops, moved) = dict(getattr(profile, phase)), more[phase]
+        work = works.get(operation, Work())
+        flops, moved = work.flops_per_sample + flops, work.bytes_per_sample + moved
+        changed[phase] = works | {operation: replace(work, flops_per_sample=flops, bytes_per_sample=moved)}
+    if "roofline" in profile.extra:
+        place = OP_CLASSES.index(operation)
+        rows = ([phase, place, 0, 0, *each, 0.0, 0.0, 0] for phase, each in enumerate(more.values()))
+        changed["extra"]["roofline"] = [*profile.extra["roofline"], *rows]
+    return replace(profile, **changed)
 
 
 def is_of_cubes(profile: Profile) -> bool:

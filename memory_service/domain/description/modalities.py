@@ -1,9 +1,14 @@
 """Which parts of the data a plan of a task reads, and which it leaves out, in one line each."""
 
 import re
+from collections.abc import Mapping
+from math import prod, sqrt
+from typing import Any
 
 from memory_service.domain.common.vocabulary import modality_of
+from memory_service.domain.cost.bands import COLOURS
 from memory_service.domain.description.phrases import patterns, readable, sentences_of
+from memory_service.domain.description.stated_split import Stated
 
 _P = patterns("modalities")
 
@@ -34,7 +39,11 @@ _GIVEN_TO = {
 _SHAPE = re.compile(r"\b(\d{2,5})\s?(?:x|×|by)\s?(\d{2,5})\b(?!\s?(?:[cmk]?m|met[er]{2}s?)\b)", re.IGNORECASE)
 _VOLUME = re.compile(r"\b(?:CT|MRI?|3-?D|NIfTI|tomogra\w+)\s+(?:\w+\s+)?(?:volumes?|scans?)\b|\bvoxels?\b")
 _MOLECULES = re.compile(r"\b(?:SMILES|SELFIES|InChI)\b")
-_NARROW, _HUGE, _COLOURS = 8.0, 3_000, 3
+_NARROW, _HUGE = 8.0, 3_000
+
+STRIPS = ("image-classification", "image-regression")
+OF_BANDS = (*STRIPS, "image-retrieval", "image-segmentation")
+"""Tasks whose scripts keep the shape of pictures, and read more than three colours."""
 
 TILE, _MOST_TILES, _SIDES_OF_TILES = 1024, 64, range(100, 2_000)
 _CUT = re.compile(r"\b(?:tile[sd]?|patch(?:es)?|cropped|crops (?:of|from))\b", re.IGNORECASE)
@@ -52,18 +61,17 @@ def tiles_of(text: str, task: str) -> int:
     sides = [sorted((int(match[1]), int(match[2]))) for match in _SHAPE.finditer(text)]
     huge = [each for each in sides if each[1] >= _HUGE and each[1] < _NARROW * each[0]]
     cut = _CUT.search(text) or any(each[1] in _SIDES_OF_TILES for each in sides)
-    if (
-        task not in ("object-detection", "image-segmentation")
-        or not huge
-        or cut
-        or not _P["small"].search(text)
-    ):
+    small = task in ("object-detection", "image-segmentation") and _P["small"].search(text)
+    if cut or not (huge and small):
         return 1
     return min(_MOST_TILES, -(-huge[0][0] // TILE) * -(-huge[0][1] // TILE))
 
 
-def uses_and_ignores(text: str, task: str) -> tuple[list[str], list[str]]:
-    """What a plan of the task reads of the data that the text tells of, and sentences on what it does not."""
+def uses_and_ignores(
+    text: str, task: str, facts: Mapping[str, Any], model: Mapping[str, Any]
+) -> tuple[list[str], list[str]]:
+    """What a plan of the task reads of the data that the text tells of, and sentences on what it does not, by
+    the facts of the data and the plan's model."""
     text, modality = readable(text), modality_of(task)
     own: tuple[str, ...] = (_OF_MODALITY.get(modality, modality),)
     if modality == "multimodal":
@@ -73,9 +81,12 @@ def uses_and_ignores(text: str, task: str) -> tuple[list[str], list[str]]:
     known = {*own, *_GIVEN_TO.get(task, ())}
     ignores = [f"{name}: a plan for {task} does not read it" for name in told if name not in known]
     if modality == "image":
-        ignores += _of_pictures(text, task)
+        used, left = _of_pictures(text, task, facts, model)
+        uses, ignores = [*(uses or own), *used], ignores + left
     if modality == "tabular" and (match := _MOLECULES.search(text)):
         ignores.append(f"{match[0]}: a string says little to a table; add descriptors and fingerprints first")
+    if modality == "audio" and (match := _P["pair"].search(text)):
+        ignores.append(f"{match[0]}: a sample is one recording; compare embeddings of two by their cosine")
     return uses or list(own), ignores
 
 
@@ -89,16 +100,35 @@ def _parts_told(text: str) -> list[str]:
     return list(found)
 
 
-def _of_pictures(text: str, task: str) -> list[str]:
-    out = []
-    bands = max((int(match[1]) for match in _P["bands"].finditer(text)), default=0)
-    if bands > _COLOURS:
-        out.append(f"bands beyond three of {bands}: pictures are read as three colours")
-    shapes = [sorted((int(match[1]), int(match[2]))) for match in _SHAPE.finditer(text)]
-    for short, long in shapes:
+def side_of(*sides: int) -> int:
+    """The shorter side; of strips that of a square of as many pixels."""
+    return min(sides) if max(sides) < _NARROW * min(sides) else round(sqrt(prod(sides)))
+
+
+def pictures_in(text: str) -> Stated:
+    """Bands beyond three colours, and how many times longer than wide strips are."""
+    out: Stated = {}
+    bands = max(_P["bands"].finditer(text), key=lambda match: int(match[1]), default=None)
+    if bands is not None and int(bands[1]) > COLOURS:
+        out["bands"] = int(bands[1]), bands[0]
+    for match in _SHAPE.finditer(text):
+        short, long = sorted((int(match[1]), int(match[2])))
         if long >= _NARROW * short:
-            out.append(f"the shape {short} x {long}: pictures are squeezed into squares; cut crops first")
-            break
-    if _VOLUME.search(text) and task != "image-segmentation":
-        out.append("depth of volumes: slices are read one by one")
+            out["aspect_ratio"] = round(long / short, 2), match[0]
     return out
+
+
+def _of_pictures(
+    text: str, task: str, facts: Mapping[str, Any], model: Mapping[str, Any]
+) -> tuple[list[str], list[str]]:
+    bands, strip = facts.get("bands", COLOURS), " x ".join(map(str, model.get("image_shape", ())))
+    read = [f"all {bands} bands"] if "bands" in model else []
+    read += [f"the shape: strips of {strip} pixels"] if strip else []
+    told = {
+        f"bands beyond three of {bands}: the script reads three colours": bands > COLOURS
+        and "bands" not in model,
+        "the shape of strips: pictures are squeezed into squares; cut crops first": "aspect_ratio" in facts
+        and not strip,
+        "depth of volumes: slices are read one by one": _VOLUME.search(text) and task != "image-segmentation",
+    }
+    return read, [sentence for sentence, holds in told.items() if holds]

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
+from memory_service.domain.description.modalities import pictures_in, side_of
 from memory_service.domain.description.phrases import patterns, sentences_of, singular
 from memory_service.domain.description.prose import LONG_TEXT, OF_SETS, task_sentences
 from memory_service.domain.description.quantities import (
@@ -83,8 +84,8 @@ def stated_in(text: str) -> Stated:
         q for q in found if 2 <= q.value <= 1e6 and (q.kind == "column" or DESCRIBED_BY.search(q.before))
     ]
     stated |= _table(text) or _of_types(text, columns) or one_figure("n_features", columns, max)
-    stated |= _seq_len(found, text)
-    stated |= _image_size(text)
+    stated |= _seq_len(found, text) | _sound_in(text)
+    stated |= _image_size(text) | pictures_in(text)
     stated |= split_in("\n".join(filter(OF_SETS.search, sentences)) if page else text) or repeated_in(text)
     stated |= groups_in(found, text, stated)
     for name, pattern in (("multi_label", _P["multi_label"]), ("imbalanced", _P["imbalance"])):
@@ -287,10 +288,21 @@ def _seq_len(found: Sequence[Quantity], text: str) -> Stated:
     return {"seq_len": (round(tokens), longest.words)}
 
 
+def _sound_in(text: str) -> Stated:
+    """Hours of sound in all, where one figure is told, and seconds of a clip."""
+    out: Stated = {}
+    for name in ("audio_hours", "clip_seconds"):
+        told = [m.groupdict("") | {"words": m[0]} for m in _P[name].finditer(text)]
+        found = {number_of_words(m["n"] or m["m"]) * (1000 if m.get("k") else 1): m["words"] for m in told}
+        if len(found) == 1 and min(found) > 0:
+            out[name] = next(iter(found.items()))
+    return out
+
+
 def _image_size(text: str) -> Stated:
-    """Pixels of the shorter side, if one size is stated."""
+    """Pixels of the shorter side, of strips of a square of as many, if one size is stated."""
     sizes = {
-        min(int(match[1]), int(match[3])): match[0].strip()
+        side_of(int(match[1]), int(match[3])): match[0].strip()
         for match in _P["size"].finditer(text)
         if match[2] is None or match[4] is not None or match[1] == match[3]
     } or {int(match[1]): match[0] for match in _P["side"].finditer(text)}

@@ -78,6 +78,10 @@ class InferredFacts:
     split: str | None = None
     multi_label: bool | None = None
     imbalanced: bool | None = None
+    audio_hours: float | None = None
+    clip_seconds: float | None = None
+    bands: int | None = None
+    aspect_ratio: float | None = None
     language: str | None = None
     subtask: str | None = None
     outside: str | None = None
@@ -187,18 +191,11 @@ def facts_and_tasks(
     reading = _read(text, said)
     axes = _axis_scores(reading)
     found = classify(axes, text)
-    judges = reading.judges
-    metric = judges.metric if judges else None
-    stated = InferredFacts(
-        None,
-        0.0,
-        metric=metric.name if metric else None,
-        metric_family=metric.family if metric else None,
-        metric_direction=metric.direction if metric else None,
-        metric_words=judges.words if judges else None,
-        metric_sure=judges is not None and judges.sure,
-        words={"metric": judges.words} if judges else {},
-    )
+    stated = InferredFacts(None, 0.0)
+    if (judges := reading.judges) is not None:
+        metric, words = judges.metric, judges.words
+        told = metric.name, metric.family, metric.direction, words, judges.sure
+        stated = InferredFacts(None, 0.0, (), None, None, *told, words={"metric": words})
     tasks = {name: probability for name, probability in found.items() if name in _TASKS}
     outside = {name: probability for name, probability in found.items() if name.startswith(_OUTSIDE)}
     ranked = sorted(tasks, key=lambda name: -tasks[name])
@@ -222,14 +219,10 @@ def facts_and_tasks(
         said |= slices_of_volumes(text)
     evidence = _evidence(reading, best)
     facts = replace(
-        stated,
-        task=ranked[0],
-        confidence=round(confidence, 3),
-        evidence=evidence,
-        runner_up=ranked[1] if len(ranked) > 1 else None,
-        modality=modality_of(ranked[0]),
+        stated, task=ranked[0], confidence=round(confidence, 3), evidence=evidence,
+        runner_up=ranked[1] if len(ranked) > 1 else None, modality=modality_of(ranked[0]),
         words={**stated.words, **({"task": ", ".join(evidence[:3])} if evidence else {})},
-    )
+    )  # fmt: skip
     return _with(facts, said), tasks
 
 

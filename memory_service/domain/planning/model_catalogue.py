@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import sqrt
 from typing import Any, Literal
 
 from memory_service.domain.common.unpriced_models import kind_of
@@ -235,6 +236,16 @@ def can_take(model: CatalogueModel, size: int, profiled: Sequence[int]) -> bool:
     return size % int(patch.group(1)) == 0 if patch else size % 32 == 0 or "vit" not in model.family
 
 
+def shape_of(model: CatalogueModel, side: int, ratio: float) -> tuple[int, int] | None:
+    """(height, width) of a strip of no more pixels than a square of this side; None: it stays a square."""
+    patch = re.search(r"patch(\d+)", model.name)
+    step = int(patch[1]) if patch else 32
+    short = max(step, round(side / sqrt(ratio) / step) * step)
+    long = side * side // short // step * step
+    square = long <= short or model.library != "timm" or _FIXED_GRID.search(model.name)
+    return None if square else (long, short)
+
+
 def side_step(library: str, name: str, config: Mapping[str, Any]) -> int:
     """What the side of a picture must be a multiple of: where decoders join maps that were halved, as often
     as they were. Of segmentation_models_pytorch's, only the U-Net fits one map to the other (101 px: 101)."""
@@ -272,12 +283,8 @@ _HOLDS_FOR = {
 """Option -> the kinds of model that it means something for."""
 
 _ASKS_NOTHING = {
-    "n_gpus": 1,
-    "mode": "train",
-    "gradient_checkpointing": False,
-    "sharding": "none",
-    "packing": False,
-}
+    "n_gpus": 1, "mode": "train", "gradient_checkpointing": False, "sharding": "none", "packing": False,
+}  # fmt: skip
 """What holds for every model."""
 
 _NONE_OF_THEM = {

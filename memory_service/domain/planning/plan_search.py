@@ -16,6 +16,7 @@ import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.vocabulary import writes_text
+from memory_service.domain.cost.bands import COLOURS
 from memory_service.domain.cost.decoders.generation import answer_seconds, writes_by_token
 from memory_service.domain.cost.multi_gpu import exchange_seconds_of, slowed_by
 from memory_service.domain.cost.step_config import precision_class
@@ -250,7 +251,8 @@ def loader_rate(problem: PlanningProblem, input_size: int, workers: int) -> Esti
     """Samples a second that the input pipeline delivers, on the host of the card where it is slowest."""
     asked = problem.task, input_size, workers, problem.cpu_count
     rates = (device_loader(*asked, card) for card in problem.cards)
-    return min(rates, key=lambda rate: rate.value)
+    slowest = min(rates, key=lambda rate: rate.value)
+    return slowest.scaled(COLOURS / max(COLOURS, problem.bands))
 
 
 def loader_seconds(problem: PlanningProblem, sizes: Integers, workers: int) -> Seconds:
@@ -329,17 +331,10 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
         of_option: Callable[[Array], Array], folds: Array, epochs: Array, step: Seconds, forward: Seconds
     ) -> RunSeconds:
         return run_seconds(
-            setup.each(of_option),
-            step.each(of_option),
-            of_option(batch),
-            forward.each(of_option),
-            n_train=problem.n_train,
-            n_test=problem.n_test,
-            folds=folds,
-            epochs=epochs,
-            written=of_option(written),
-            by_time=problem.by_time,
-        )
+            setup.each(of_option), step.each(of_option), of_option(batch), forward.each(of_option),
+            n_train=problem.n_train, n_test=problem.n_test, folds=folds, epochs=epochs,
+            written=of_option(written), by_time=problem.by_time,
+        )  # fmt: skip
 
     def runs_of(rows: Places, at_epochs: Places, at_folds: Places) -> RunSeconds:
         return stages(lambda values: values[rows], k.ravel()[at_folds], e.ravel()[at_epochs], step, forward)

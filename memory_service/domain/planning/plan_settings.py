@@ -3,12 +3,14 @@
 from math import ceil
 from typing import Any
 
+from memory_service.domain.cost.bands import COLOURS, READ_BANDS
 from memory_service.domain.cost.data_loader import NO_LOADER
 from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.cost.step_config import layout_of, precision_class
 from memory_service.domain.planning.boosting_plan import fitted_at_once, kind_of, rounds_of_estimator
 from memory_service.domain.planning.candidates import Candidate
 from memory_service.domain.planning.hyperparameters import learning_rate, warmup_epochs
+from memory_service.domain.planning.model_catalogue import shape_of
 from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.quality.boosting_rounds import patience_rounds
@@ -36,27 +38,23 @@ def settings_of(candidate: Candidate) -> dict[str, Any]:
         option.model.input_kind: option.input_size,
         "pretrained": option.model.pretrained,
     }
+    bands, ratio = candidate.problem.bands, candidate.problem.aspect_ratio
+    if bands > COLOURS and option.model.library in READ_BANDS:
+        model["bands"] = bands
+    if ratio > 1 and (strip := shape_of(option.model, option.input_size, ratio)):
+        model["image_shape"] = list(strip)
     if (shape := decoder_of(option.model.config)) is not None and shape.resting:
         model["active_params_m"] = round(shape.active_params / 1e6, 3)
     return {
-        "model": model,
-        "batch_size": batch,
-        "grad_accumulation": steps,
-        "effective_batch_size": effective,
-        "precision": candidate.precision,
-        "channels_last": _channels_last(candidate),
-        "compile": False,
-        "gradient_checkpointing": candidate.checkpointing,
-        **_special(candidate),
+        "model": model, "batch_size": batch, "grad_accumulation": steps, "effective_batch_size": effective,
+        "precision": candidate.precision, "channels_last": _channels_last(candidate), "compile": False,
+        "gradient_checkpointing": candidate.checkpointing, **_special(candidate),
         **({"sample_rows": candidate.problem.n_train} if candidate.problem.sampled else {}),
-        "folds": candidate.folds,
-        "epochs": epochs,
-        "early_stopping_patience": patience,
+        "folds": candidate.folds, "epochs": epochs, "early_stopping_patience": patience,
         "optimizer": "none" if at_once else option.defaults.optimizer,
-        "learning_rate": 0.0 if at_once else rate,
-        "warmup_epochs": warmup_epochs(epochs),
+        "learning_rate": 0.0 if at_once else rate, "warmup_epochs": warmup_epochs(epochs),
         "data_loader": dict(NO_LOADER if option.is_trees else candidate.candidates.loader),
-    }
+    }  # fmt: skip
 
 
 def _special(candidate: Candidate) -> dict[str, Any]:

@@ -49,6 +49,8 @@ class PlannedModel(InputSize):
     params_m: float = Field(description="Million parameters.")
     active_params_m: float | None = left_out("Of a mixture of experts: those that work on one token.")
     pretrained: bool
+    bands: int | None = left_out("Of a picture, where they are more than three colours.")
+    image_shape: list[int] | None = left_out("Height and width of strips, in place of a square.")
 
 
 class DataLoader(Answer):

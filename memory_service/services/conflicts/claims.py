@@ -20,7 +20,7 @@ from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.services.conflicts.statements import claim_statement, divergence, estimate_statement
-from memory_service.services.knowledge.decoder_options import Sizes
+from memory_service.services.knowledge.decoder_options import Asked
 from memory_service.services.knowledge.snapshot import Knowledge
 
 CLAIMED_IMAGE_SIZE = 224
@@ -122,17 +122,14 @@ def claim_subject(knowledge: Knowledge, row: Row, card: str | None, model: str |
     if row["quantity"] in _RATIOS:
         card, model = card or REFERENCE_CARD, knowledge.model_names.get(REFERENCE_MODEL)
         assumed.append(f"on {card}, {REFERENCE_MODEL}")
-    if (
-        card is None
-        or card not in knowledge.cards.sheets
-        or model is None
-        or knowledge.models[model].input_kind != "image_size"
-    ):
+    if card not in knowledge.cards.sheets or model is None:
+        return None
+    if card is None or knowledge.models[model].input_kind != "image_size":
         return None
     size = row.get("image_size") or CLAIMED_IMAGE_SIZE
     if not row.get("image_size"):
         assumed.append(f"{size} px")
-    options = knowledge.priced.options(str(knowledge.models[model].tasks[0]), Sizes(int(size)), model)
+    options = knowledge.priced.options(str(knowledge.models[model].tasks[0]), Asked(int(size)), model)
     gpu = replace(knowledge.cards.sheets[card], learned=None)
     precision = gpu.preferred_precision() if row.get("precision") in ("amp", None) else str(row["precision"])
     if not options or precision_class(precision) not in options[0].profile:
@@ -221,16 +218,10 @@ def _first_integer(text: Any) -> int | None:
 
 
 _CHECKS: dict[str, Callable[[Row, Subject, Gpus], Estimate | None]] = {
-    "gpu_memory_gib": _memory_gib,
-    "gpu_memory_percent": _memory_percent,
-    "samples_per_second": _rate,
-    "feasible_batch": _largest,
-    "default_batch": _largest,
-    "epoch_minutes": _epoch,
-    "total_minutes": _total,
-    "amp_speedup_factor": _precision_ratio,
-    "speed_ratio_to_a10": _card_ratio,
-}
+    "gpu_memory_gib": _memory_gib, "gpu_memory_percent": _memory_percent, "samples_per_second": _rate,
+    "feasible_batch": _largest, "default_batch": _largest, "epoch_minutes": _epoch, "total_minutes": _total,
+    "amp_speedup_factor": _precision_ratio, "speed_ratio_to_a10": _card_ratio,
+}  # fmt: skip
 
 _RATIOS = ("amp_speedup_factor", "speed_ratio_to_a10")
 

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from cachetools import LRUCache
 
 from memory_service.domain.common.vocabulary import modality_of, writes_text
-from memory_service.domain.cost.decoders.decoder import Trainer, decoder_of
+from memory_service.domain.cost.bands import COLOURS, with_bands
+from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.cost.decoders.packing import texts_per_row
 from memory_service.domain.cost.in_context import context_laws
 from memory_service.domain.cost.mask_classes import with_mask_classes
@@ -33,6 +34,7 @@ from memory_service.domain.planning.model_catalogue import (
     CatalogueModel,
     can_take,
     models_for_task,
+    shape_of,
     untrained,
 )
 from memory_service.domain.planning.option import Columns, Option, OptionNames, columns_of, make_option
@@ -40,7 +42,7 @@ from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.quality.quality_index import from_random_weights, learning_of, size_points
 from memory_service.services.database.caches import Caches
-from memory_service.services.knowledge.decoder_options import DecoderOptions, Sizes
+from memory_service.services.knowledge.decoder_options import Asked, DecoderOptions
 from memory_service.services.knowledge.profile_library import ProfileLibrary
 from memory_service.services.knowledge.profiling import profile_in_child_process
 
@@ -100,34 +102,26 @@ class PricedCatalogue:
 
     def table(self, case: PlanningProblem, cards: tuple[TargetDevice, ...], precision: str) -> CostTable:
         """The case's network options priced on the cards (the worst of them, figure by figure)."""
-        asked, weightless = case.question, case.question.weights == "none"
-        shards = case.together.n if asked.sharding == "fsdp" else 1
-        paged = all(card.kind == "cuda" for card in cards)
-        classes = case.n_classes if case.task == "image-segmentation" and case.n_classes > 2 else 0
-        tuned = (
-            asked.method,
-            asked.lora_rank,
-            shards,
-            paged,
-            asked.trainer,
-            asked.packing,
-            asked.text_tokens,
-        )
-        how = (weightless, *tuned, classes, case.volumes)
-        licence = asked.licence == "commercial"
-        key = (case.task, case.model, asked.image_size, asked.seq_len, case.n_features, (*how, licence))
+        said, classes = case.question, case.n_classes if case.task == "image-segmentation" else 0
+        asked = Asked(
+            said.image_size, said.seq_len, case.n_features, said.method, said.lora_rank,
+            case.together.n if said.sharding == "fsdp" else 1, all(card.kind == "cuda" for card in cards),
+            said.trainer, said.packing, said.text_tokens, said.weights == "none",
+            classes if classes > 2 else 0, case.volumes, case.bands, case.aspect_ratio > 1,
+        )  # fmt: skip
+        key = (case.task, case.model, asked, said.licence)
         with self._lock:
             known = self._options.get(key)
         if known is None:
-            sizes = Sizes(asked.image_size, asked.seq_len, case.n_features)
-            options = tuple(self.options(case.task, sizes, case.model, *how))
-            if licence:
+            options = tuple(self.options(case.task, asked, case.model))
+            if said.licence == "commercial":
                 options = tuple(option for option in options if option.model.commercial)
-            names = OptionNames.of(options, writes_text(case.task), shards, classes, asked.trainer)
+            more = asked.shards, asked.mask_classes, asked.trainer, asked.bands
+            names = OptionNames.of(options, writes_text(case.task), *more)
             known = (options, columns_of(options), names)
             with self._lock:
                 self._options[key] = known
-        batch, vram = asked.batch_size, asked.vram_gib
+        batch, vram = said.batch_size, said.vram_gib
         return worst_of([self._priced(known, card, precision, batch, vram) for card in cards])
 
     def forget_all_but(self, cards: Iterable[TargetDevice]) -> None:
@@ -202,70 +196,57 @@ class PricedCatalogue:
         free, quick = models_for_task(case.task, self.models.values()), frozenset(named)
         return [row for row in free if row.name in quick and not row.config.get("pinned_only")]
 
-    def options(
-        self,
-        task: str,
-        sizes: Sizes,
-        model: str | None = None,
-        weightless: bool = False,
-        method: str | None = None,
-        lora_rank: int | None = None,
-        shards: int = 1,
-        paged: bool = False,
-        trainer: Trainer | None = None,
-        packing: bool | None = None,
-        text_tokens: int | None = None,
-        mask_classes: int = 0,
-        volumes: bool = False,
-    ) -> list[Option]:
-        """Models x input sizes that can be planned for a task; weightless: without pretrained weights;
-        method, lora_rank, trainer: of decoders; shards: cards over which a decoder's weights are spread, and
-        then nothing else is planned; paged: optimizers of bitsandbytes run on the cards; packing,
-        text_tokens: of texts that a decoder learns to write; mask_classes: that a network gives each pixel a
-        value of; volumes: by networks in three dimensions.
+    def options(self, task: str, asked: Asked, model: str | None = None) -> list[Option]:
+        """Models x input sizes that can be planned for a task.
 
-        A table's columns are what they are: networks on tables are priced at `sizes.n_features`. A pinned
+        A table's columns are what they are: networks on tables are priced at `asked.n_features`. A pinned
         model has the sizes that it has where none is pinned, so that naming the model that was planned plans
         it again. Networks for a processor alone are planned only when pinned.
         """
+        method = asked.method
         if model:
             rows = [self.row(model)]
         else:
             serving = models_for_task(task, self.models.values())
             rows = [row for row in serving if row.device != "cpu" and not row.config.get("pinned_only")]
-            rows = [row for row in serving if row.good_for.startswith("volumes")] if volumes else rows
+            rows = [row for row in serving if row.good_for.startswith("volumes")] if asked.volumes else rows
             rows = rows if not method or any("methods" in row.config for row in rows) else serving
-        decoders = [row for row in rows if (method or "methods" in row.config) and not weightless]
-        out = self._decoders.options(decoders, task, sizes, method, lora_rank, shards, paged, trainer)
-        if text_tokens is not None:
-            per_row = [texts_per_row(o.input_size, text_tokens, packing) for o in out]
+        rows = (
+            [row for row in rows if shape_of(row, row.default_input_size, 8)]
+            if asked.strips and not model
+            else rows
+        )
+        decoders = [row for row in rows if (method or "methods" in row.config) and not asked.weightless]
+        out = self._decoders.options(decoders, task, asked)
+        if asked.text_tokens is not None:
+            per_row = [texts_per_row(o.input_size, asked.text_tokens, asked.packing) for o in out]
             out = [replace(o, texts_per_row=texts) for o, texts in zip(out, per_row, strict=True)]
         tuned = {option.model.name for option in out}
         rows = [row for row in rows if self.library.sizes_of(row) and row.name not in tuned and not method]
-        rows = rows if shards == 1 else []
-        if weightless:
+        rows = rows if asked.shards == 1 else []
+        if asked.weightless:
             kept = (r for r in rows if model or not r.pretrained or learns_from_scratch(task, r.family))
             rows = untrained(kept)
-        pinned = sizes.image_size or sizes.seq_len
+        pinned = asked.image_size or asked.seq_len
         if pinned and not model and len(rows) > SHORTLIST:
             rows = shortlist(task, self._taking(rows, pinned), pinned)
         for row in rows:
-            wanted, profiled = sizes.of(row.input_kind), self.library.sizes_of(row)
+            wanted, profiled = asked.of(row.input_kind), self.library.sizes_of(row)
             if wanted is not None:
                 out.extend([self._option(task, row, wanted)] if can_take(row, wanted, profiled) else [])
             else:
                 usual = [size for size in profiled if size in row.input_sizes]
                 usual = usual or [_nearest(row.default_input_size, profiled)]
                 out.extend(self._option(task, row, size) for size in usual)
-        if sizes.image_size is None and modality_of(task) == "image" and not is_dense(task):
+        if asked.image_size is None and modality_of(task) == "image" and not is_dense(task):
             usual_ones = {(option.model.name, option.input_size) for option in out}
             for size in SMALL_SIZES:
                 cheap = cheapest(task, self._taking(rows, size), size)
                 out.extend(
                     self._option(task, row, size) for row in cheap if (row.name, size) not in usual_ones
                 )
-        if mask_classes:
-            out = [_of_classes(option, mask_classes) for option in out]
+        if asked.mask_classes or asked.bands > COLOURS:
+            out = [_with(option, asked.mask_classes, asked.bands) for option in out]
         return out
 
     def _taking(self, rows: Iterable[CatalogueModel], size: int) -> list[tuple[CatalogueModel, Work]]:
@@ -320,9 +301,10 @@ class PricedCatalogue:
         return stacked
 
 
-def _of_classes(option: Option, n_classes: int) -> Option:
+def _with(option: Option, n_classes: int, bands: int) -> Option:
+    """The option with so many kinds of masks and bands of a picture."""
     plain, saving = (
-        {kind: with_mask_classes(profile, n_classes) for kind, profile in known.items()}
+        {kind: with_bands(with_mask_classes(profile, n_classes), bands) for kind, profile in known.items()}
         for known in (option.profile, option.checkpointed)
     )
     return replace(option, profile=plain, checkpointed=saving)

@@ -19,12 +19,25 @@ MOST_PROFILES = 8_192
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """Input sizes that are not up for choice, by kind of input; None where the planner may choose."""
+class Asked:
+    """What is not up for choice; None where the planner may choose. shards: cards over which weights lie
+    spread; paged: optimizers whose state may leave the card run; weightless: without pretrained weights."""
 
     image_size: int | None = None
     seq_len: int | None = None
     n_features: int | None = None
+    method: str | None = None
+    lora_rank: int | None = None
+    shards: int = 1
+    paged: bool = False
+    trainer: Trainer | None = None
+    packing: bool | None = None
+    text_tokens: int | None = None
+    weightless: bool = False
+    mask_classes: int = 0
+    volumes: bool = False
+    bands: int = 3
+    strips: bool = False
 
     def of(self, input_kind: str) -> int | None:
         return {"image_size": self.image_size, "seq_len": self.seq_len}.get(input_kind, self.n_features)
@@ -37,32 +50,21 @@ class DecoderOptions:
         self._lock = threading.Lock()
         self._profiles: LRUCache[tuple[Any, ...], Profile] = LRUCache(MOST_PROFILES)
 
-    def options(
-        self,
-        rows: Iterable[CatalogueModel],
-        task: str,
-        sizes: Sizes,
-        method: str | None,
-        lora_rank: int | None,
-        shards: int = 1,
-        paged: bool = False,
-        trainer: Trainer | None = None,
-    ) -> list[Option]:
-        """method, lora_rank, trainer: pinned ones; shards: cards over which weights lie spread;
-        paged: full tuning also by an optimizer whose state may leave the card."""
+    def options(self, rows: Iterable[CatalogueModel], task: str, asked: Asked) -> list[Option]:
         out = []
         for row in rows:
             if decoder_of(row.config) is None:
                 continue
-            wanted = sizes.of(row.input_kind)
+            wanted = asked.of(row.input_kind)
             usual = row.input_sizes or (row.default_input_size,)
             lengths = usual if wanted is None else (wanted,)
             longest = int(row.config.get("max_input_size") or max(usual))
             how: Any
-            for how in (method,) if method else row.config.get("methods", ("full",)):
-                tuning = Tuning(how, lora_rank or USUAL_RANK, shards=shards, **TRAINERS[trainer])
+            for how in (asked.method,) if asked.method else row.config.get("methods", ("full",)):
+                rank = asked.lora_rank or USUAL_RANK
+                tuning = Tuning(how, rank, shards=asked.shards, **TRAINERS[asked.trainer])
                 out += [self._option(task, row, length, tuning) for length in lengths if length <= longest]
-        if paged and shards == 1:
+        if asked.paged and asked.shards == 1:
             full = [option for option in out if option.method == "full"]
             out += [replace(o, defaults=replace(o.defaults, optimizer=PAGED_ADAMW)) for o in full]
         return out

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from memory_service.domain.common.sentences import sentence
+from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.description.known_facts import Fact
 from memory_service.domain.description.phrases import READ_CHARACTERS
 from memory_service.domain.description.resources import cards_in, cores_in, resources_in
@@ -176,6 +177,9 @@ def check_counts(question: Question, task: str, n_train: int) -> None:
     if question.split in ("random", "time") and (question.group_by or question.n_groups):
         message = "would not keep the groups of group_by or n_groups apart: leave out one of them"
         errors.append(FieldError("split", message, question.split))
+    for name, modality in (("audio_hours", "audio"), ("bands", "image"), ("aspect_ratio", "image")):
+        if (given := getattr(question, name)) is not None and modality_of(task) != modality:
+            errors.append(FieldError(name, f"means nothing for {task}", given))
     if n_train < 2:
         errors.append(FieldError("n_train", "at least 2: one leaves none to validate on", n_train))
     if errors:

@@ -8,8 +8,10 @@ from typing import Any
 from memory_service.domain.calibration.calibration import cores_beside
 from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.vocabulary import (
+    FRAMES_A_SECOND,
     FROM_RANDOM_WEIGHTS,
     SIZE_TYPICAL_N_TRAIN,
+    USUAL_CLIP_SECONDS,
     modality_of,
     size_of,
 )
@@ -19,9 +21,10 @@ from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.description.known_facts import NAMES, Fact, Source, Sources
 from memory_service.domain.description.languages import READ_LANGUAGES, language_of
 from memory_service.domain.description.metric_resolution import quantile_words, resolve_metric
-from memory_service.domain.description.modalities import TILE, tiles_of
+from memory_service.domain.description.modalities import OF_BANDS, STRIPS, TILE, tiles_of
 from memory_service.domain.description.resources import cores_in
 from memory_service.domain.description.stated_facts import training_sizes
+from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning import model_catalogue as catalogue
 from memory_service.domain.planning.problem import PlanningProblem
@@ -97,6 +100,8 @@ def case_of(
         language=facts["language"].value if "language" in facts else spoken.get(written, written),
         subtask=facts["subtask"].value if "subtask" in facts else None,
         volumes="dimensions" in facts,
+        bands=facts["bands"].value if "bands" in facts and task in OF_BANDS else 3,
+        aspect_ratio=facts["aspect_ratio"].value if "aspect_ratio" in facts and task in STRIPS else 1.0,
     )
 
 
@@ -151,6 +156,8 @@ def _listed(facts: Mapping[str, Fact], resources: tuple[Fact, ...]) -> tuple[Fac
     left_out = {
         *(() if task.endswith(_WITH_CLASSES) else ("n_classes",)),
         *(() if modality_of(task) in ("tabular", "time-series") else ("n_features",)),
+        *(() if modality_of(task) == "audio" else ("audio_hours", "clip_seconds")),
+        *(() if modality_of(task) == "image" else ("bands", "aspect_ratio")),
         *(() if modality_of(task) in ("text", "multimodal") else ("language", "subtask")),
     }
     shown = [fact for name, fact in facts.items() if name not in left_out]
@@ -234,16 +241,12 @@ def _recalled(
     slug, noted = question.competition or text.described, memory.noted
     alone = question.mode == "blind" or question.as_of is not None
     recalled = {
-        "similar": tuple(map(similar_answer, found.hits)),
-        "validation": memory.validation,
-        "recipe": memory.recipe,
-        "preferences": memory.preferences,
-        "targets": memory.targets,
+        "similar": tuple(map(similar_answer, found.hits)), "validation": memory.validation,
+        "recipe": memory.recipe, "preferences": memory.preferences, "targets": memory.targets,
         "noted_best": noted if noted and task in knowledge.models[noted.prefer[0]].tasks else None,
         "evidence": (*happened_there(outcomes, slug), *memory.evidence),
-        "quality": knowledge.quality if alone else knowledge.quality_without(slug),
-        "results": reached,
-    }
+        "quality": knowledge.quality if alone else knowledge.quality_without(slug), "results": reached,
+    }  # fmt: skip
     return recalled, memory.warnings
 
 
@@ -347,6 +350,9 @@ def _metric(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
 def _n_train(reading: _Reading, facts: Mapping[str, Fact]) -> Fact:
     question, text, sources, task = reading.question, reading.text, reading.sources, facts["task"].value
     fact = sources.fact("n_train")
+    hours = sources.fact("audio_hours") if modality_of(task) == "audio" else None
+    if hours is not None and (fact is None or (hours.source == "asked" != fact.source)):
+        return _clips(question, text.said, hours)
     if fact is not None and fact.source == "asked":
         if question.size is None or size_of(fact.value) == question.size:
             return fact
@@ -373,6 +379,15 @@ def _n_train(reading: _Reading, facts: Mapping[str, Fact]) -> Fact:
         typical = max(reading.fewer, question.n_groups or 0, question.n_classes or 0)
     note = sentence("n-train-assumed", n_train=typical, size=size, unsaid=unsaid)
     return Fact("n_train", typical, "usual", None, (note,), warnings)
+
+
+def _clips(question: Question, said: InferredFacts | None, hours: Fact) -> Fact:
+    """As many as so many hours are cut into."""
+    told = question.seq_len / FRAMES_A_SECOND if question.seq_len else said and said.clip_seconds
+    seconds, usual = told or USUAL_CLIP_SECONDS, "" if told else ", as is usual"
+    n_train = max(1, round(3600 * hours.value / seconds))
+    values = {"n_train": n_train, "hours": hours.value, "seconds": seconds, "usual": usual}
+    return replace(hours, name="n_train", value=n_train, notes=(sentence("clips-counted", **values),))
 
 
 def _n_test(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
@@ -431,15 +446,10 @@ def _cpu_count(reading: _Reading, _: Mapping[str, Fact]) -> Fact:
 
 
 _RESOLVERS: Mapping[str, Callable[[_Reading, Mapping[str, Fact]], Fact | None]] = {
-    "task": _task,
-    "metric": _metric,
-    "n_train": _n_train,
-    "n_test": _n_test,
-    "n_classes": _n_classes,
+    "task": _task, "metric": _metric, "n_train": _n_train, "n_test": _n_test, "n_classes": _n_classes,
     "group_by": _group_by,
     "n_features": lambda reading, _: reading.sources.fact("n_features", DEFAULT_N_FEATURES),
-    "cpu_count": _cpu_count,
-    "dimensions": _dimensions,
-}
+    "cpu_count": _cpu_count, "dimensions": _dimensions,
+}  # fmt: skip
 """How a fact is found that has a usual value, or more to it than the first source that says it; each may rest
 on those before it in `NAMES`."""

@@ -131,7 +131,8 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
     if "curves" in parts and isinstance(plan, Plan):
         answer["curves"] = _curves(database, answer)
     answer["questions"] = questions(knowledge, question, memory, case, candidate_sets)
-    answer["uses"], answer["ignores"] = uses_and_ignores(question.description or "", case.task)
+    facts, model = {fact.name: fact.value for fact in case.facts}, answer.get("model") or {}
+    answer["uses"], answer["ignores"] = uses_and_ignores(question.description or "", case.task, facts, model)
     answer["knowledge_revision"] = knowledge.revision
     _mark_scripted(answer)
     answer |= _linked(answer)
@@ -225,12 +226,8 @@ def _of_rows(case: PlanningProblem, n_train: int, why: str) -> PlanningProblem:
 
 def _lacks_trees(knowledge: Knowledge, case: PlanningProblem, plan: Plan) -> bool:
     """Whether nothing is boosted of a large table of which anything may be."""
-    if (
-        case.question.pinned
-        or case.noted
-        or not case.task.startswith("tabular")
-        or case.n_train < LARGE_TABLE
-    ):
+    large = case.task.startswith("tabular") and case.n_train >= LARGE_TABLE
+    if case.question.pinned or case.noted or not large:
         return False
     families = {knowledge.models[run["model"]].family for run in plan.portfolio}
     return "gbdt" not in families | {run.family for run in case.done}
@@ -280,7 +277,7 @@ def _curves(database: Database, answer: Mapping[str, Any]) -> list[dict[str, Any
     """Memory and speed of the plan's network by batch size, as /predict has them; none of trees."""
     model = answer["model"]
     asked = {name: answer[name] for name in _OF_STEP if answer.get(name) is not None}
-    asked |= {name: model[name] for name in ("image_size", "seq_len") if name in model}
+    asked |= {name: model[name] for name in ("image_size", "seq_len", "bands") if name in model}
     try:
         request = checked(PredictRequest, {"model": model["name"], "gpu": answer["gpu"]["slug"], **asked})
         curve: list[dict[str, Any]] = predict(database, request)["curve"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.common.sentences import Sentence, sentence
-from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
+from memory_service.domain.common.vocabulary import FRAMES_A_SECOND, SIZE_TYPICAL_N_TRAIN, modality_of
 from memory_service.domain.cost import boosted_trees
 from memory_service.domain.cost.data_loader import loader_settings
 from memory_service.domain.cost.decoders.packing import check_packing, texts_per_row
@@ -263,26 +263,16 @@ def fit_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice)
             kind, rows, columns, question.n_classes or 1, rounds, gpu.bandwidth_gb_s
         )
     return {
-        "model": row.name,
-        **where(gpu),
-        "n_features": columns,
-        "n_train": rows,
+        "model": row.name, **where(gpu), "n_features": columns, "n_train": rows,
         "assumed": [f"{name} {value}" for name, value in used.items() if getattr(question, name) is None],
-        "cpu_count": cores,
-        "rounds": rounds,
-        "fits": peak.high <= gpu.usable_gib or gpu.kind != "cuda",
-        "max_batch_size": None,
-        "knee_batch_size": None,
-        "curve": [],
-        "peak_memory_gib": peak.as_dict(),
-        "host_memory_gib": cost.memory_gib.as_dict(),
-        "fit_seconds": cost.fit_seconds.as_dict(),
+        "cpu_count": cores, "rounds": rounds, "fits": peak.high <= gpu.usable_gib or gpu.kind != "cuda",
+        "max_batch_size": None, "knee_batch_size": None, "curve": [], "peak_memory_gib": peak.as_dict(),
+        "host_memory_gib": cost.memory_gib.as_dict(), "fit_seconds": cost.fit_seconds.as_dict(),
         **({"card_fit_seconds": on_card.as_dict()} if on_card else {}),
         "samples_per_second": cost.fit_seconds.reciprocal(float(rows * passes)).as_dict(),
-        "step_seconds": None,
-        "predict_seconds_per_row": cost.predict_seconds_per_row.as_dict(),
+        "step_seconds": None, "predict_seconds_per_row": cost.predict_seconds_per_row.as_dict(),
         "basis": cost.fit_seconds.basis,
-    }
+    }  # fmt: skip
 
 
 MOST_CACHED = 20_000
@@ -346,6 +336,12 @@ def _priced(
     cards = cards_of(gpu, n_gpus, question.interconnect)
     row, name = requested_model(knowledge, question.model)
     check_options(question.model_dump(exclude_none=True), row, name)
+    if question.audio_hours is not None:  # in clips of what the model reads at once
+        frames = requested_size(question, row) or 1
+        if row is None or modality_of(row.tasks[0]) != "audio":
+            raise wrong_value("audio_hours", "this model reads no sounds", question.audio_hours)
+        clips = ceil(question.audio_hours * 3600 * FRAMES_A_SECOND / frames)
+        question = question.model_copy(update={"n_train": clips})
     writes = question.mode != "infer" and not question.n_classes
     check_packing(question.packing, question.text_tokens, writes=writes)
     check_sharding(1 if question.mode == "infer" else n_gpus, question.sharding)
@@ -353,15 +349,10 @@ def _priced(
         return fit_answer(row, question, gpu)
     precision = question.precision or gpu.preferred_precision()
     key = (
-        name,
-        requested_size(question, row),
-        f"{gpu.key}:{gpu.extra.get('cores')}",
-        precision,
-        question.layout,
-        question.optimizer or "adamw",
-        question.mode or "train",
+        name, requested_size(question, row), f"{gpu.key}:{gpu.extra.get('cores')}", precision,
+        question.layout, question.optimizer or "adamw", question.mode or "train",
         question.method, question.lora_rank, question.gradient_checkpointing, question.n_classes, cards,
-        question.sharding, question.trainer, question.packing, question.text_tokens,
+        question.sharding, question.trainer, question.packing, question.text_tokens, question.bands,
     )  # fmt: skip
 
     def make() -> Prepared:
@@ -409,15 +400,10 @@ def _at_batch(prepared: Prepared, question: PredictRequest, *, curve: bool) -> d
     peak = in_room(peak, batch, prepared.safe, most, gpu)
     together = batch * prepared.together
     answer = {
-        **prepared.fixed,
-        **({"curve": prepared.curve} if curve else {}),
-        "basis": prepared.step.basis,
-        "batch_size": batch,
-        "fits": fits,
-        "peak_memory_gib": peak.as_dict(),
-        "samples_per_second": step.reciprocal(together).as_dict(),
-        "step_seconds": step.as_dict(),
-    }
+        **prepared.fixed, **({"curve": prepared.curve} if curve else {}), "basis": prepared.step.basis,
+        "batch_size": batch, "fits": fits, "peak_memory_gib": peak.as_dict(),
+        "samples_per_second": step.reciprocal(together).as_dict(), "step_seconds": step.as_dict(),
+    }  # fmt: skip
     if question.n_train:
         answer["n_train"] = question.n_train
         answer["epoch_seconds"] = step.scaled(ceil(question.n_train / together)).as_dict()

@@ -5,6 +5,7 @@ A model that nobody profiled is traced once and cached; nothing is written to th
 
 from typing import Any, Literal
 
+from memory_service.domain.cost.bands import COLOURS, with_bands
 from memory_service.domain.cost.decoders.decoder import TRAINERS, USUAL_RANK, Tuning, decoder_of
 from memory_service.domain.cost.decoders.tower import tuned_profile
 from memory_service.domain.cost.mask_classes import with_mask_classes
@@ -111,7 +112,7 @@ def requested_profile(
 
     shards   cards over which a decoder's weights lie spread"""
     profile = _found(knowledge, name, row, requested_size(question, row), kind, budget, question, shards)
-    profile = with_mask_classes(profile, question.n_classes or 0)
+    profile = with_bands(with_mask_classes(profile, question.n_classes or 0), question.bands or COLOURS)
     for field in SIZE_FIELDS:
         if getattr(question, field) is not None and field != profile.input_kind:
             takes, detail = profile.input_kind, f"{profile.model} takes {profile.input_kind}, not {field}"

@@ -26,7 +26,7 @@ from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.services.devices.calibrations import reference_profiles
 from memory_service.services.devices.devices import Device, KeptCalibration
 from memory_service.services.knowledge.cards import Cards, cards_of
-from memory_service.services.knowledge.decoder_options import Sizes
+from memory_service.services.knowledge.decoder_options import Asked
 from memory_service.services.knowledge.learned_corrections import observation_selection
 from tests.planning import case, promises_kept, seed_knowledge
 from tests.registered import A100, measurement
@@ -209,7 +209,7 @@ def test_a_table_says_of_each_network_what_it_is_predicted_alone(seen: list[Obse
     known = seed_knowledge().priced
     options = [
         option
-        for option in known.options("image-classification", Sizes(), None)
+        for option in known.options("image-classification", Asked(), None)
         if option.model.name.split(".")[0] in MODELS
     ]
     # Weights of other trainings have the same costs: one of each network at each size is predicted alone.

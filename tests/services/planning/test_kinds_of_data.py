@@ -11,6 +11,7 @@ from memory_service.domain.description.modalities import TILE, tiles_of
 from memory_service.schemas.recommend import RecommendBody
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database
+from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import recommend
 
 
@@ -100,6 +101,36 @@ def test_slices_of_volumes_are_split_by_volume(seeded_sqlite: Database) -> None:
     plan = planned(seeded_sqlite, text)
     assert {name: facts(plan)[name] for name in ("n_train", "n_groups")} == {"n_train": 2700, "n_groups": 9}
     assert (plan["split"], plan["group_by"]) == ("group", "volume")
+
+
+def test_bands_beyond_three_cost_more_and_are_read_by_the_script(seeded_sqlite: Database) -> None:
+    text = "Classify land cover in Sentinel-2 images with {} bands. 27000 patches of 64x64. Accuracy."
+    asked = {"model": "resnet50", "image_size": 224, "batch_size": 64, "folds": 1, "epochs": 5}
+    wide, plain = (planned(seeded_sqlite, text.format(n), **asked) for n in (12, 3))
+    assert (wide["model"]["bands"], facts(wide)["bands"]) == (12, 12)
+    assert "bands" not in plain["model"]
+    for name in ("peak_memory_gib", "total_minutes"):
+        assert wide["expected"][name]["value"] > 1.02 * plain["expected"][name]["value"]
+    assert "all 12 bands" in wide["uses"]
+    assert wide["ignores"] == []
+    assert "\nBANDS = 12" in plan_script(planned(seeded_sqlite, text.format(12)))
+    boxes = planned(seeded_sqlite, "Find ships.", task="object-detection", bands=12)
+    assert any(each.startswith("bands beyond three of 12") for each in boxes["ignores"])
+
+
+def test_strips_keep_their_shape_in_the_pixels_of_a_square(seeded_sqlite: Database) -> None:
+    text = "Predict biomass from strips of 4000 x 300 pixels, scans of trees. RMSE. 5000 images."
+    plan = planned(seeded_sqlite, text)
+    high, wide = plan["model"]["image_shape"]
+    assert facts(plan)["aspect_ratio"] == 13.33
+    assert high / wide == pytest.approx(13.3, rel=0.25)
+    assert 0.85 * plan["model"]["image_size"] ** 2 < high * wide <= plan["model"]["image_size"] ** 2
+    assert f"the shape: strips of {high} x {wide} pixels" in plan["uses"]
+    assert f"IMAGE_SHAPE = ({high}, {wide})" in plan_script(plan)
+    grid = planned(seeded_sqlite, text, model="swin_tiny_patch4_window7_224")
+    assert any(each.startswith("the shape of strips") for each in grid["ignores"])
+    square = planned(seeded_sqlite, text.replace("4000 x 300", "400 x 300"))
+    assert "image_shape" not in square["model"]
 
 
 @pytest.mark.parametrize(("n", "noun"), [(4_100, "fountain"), (260, "dolmen")])

@@ -9,6 +9,7 @@ import pytest
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Question
 from memory_service.domain.recipe.notes import Note
+from memory_service.errors import InvalidInput
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.planning.memory import split_fact
 from memory_service.services.planning.planning_problem import case_of
@@ -52,6 +53,18 @@ def test_another_mode_reads_no_record_but_the_text_and_what_is_usual() -> None:
     untold = case("Photos of moles: which are malignant?", task="image-classification")
     assert fact(untold, "n_train")[1] == "usual"
     assert any("training samples assumed" in sentence for sentence in untold.inferred)
+
+
+def test_hours_of_sound_are_counted_in_clips_and_mean_nothing_of_pictures() -> None:
+    text = "Transcribe 100 hours of children's speech. Word error rate."
+    assert fact(case(text), "n_train") == (36_000, "text")
+    assert fact(case(text), "audio_hours") == (100, "text")
+    assert fact(case(text + " Clips of 5 seconds."), "n_train") == (72_000, "text")
+    assert fact(case(text, audio_hours=10, seq_len=500), "n_train") == (7_200, "asked")
+    assert fact(case(text, n_train=900), "n_train") == (900, "asked")
+    assert "36000 training samples: 100 hours of sound in clips of 10 s, as is usual." in case(text).inferred
+    with pytest.raises(InvalidInput, match="audio_hours"):
+        case(LESIONS, task="image-classification", audio_hours=3)
 
 
 def test_the_split_of_a_record_gets_the_column_that_its_notes_name() -> None:

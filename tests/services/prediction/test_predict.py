@@ -53,6 +53,16 @@ def test_reading_pictures_that_takes_longer_than_the_step_is_said(seeded_sqlite:
     assert "loader_cores" not in predict(seeded_sqlite, {"model": "roberta-base", "gpu": "a100"})
 
 
+def test_hours_of_sound_are_an_epoch_of_what_the_model_reads_at_once(seeded_sqlite: Database) -> None:
+    asked = {"model": "whisper-small", "gpu": "a100", "audio_hours": 100}
+    answer = predict(seeded_sqlite, asked)
+    assert answer["n_train"] == 100 * 3600 / 30
+    longer = predict(seeded_sqlite, asked | {"audio_hours": 200})
+    assert longer["epoch_seconds"]["value"] == pytest.approx(2 * answer["epoch_seconds"]["value"], rel=0.01)
+    with pytest.raises(InvalidInput, match="audio_hours"):
+        predict(seeded_sqlite, ASKED | {"audio_hours": 1})
+
+
 def test_the_curve_climbs_the_ladder_to_the_first_batch_that_does_not_fit(seeded_sqlite: Database) -> None:
     answer = predict(seeded_sqlite, ASKED)
     batches = [point["batch_size"] for point in answer["curve"]]
