@@ -9,19 +9,13 @@ from torch.nn import functional
 from memory_service.measure.nets.blocks import encoder
 
 
-class Mlp(nn.Module):
+def mlp(features: int, outputs: int, width: int = 512, blocks: int = 3) -> nn.Sequential:
     """Linear, batch norm, ReLU, dropout, `blocks` times (Gorishniy et al., 2021)."""
-
-    def __init__(self, features: int, outputs: int, width: int = 512, blocks: int = 3) -> None:
-        super().__init__()
-        layers: list[nn.Module] = []
-        for index in range(blocks):
-            layers += [nn.Linear(width if index else features, width), nn.BatchNorm1d(width)]
-            layers += [nn.ReLU(), nn.Dropout(0.1)]
-        self.body = nn.Sequential(*layers, nn.Linear(width, outputs))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.body(x)
+    layers: list[nn.Module] = []
+    for index in range(blocks):
+        layers += [nn.Linear(width if index else features, width), nn.BatchNorm1d(width)]
+        layers += [nn.ReLU(), nn.Dropout(0.1)]
+    return nn.Sequential(*layers, nn.Linear(width, outputs))
 
 
 class TabularResNet(nn.Module):
