@@ -55,7 +55,7 @@ def build_segmentation(
             wrong = FieldError("model", "the encoder gives no feature pyramid", name)
             raise InvalidInput(f"{encoder} cannot be the encoder of a {head}: {error}", [wrong]) from error
     loss: Loss = pixel_regression_loss if regression else mask_loss
-    return image_model(name, "smp", family_of(current), module, size, DEFAULT_SIZE, outputs, make_loss=loss)
+    return image_model(name, "smp", family_of(current), module, size, DEFAULT_SIZE, outputs, loss=loss)
 
 
 def build_plain_unet(
@@ -71,7 +71,7 @@ def build_plain_unet(
     module = on_meta(lambda: plain_unet(channels, outputs, widths, str(config.get("norm", "batch")), deep))
     loss: Loss = pixel_regression_loss if config.get("regression") else mask_loss
     return image_model(
-        name, "torch", "unet", module, size, DEFAULT_SIZE, outputs, channels=channels, make_loss=loss
+        name, "torch", "unet", module, size, DEFAULT_SIZE, outputs, channels=channels, loss=loss
     )
 
 

@@ -63,9 +63,9 @@ class _Excitation(nn.Module):
 
 
 class _Inverted(nn.Module):
-    def __init__(self, before: int, after: int, kernel: int, stride: int, expansion: int = 4) -> None:
+    def __init__(self, before: int, after: int, kernel: int, stride: int) -> None:
         super().__init__()
-        hidden = before * expansion
+        hidden = 4 * before
         self.body = nn.Sequential(
             nn.Conv2d(before, hidden, 1, bias=False),
             nn.BatchNorm2d(hidden),
