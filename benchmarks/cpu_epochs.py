@@ -252,16 +252,16 @@ def _data_and_module(case: PlanningProblem) -> tuple[Any, Any]:
     import torch
 
     if "n_features" in case.question:
-        from memory_service.measure.nets.tables import Mlp
+        from memory_service.measure.nets.tables import mlp
 
         columns = case.question["n_features"]
-        return torch.randn(case.question["n_train"], columns), Mlp(columns, 2)
+        return torch.randn(case.question["n_train"], columns), mlp(columns, 2)
     side = case.question["image_size"]
     x = torch.randn(case.question["n_train"], 3, side, side)
     if case.model == "small-cnn":
-        from memory_service.measure.nets.dense import SmallCnn
+        from memory_service.measure.nets.dense import small_cnn
 
-        return x, SmallCnn(3, 2)
+        return x, small_cnn(3, 2)
     import timm
 
     return x, timm.create_model(case.model, pretrained=False, num_classes=2)

@@ -123,9 +123,9 @@ def _network(run: Any, case: dict[str, Any], train: Any, valid: Any) -> None:
 
         model = timm.create_model(case["model"], num_classes=2)
     else:
-        from memory_service.measure.nets.tables import Mlp
+        from memory_service.measure.nets.tables import mlp
 
-        model = Mlp(case["columns"], 2)
+        model = mlp(case["columns"], 2)
     parts: list[Any] = [_Samples(case, *part) for part in (train, valid)]
     fed, held = (torch.utils.data.DataLoader[Any](part, None, sampler=part.batches()) for part in parts)
     optimizer, loss = torch.optim.AdamW(model.parameters()), torch.nn.CrossEntropyLoss()

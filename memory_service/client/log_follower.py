@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from memory_service.client.run import Run
-from memory_service.domain.logs.parser import Context, ParsedEvent, read_log
+from memory_service.domain.logs.parser import Context, ParsedEvent, notes_of, read_log
 
 BLOCK_BYTES = 1 << 20
-NOTE_CHARS = 16_000
 MAX_UNPARSED_CHARS = 256 * 1024
 """Of lines that are not understood; what goes beyond stays in the log alone, and is counted."""
 
@@ -34,7 +33,6 @@ class LogReader:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._context = Context()
-        self._unparsed: list[str] = []
         self._unparsed_chars = 0
         self.lines = self.understood = self.clipped_chars = self.dropped_lines = 0
         self.out_of_memory = self.error = False
@@ -44,7 +42,8 @@ class LogReader:
     def read(
         self, piece: bytes, *, final: bool = False, at: Callable[[float | None], float] | None = None
     ) -> None:
-        """The next piece; `at` gives when a line was written from its own clock (None: it has none)."""
+        """The next piece, its lines that are not understood as notes; `at` gives when a line was written
+        from its own clock (None: it has none)."""
         reading = read_log(piece, self._context, final=final)
         self._context = reading.context
         self.lines += reading.lines
@@ -52,12 +51,15 @@ class LogReader:
         self.clipped_chars += reading.clipped
         for event in reading.events:
             self._send(event, at)
+        kept: list[str] = []
         for line in reading.unrecognized:
             if self._unparsed_chars + len(line) > MAX_UNPARSED_CHARS:
                 self.dropped_lines += 1
                 continue
-            self._unparsed.append(line)
+            kept.append(line)
             self._unparsed_chars += len(line) + 1
+        for note in notes_of(kept):
+            self._run.note(**note)
 
     @property
     def ended_as(self) -> str:
@@ -66,15 +68,6 @@ class LogReader:
             return "out_of_memory" if self.out_of_memory else "crashed"
         at, of = self._context.epoch, self._context.epochs
         return "stopped" if of and at is not None and at < of - 1 else "completed"
-
-    def send_unparsed(self) -> None:
-        """Send the lines that were not understood so far as notes."""
-        while self._unparsed:
-            some, size = [], 0
-            while self._unparsed and size + len(self._unparsed[0]) < NOTE_CHARS:
-                some.append(self._unparsed.pop(0))
-                size += len(some[-1]) + 1
-            self._run.note("\n".join(some), unread_line=some[-1][:160])
 
     def send_counts(self) -> None:
         """Send how much of the log was understood."""
@@ -139,20 +132,17 @@ def follow(
         at = _dated(path, size, written)
         for piece in _pieces(tail, size):
             reader.read(piece, at=at)
-            reader.send_unparsed()
     idle_since = time.monotonic()
     while not stop():
         piece = tail.read()
         if piece:
             idle_since = time.monotonic()
             reader.read(piece)
-            reader.send_unparsed()
             continue
         if time.monotonic() - idle_since >= idle_seconds:
             break
         time.sleep(every_seconds)
     reader.read(b"", final=True)
-    reader.send_unparsed()
     reader.send_counts()
     return reader
 
@@ -218,9 +208,7 @@ def launch(
         reader, tail = LogReader(run), LogTail(log, start)
         ended = False
         while True:
-            if _copy(tail, reader, show=show):
-                reader.send_unparsed()
-            elif ended:
+            if not _copy(tail, reader, show=show) and ended:
                 break
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(LOOK_EVERY_S)
@@ -228,7 +216,6 @@ def launch(
         code = process.returncode
     with contextlib.suppress(Exception):
         reader.read(b"", final=True)
-        reader.send_unparsed()
         reader.send_counts()
         run.finish(ended_as(code, reader))
     return (code if code >= 0 else 128 - code), reader, run

@@ -96,14 +96,6 @@ def cells_in(text: str) -> list[Cell]:
     return list(cells.values())
 
 
-@dataclass(slots=True)
-class _Heard:
-    """The latest sign of life of another worker's run, and when it was first seen here."""
-
-    mark: Any
-    since: float
-
-
 class Sweep:
     """One worker of a sweep.
 
@@ -121,7 +113,8 @@ class Sweep:
         worker = {"sweep": name, "worker": uuid.uuid4().hex, "pid": os.getpid()}
         self._about = {**about, "host": {**about.get("host", {}), **worker}}
         self._attempts = dict.fromkeys((cell.name for cell in cells), 0)
-        self._heard: dict[str, _Heard] = {}
+        self._heard: dict[str, tuple[Any, float]] = {}
+        """Run of another worker -> its latest sign of life, and when that was first seen here."""
         self._readings: Callable[[], Mapping[str, Any]] = dict
 
     def work(
@@ -167,14 +160,8 @@ class Sweep:
                     return None, None
                 told = page["outcome"]["events"]  # it may have died between its figures and its end
                 end = "completed" if "batch" in told else "stopped" if "note" in told else "crashed"
-                try:
-                    self._door(f"/runs/{run_id}/finish", {"status": end})
-                except MemoryServiceError as error:
-                    if error.status != Conflict.status:
-                        raise
-                    continue  # it ended meanwhile: look again
-                if end != "crashed":
-                    continue
+                if not self._finish(run_id, end) or end != "crashed":
+                    continue  # it may have ended meanwhile: look again
             self._attempts[cell.name] = attempt + 1
         run_id = self._run_id(cell, self._most - 1)
         why = f"{self._most} workers died of it"
@@ -188,11 +175,21 @@ class Sweep:
 
     def _is_silent(self, run_id: str, page: Mapping[str, Any]) -> bool:
         mark, now = page["outcome"]["events"], time.monotonic()
-        heard = self._heard.get(run_id)
-        if heard is None or heard.mark != mark:
-            self._heard[run_id] = _Heard(mark, now)
+        known, since = self._heard.setdefault(run_id, (mark, now))
+        if known != mark:
+            self._heard[run_id] = mark, now
             return False
-        return now - heard.since > self._lease
+        return now - since > self._lease
+
+    def _finish(self, run_id: str, status: str) -> bool:
+        """Whether it ends so; False where it had ended otherwise."""
+        try:
+            self._door(f"/runs/{run_id}/finish", {"status": status})
+        except MemoryServiceError as error:
+            if error.status != Conflict.status:
+                raise
+            return False
+        return True
 
     def _measured(self, cell: Cell, run_id: str, measure: Callable[[Cell], Timed]) -> CellOutcome:
         at = f"/runs/{run_id}"
@@ -212,11 +209,7 @@ class Sweep:
         status = "out_of_memory" if found.out_of_memory else "stopped" if found.why else "completed"
         if events:  # all or nothing of it arrives
             self._door(f"{at}/events", {"events": events})
-        try:
-            self._door(f"{at}/finish", {"status": status})
-        except MemoryServiceError as error:
-            if error.status != Conflict.status:
-                raise
+        if not self._finish(run_id, status):
             why = "another worker has it, as nothing was heard of this one"
             return CellOutcome(cell.name, run_id, "lost", why)
         outcome: Outcome = "out_of_memory" if found.out_of_memory else "failed" if found.why else "timed"

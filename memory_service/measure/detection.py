@@ -45,7 +45,7 @@ def build_detector(name: str, input_size: int | None, n_outputs: int | None) -> 
         lambda: _SsdR50(classes) if head == "ssd" else _pyramid_detector(head, current, classes, size)
     )
     family, loss = family_of(current), dense_detection_loss
-    return image_model(name, "torchvision", family, module, size, default, classes, make_loss=loss)
+    return image_model(name, "torchvision", family, module, size, default, classes, loss=loss)
 
 
 def dense_detection_loss(outputs: Any, inputs: Mapping[str, Tensor]) -> Tensor:

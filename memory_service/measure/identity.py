@@ -4,6 +4,7 @@ identify("cuda:0")    its fingerprint: NVML only, no CUDA context, torch not imp
 occupancy("cpu")      how much of it they take, and whether a measurement would be theirs too
 """
 
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -13,7 +14,7 @@ import re
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 from pathlib import Path
@@ -47,9 +48,6 @@ class Tenant:
     command: str
     memory_gib: float | None = None
     cores: float | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
     def __str__(self) -> str:
         gib = f", {self.memory_gib:.2f} GiB" if self.memory_gib is not None else ""
@@ -101,21 +99,15 @@ def identify(device: str) -> Fingerprint:
             nvml.card(index), torch=versions["torch"], cuda=versions["cuda"], cudnn=versions["cudnn"],
             cores=cores_of_process(), host_cpu=_cpu_name(),
         )  # fmt: skip
-    memory = _host_memory_gib()
-    if kind == "mps":
-        if not _is_apple():
-            raise Unavailable("mps is the GPU of an Apple chip; this host has none")
-        name = _cpu_name()
-        return Fingerprint(
-            "mps", name, _digest("mps", name, f"{memory:.0f}"), memory, "apple",
-            driver=platform.mac_ver()[0] or None, torch=versions["torch"], cores=cores_of_process(),
-            host_cpu=name,
-        )  # fmt: skip
-    name = _cpu_name()
-    architecture = "x86" if platform.machine().lower() in ("x86_64", "amd64", "i686") else platform.machine()
+    memory, name, apple = _host_memory_gib(), _cpu_name(), kind == "mps"
+    if apple and not _is_apple():
+        raise Unavailable("mps is the GPU of an Apple chip; this host has none")
+    machine = "x86" if platform.machine().lower() in ("x86_64", "amd64", "i686") else platform.machine()
+    uuid = _digest(kind, name, *([] if apple else [str(os.cpu_count())]), f"{memory:.0f}")
     return Fingerprint(
-        "cpu", name, _digest("cpu", name, str(os.cpu_count()), f"{memory:.0f}"), memory, architecture,
-        torch=versions["torch"], cores=cores_of_process(), host_cpu=name,
+        "mps" if apple else "cpu", name, uuid, memory, "apple" if apple else machine,
+        driver=(platform.mac_ver()[0] or None) if apple else None, torch=versions["torch"],
+        cores=cores_of_process(), host_cpu=name,
     )  # fmt: skip
 
 
@@ -136,30 +128,13 @@ def occupancy(device: str) -> Occupancy:
 
 def cores_of_process() -> int:
     """Cores by the affinity and the container's quota."""
-    try:
-        allowed = len(os.sched_getaffinity(0))
-    except AttributeError:
-        allowed = os.cpu_count() or 1
-    for path, parse in ((Path("/sys/fs/cgroup/cpu.max"), _quota_v2), (_CFS, _quota_v1)):
-        try:
-            quota = parse(path)
-        except (OSError, ValueError):
-            continue
-        return max(1, min(allowed, ceil(quota))) if quota else allowed
-    return allowed
-
-
-_CFS = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
-
-
-def _quota_v2(path: Path) -> float | None:
-    quota, period = path.read_text().split()
-    return None if quota == "max" else int(quota) / int(period)
-
-
-def _quota_v1(path: Path) -> float | None:
-    quota = int(path.read_text())
-    return None if quota <= 0 else quota / int(path.with_name("cpu.cfs_period_us").read_text())
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for files in (["cpu.max"], ["cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"]):  # version 2, version 1
+        with contextlib.suppress(OSError, ValueError):  # no quota, or "max"
+            text = " ".join((Path("/sys/fs/cgroup") / name).read_text() for name in files)
+            quota, period = map(int, text.split())
+            cores = min(cores, ceil(quota / period)) if quota > 0 else cores
+    return cores
 
 
 def _host_memory_gib() -> float:

@@ -93,12 +93,12 @@ def build_transformer(
     for skip in ("layerdrop", "encoder_layerdrop", "decoder_layerdrop"):
         if hasattr(settings, skip):
             setattr(settings, skip, 0.0)
-    make_inputs, make_loss = _interface(head, config, settings, size)
+    inputs, loss = _interface(head, config, settings, size)
     return BuiltModel(
         name=name, library="transformers", family=family or str(config["model_type"]),
         module=on_meta(construct), input_kind="seq_len", input_size=size,
         default_input_size=int(config.get("default_input_size", 256)), n_outputs=outputs,
-        make_inputs=make_inputs, make_loss=make_loss, positional=False,
+        inputs=inputs, loss=loss, positional=False,
     )  # fmt: skip
 
 
@@ -122,19 +122,19 @@ def _interface(head: str, config: Mapping[str, Any], settings: Any, size: int) -
     if head == "ctc":
         if config["model_type"] in _SPECTRAL:
             bands, frames = _SPECTRAL[str(config["model_type"])]
-            return zeros(input_features=(size // frames, bands)), _letters_loss
-        return zeros(input_values=(size * SAMPLES_PER_FRAME,)), _letters_loss
+            return zeros(input_features=(size // frames, bands)), _position_loss
+        return zeros(input_values=(size * SAMPLES_PER_FRAME,)), _position_loss
     if head == "speech-seq2seq":
         target = int(config.get("target_len", max(16, size // 25)))
         shapes = {"input_features": (int(settings.num_mel_bins), size), "decoder_input_ids": (target,)}
-        return zeros(integers=["decoder_input_ids"], **shapes), _language_model_loss
+        return zeros(integers=["decoder_input_ids"], **shapes), _position_loss
     if head == "seq2seq-lm":
         target = int(config.get("target_len", max(16, size // 4)))
         names = ("input_ids", "decoder_input_ids")
-        return zeros(input_ids=(size,), decoder_input_ids=(target,), integers=names), _language_model_loss
+        return zeros(input_ids=(size,), decoder_input_ids=(target,), integers=names), _position_loss
     losses: dict[str, Loss] = {
-        "causal-lm": _language_model_loss,
-        "masked-lm": _language_model_loss,
+        "causal-lm": _position_loss,
+        "masked-lm": _position_loss,
         "question-answering": _span_loss,
         "encoder": _pooled_loss,
     }
@@ -146,15 +146,11 @@ def _logits_loss(outputs: Any, inputs: Mapping[str, Tensor]) -> Tensor:
     return classification_loss(outputs.logits, inputs)
 
 
-def _language_model_loss(outputs: Any, inputs: Mapping[str, Tensor]) -> Tensor:
-    """Cross entropy over every position in fp32, as transformers computes it."""
-    logits = outputs.logits.float()
-    return classification_loss(logits.reshape(-1, logits.shape[-1]), inputs)
+def _position_loss(outputs: Any, inputs: Mapping[str, Tensor]) -> Tensor:
+    """Cross entropy over every position in fp32, as transformers computes it of language models.
 
-
-def _letters_loss(outputs: Any, inputs: Mapping[str, Tensor]) -> Tensor:
-    """CTC's log-softmax in fp32 over letters of every frame, without its alignments: these are of the order
-    of frames x letters, a thousandth of the network's work, and read values, which the meta device lacks."""
+    Of CTC its log-softmax over letters of every frame, without its alignments: these are of the order of
+    frames x letters, a thousandth of the network's work, and read values, which the meta device lacks."""
     logits = outputs.logits.float()
     return classification_loss(logits.reshape(-1, logits.shape[-1]), inputs)
 

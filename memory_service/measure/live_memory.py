@@ -125,13 +125,10 @@ class RooflineTally:
     ) -> None:
         fixed_bytes = per_sample_bytes = 0
         for tensor, times in moved:
-            size = min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes()) * times
-            if size % self.batch == 0:
-                per_sample_bytes += size // self.batch
-            else:
-                fixed_bytes += size
-        of_samples = flops % self.batch == 0
-        per_sample_flops, fixed_flops = (flops // self.batch, 0) if of_samples else (0, flops)
+            fixed, per_sample = _split(_moved_bytes(tensor) * times, self.batch)
+            fixed_bytes += fixed
+            per_sample_bytes += per_sample
+        fixed_flops, per_sample_flops = _split(flops, self.batch)
         intensity = fixed_flops / max(fixed_bytes, 1)
         if per_sample_bytes:
             intensity = per_sample_flops / per_sample_bytes
@@ -140,6 +137,16 @@ class RooflineTally:
         row = self._rows[key]
         amounts = (per_sample_flops, per_sample_bytes, fixed_flops, fixed_bytes, kernels)
         row[:] = [before + amount for before, amount in zip(row, amounts, strict=True)]
+
+
+def _split(amount: int, batch: int) -> tuple[int, int]:
+    """(fixed, per sample): a multiple of the prime batch can only come from the batch."""
+    return (0, amount // batch) if amount % batch == 0 else (amount, 0)
+
+
+def _moved_bytes(tensor: Tensor) -> int:
+    """Bytes of one pass over a tensor; of an expanded one those that are stored."""
+    return min(tensor.nbytes, tensor.untyped_storage().nbytes())
 
 
 def _passes(name: str, args: Sequence[Any]) -> int:
@@ -215,8 +222,7 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
         key = storage._cdata
         if key in self._live:
             return
-        size = storage.nbytes()
-        fixed, per_sample = self._split(size)
+        fixed, per_sample = _split(storage.nbytes(), self.batch)
         fixed = -(-fixed // ALIGNMENT) * ALIGNMENT
         self._live[key] = (weakref.ref(storage, partial(self._free, key)), fixed, per_sample)
         self._fixed += fixed
@@ -232,10 +238,6 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _mark(self) -> None:
         self.moments.append((self._fixed, self._per_sample, self._gradient))
 
-    def _split(self, amount: int) -> tuple[int, int]:
-        """(fixed, per sample): a multiple of the prime batch can only come from the batch."""
-        return (0, amount // self.batch) if amount % self.batch == 0 else (amount, 0)
-
     def _account(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any, results: list[Tensor]
     ) -> None:
@@ -243,13 +245,12 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.roofline.account(self.phase, func, args, inputs, results)
         name, flops, kernels = cost_of(func, args, out)
         work = self._work[self.phase][name]
-        fixed, per_sample = self._split(flops)
+        fixed, per_sample = _split(flops, self.batch)
         work[0] += per_sample
         work[2] += fixed
         work[4] += kernels
         for tensor in (*inputs, *results):
-            storage_bytes = tensor.untyped_storage().nbytes()
-            fixed, per_sample = self._split(min(tensor.numel() * tensor.element_size(), storage_bytes))
+            fixed, per_sample = _split(_moved_bytes(tensor), self.batch)
             work[1] += per_sample
             work[3] += fixed
         if name.endswith("_conv") and self.phase == "forward":
@@ -327,9 +328,7 @@ def _conv_backward(args: Sequence[Any]) -> OpCost:
 
 
 def _attention(name: str, args: Sequence[Any]) -> OpCost:
-    if "backward" in name:
-        query, key, value, times, kernels = args[1], args[2], args[3], 2.5, 2
-    else:
-        query, key, value, times, kernels = args[0], args[1], args[2], 1.0, 1
+    first, times, kernels = (1, 2.5, 2) if "backward" in name else (0, 1.0, 1)
+    query, key, value = args[first : first + 3]
     both = query.shape[-1] + value.shape[-1]
     return "attention", int(times * 2 * prod(query.shape[:-1]) * key.shape[-2] * both), kernels

@@ -4,6 +4,7 @@ Encoders come from timm through segmentation_models_pytorch; losses are cross en
 and mean absolute error for images, on every pixel.
 """
 
+import itertools
 import warnings
 from collections.abc import Mapping
 from functools import partial
@@ -16,6 +17,7 @@ from torch.nn import functional
 from memory_service.domain.cost.families import family_of
 from memory_service.domain.planning.model_catalogue import check_side
 from memory_service.errors import FieldError, InvalidInput, unknown_name
+from memory_service.measure.nets.blocks import UNet
 from memory_service.measure.traceable_model import BuiltModel, Loss, classification_loss, image_model, on_meta
 from memory_service.measure.vision import size_arguments, timm_name
 
@@ -53,7 +55,7 @@ def build_segmentation(
             wrong = FieldError("model", "the encoder gives no feature pyramid", name)
             raise InvalidInput(f"{encoder} cannot be the encoder of a {head}: {error}", [wrong]) from error
     loss: Loss = pixel_regression_loss if regression else mask_loss
-    return image_model(name, "smp", family_of(current), module, size, DEFAULT_SIZE, outputs, make_loss=loss)
+    return image_model(name, "smp", family_of(current), module, size, DEFAULT_SIZE, outputs, loss=loss)
 
 
 def build_plain_unet(
@@ -66,50 +68,32 @@ def build_plain_unet(
     outputs = n_outputs or int(config.get("n_outputs", 1))
     channels = int(config.get("in_chans", 3))
     deep = bool(config.get("deep_supervision", False))
-    module = on_meta(lambda: PlainUNet(channels, outputs, widths, str(config.get("norm", "batch")), deep))
+    module = on_meta(lambda: plain_unet(channels, outputs, widths, str(config.get("norm", "batch")), deep))
     loss: Loss = pixel_regression_loss if config.get("regression") else mask_loss
     return image_model(
-        name, "torch", "unet", module, size, DEFAULT_SIZE, outputs, channels=channels, make_loss=loss
+        name, "torch", "unet", module, size, DEFAULT_SIZE, outputs, channels=channels, loss=loss
     )
 
 
-class PlainUNet(nn.Module):
+def plain_unet(
+    in_chans: int, outputs: int, widths: tuple[int, ...], norm: str, deep_supervision: bool
+) -> nn.Module:
     """Two 3x3 convolutions per level, max pooling down, transposed convolution up (Ronneberger et al., 2015).
 
     norm "instance" with leaky ReLU and a logit map at every decoder level is nnU-Net's 2-D network.
+    (batch, channels, side, side) -> logits of that side; deeply supervised: a list, finest first.
     """
-
-    def __init__(
-        self, in_chans: int, outputs: int, widths: tuple[int, ...], norm: str, deep_supervision: bool
-    ) -> None:
-        super().__init__()
-        self.down = nn.ModuleList()
-        channels = in_chans
-        for width in widths:
-            self.down.append(_double(channels, width, norm))
-            channels = width
-        self.up = nn.ModuleList()
-        self.merge = nn.ModuleList()
-        for width in reversed(widths[:-1]):
-            self.up.append(nn.ConvTranspose2d(channels, width, 2, stride=2))
-            self.merge.append(_double(2 * width, width, norm))
-            channels = width
-        heads = reversed(widths[:-1]) if deep_supervision else widths[:1]
-        self.heads = nn.ModuleList(nn.Conv2d(width, outputs, 1) for width in heads)
-        self.deep_supervision = deep_supervision
-
-    def forward(self, x: Tensor) -> Any:
-        """(batch, channels, side, side) -> logits of that side; deeply supervised: a list, finest first."""
-        skips: list[Tensor] = []
-        for index, block in enumerate(self.down):
-            x = block(functional.max_pool2d(x, 2) if index else x)
-            skips.append(x)
-        logits: list[Tensor] = []
-        for index, (up, merge) in enumerate(zip(self.up, self.merge, strict=True)):
-            x = merge(torch.cat([up(x), skips[-2 - index]], dim=1))
-            if self.deep_supervision:
-                logits.append(self.heads[index](x))
-        return logits[::-1] if self.deep_supervision else self.heads[0](x)
+    levels = itertools.pairwise((in_chans, *widths))
+    down = [_double(before, width, norm) for before, width in levels]
+    up = list(itertools.pairwise(reversed(widths)))
+    heads = reversed(widths[:-1]) if deep_supervision else widths[:1]
+    return UNet(
+        [down[0], *(nn.Sequential(nn.MaxPool2d(2), block) for block in down[1:])],
+        [nn.ConvTranspose2d(before, width, 2, stride=2) for before, width in up],
+        [_double(2 * width, width, norm) for _, width in up],
+        [nn.Conv2d(width, outputs, 1) for width in heads],
+        deep=deep_supervision,
+    )
 
 
 def _double(channels: int, width: int, norm: str) -> nn.Sequential:

@@ -10,6 +10,7 @@ import torch
 from memory_service.measure.build_model import build_model
 from memory_service.measure.calibrate.hardware import Hardware, hardware_of
 from memory_service.measure.calibrate.sections.kernels import LAYOUTS
+from memory_service.measure.calibrate.sections.steps import optimizer_step
 from memory_service.measure.traceable_model import BuiltModel
 
 WARM_STEPS, WINDOWS = 10, 5
@@ -82,20 +83,4 @@ def _step(
             name: one.contiguous(memory_format=LAYOUTS[layout]) if one.dim() == 4 else one
             for name, one in inputs.items()
         }
-    optimizer: Any = torch.optim.AdamW([p for p in module.parameters() if p.requires_grad], lr=1e-4)
-    scaler = hardware.scaler(precision)
-
-    def step() -> None:
-        optimizer.zero_grad(set_to_none=True)
-        with hardware.arithmetic(precision):
-            with hardware.autocast(precision):
-                loss = built.loss(built.forward(inputs), inputs)
-            if scaler is None:
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
-            else:
-                scaler.scale(loss).backward()
-                scaler.step(optimizer)
-                scaler.update()
-
-    return step
+    return optimizer_step(module, hardware, precision, lambda: built.loss(built.forward(inputs), inputs))

@@ -293,23 +293,12 @@ class CudaSemantics(TorchFunctionMode):
             bias = _attention_bias(attn_mask, query, key)
             fused = torch.ops.aten._scaled_dot_product_efficient_attention
             return fused(query, key, value, bias, query.requires_grad, 0.0, is_causal, scale=scale)[0]
-        return self._eager_attention(query, key, value, attn_mask, dropout_p, scale)
-
-    def _eager_attention(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        dropout_p: float,
-        scale: float | None,
-    ) -> Tensor:
-        """Unfused: products (both scaled) and softmax one by one."""
+        # unfused: products (both scaled) and softmax one by one
         root = math.sqrt(scale or 1.0 / math.sqrt(query.shape[-1]))
         scores = (query * root) @ (key * root).transpose(-2, -1)
-        if mask is not None:
-            hidden = mask.dtype is torch.bool
-            scores = scores.masked_fill(~mask, -math.inf) if hidden else scores + mask
+        if attn_mask is not None:
+            hidden = attn_mask.dtype is torch.bool
+            scores = scores.masked_fill(~attn_mask, -math.inf) if hidden else scores + attn_mask
         weights = torch.ops.aten._softmax(scores, -1, self._amp and not self._fused_attention)
         if dropout_p:
             weights = torch.native_dropout(weights, dropout_p, True)[0]

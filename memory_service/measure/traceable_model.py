@@ -10,7 +10,8 @@ from torch.nn import functional
 
 Inputs = Mapping[str, Tensor]
 Loss = Callable[[Any, Inputs], Tensor]
-MakeInputs = Callable[[int, str], dict[str, Tensor]]
+MakeInputs = Callable[..., dict[str, Tensor]]
+"""(batch, device = "meta") -> tensors of zeros; fake ones inside a FakeTensorMode."""
 
 
 def classification_loss(outputs: Any, _inputs: Inputs) -> Tensor:
@@ -35,8 +36,8 @@ class BuiltModel:
     family          kernels in common: "efficientnet", "vit", "bert", ...
     input_kind      "image_size" (pixels a side) | "seq_len" (tokens or steps) | "n_features" (columns)
     input_size      the size it was built for; default_input_size: what its weights were trained with
-    make_inputs     (batch, device) -> keyword tensors of `module.forward`; a vision model's is {"x": ...}
-    make_loss       (outputs, inputs) -> scalar; targets are made from the outputs' own shapes
+    inputs          (batch, device) -> keyword tensors of `module.forward`; a vision model's is {"x": ...}
+    loss            (outputs, inputs) -> scalar; targets are made from the outputs' own shapes
     """
 
     name: str
@@ -47,19 +48,12 @@ class BuiltModel:
     input_size: int
     default_input_size: int
     n_outputs: int
-    make_inputs: MakeInputs
-    make_loss: Loss = classification_loss
+    inputs: MakeInputs
+    loss: Loss = classification_loss
     positional: bool = True
-
-    def inputs(self, batch: int, device: str = "meta") -> dict[str, Tensor]:
-        """Zero tensors of one batch; fake ones inside a FakeTensorMode."""
-        return self.make_inputs(batch, device)
 
     def forward(self, inputs: Inputs) -> Any:
         return self.module(*inputs.values()) if self.positional else self.module(**inputs)
-
-    def loss(self, outputs: Any, inputs: Inputs) -> Tensor:
-        return self.make_loss(outputs, inputs)
 
     @property
     def params(self) -> int:
@@ -81,7 +75,7 @@ def on_meta(construct: Callable[[], nn.Module]) -> nn.Module:
 def zeros(*, integers: Sequence[str] = (), **shapes: tuple[int, ...]) -> MakeInputs:
     """Inputs by name with the shape of one sample, in fp32; `integers`: names of those in int64."""
 
-    def make(batch: int, device: str) -> dict[str, Tensor]:
+    def make(batch: int, device: str = "meta") -> dict[str, Tensor]:
         kinds = {name: torch.long if name in integers else torch.float32 for name in shapes}
         return {
             name: torch.zeros((batch, *shape), dtype=kinds[name], device=device)
@@ -97,7 +91,7 @@ def token_inputs(seq_len: int, mask: Literal["none", "tokens", "square"] = "none
     mask  "tokens" (batch, seq_len) of ones | "square" (1, 1, seq_len, seq_len) of zeros to be added to scores
     """
 
-    def make(batch: int, device: str) -> dict[str, Tensor]:
+    def make(batch: int, device: str = "meta") -> dict[str, Tensor]:
         inputs = {"input_ids": torch.zeros((batch, seq_len), dtype=torch.long, device=device)}
         if mask == "tokens":
             inputs["attention_mask"] = torch.ones((batch, seq_len), dtype=torch.long, device=device)
@@ -118,10 +112,10 @@ def image_model(
     n_outputs: int,
     *,
     channels: int = 3,
-    make_loss: Loss = classification_loss,
+    loss: Loss = classification_loss,
 ) -> BuiltModel:
     """A model of square images of `size` pixels a side."""
     inputs = zeros(x=(channels, size, size))
     return BuiltModel(
-        name, library, family, module, "image_size", size, default_size, n_outputs, inputs, make_loss
+        name, library, family, module, "image_size", size, default_size, n_outputs, inputs, loss
     )

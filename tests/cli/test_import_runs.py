@@ -334,14 +334,15 @@ def past_run(**told: Any) -> PastRun:
 @pytest.mark.parametrize("said", [float("inf"), float("nan"), "1e400", 10**400, [[224], [224]], "{[1]: 2}"])
 def test_a_setting_that_no_run_can_have_says_nothing(said: Any) -> None:
     run = reported(past_run(batch_size=said, lr=said, img_size=said), {}, BEGAN)
-    assert not isinstance(run, str)
+    assert not isinstance(run, Unread)
     assert not run.begin.keys() & {"learning_rate", "image_size", "batch_size"}
     assert run.begin["epochs"] == 4
 
 
 @pytest.mark.parametrize("began", [1e18, -5.0, float("inf"), float("nan"), None])
 def test_a_start_that_no_calendar_has_tells_no_time(began: float | None) -> None:
-    assert reported(past_run(began=began), {}, BEGAN) == "it tells no time"
+    run = past_run(began=began)
+    assert reported(run, {}, BEGAN) == Unread(run.key, "it tells no time")
 
 
 def found(tracker: str, path: Path) -> tuple[list[PastRun], list[Unread]]:

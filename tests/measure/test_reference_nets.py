@@ -10,6 +10,7 @@ from memory_service.domain.calibration.probe_shapes import REFERENCE_NETS
 from memory_service.domain.calibration.probes import probe_of
 from memory_service.domain.cost.memory import allocated_bytes
 from memory_service.measure.calibrate.hardware import Cpu
+from memory_service.measure.calibrate.sections import steps
 from memory_service.measure.calibrate.sections.steps import measure, training_step
 from memory_service.measure.nets.reference import build_reference, reference_module
 from memory_service.measure.trace import trace_profile
@@ -47,12 +48,11 @@ def test_every_network_answers_with_logits(net) -> None:
     assert logits.shape == (1, net.n_outputs)
 
 
-def test_a_training_step_moves_every_parameter() -> None:
+def test_a_training_step_moves_every_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
     net = REFERENCE_NETS["cpu"][1]
+    module = reference_module(net)
+    monkeypatch.setattr(steps, "reference_module", lambda _: module)
     step = training_step(net, Cpu("cpu", ""), "fp32", "nhwc", 4)
-    module = next(
-        cell.cell_contents for cell in step.__closure__ or () if hasattr(cell.cell_contents, "train")
-    )
     before = [parameter.detach().clone() for parameter in module.parameters()]
     step()
     assert all(not torch.equal(was, now) for was, now in zip(before, module.parameters(), strict=True))

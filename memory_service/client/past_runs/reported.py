@@ -16,7 +16,7 @@ from sys import float_info
 from typing import Any
 
 from memory_service.client.fields import cleaned
-from memory_service.client.past_runs.past_run import Ended, PastRun, Row, literal
+from memory_service.client.past_runs.past_run import Ended, PastRun, Row, Unread, literal
 from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.logs.values import TRAIN_WORDS, VALID_WORDS, scores_of
 
@@ -63,7 +63,7 @@ class ReportedRun:
     notes: tuple[str, ...]
 
 
-def reported(past: PastRun, stated: Mapping[str, Any], now: float) -> ReportedRun | str:
+def reported(past: PastRun, stated: Mapping[str, Any], now: float) -> ReportedRun | Unread:
     """What is sent of the run, or why nothing. stated: task, gpu, model of runs that do not say them."""
     unknown: list[str] = []
     notes = list(past.notes)
@@ -73,14 +73,15 @@ def reported(past: PastRun, stated: Mapping[str, Any], now: float) -> ReportedRu
     began = past.began if past.began is not None else min(trained_at, default=None)
     ended = past.ended if past.ended is not None else max(trained_at, default=None)
     if began is None or ended is None or not all(map(_is_moment, [began, ended, *moments])):
-        return "it tells no time"
+        return Unread(past.key, "it tells no time")
     trained, validated, fold = (facts.pop(name, None) for name in ("trained", "validated", "fold"))
     batch = (facts.get("batch_size") or 0) * facts.get("grad_accumulation", 1)
     epochs = _epochs(past.rows, facts.get("epochs"), unknown, notes)
     told = list(_told(epochs, fold or 0, trained, batch))
     how = past.how or _probably(len(told), facts.get("epochs"), ended, now)
     if how is None:
-        return "nothing says that it has ended: import it again a day after its last figure"
+        why = "nothing says that it has ended: import it again a day after its last figure"
+        return Unread(past.key, why)
     if past.how is None:
         notes.append(f"{past.tracker} does not say how it ended: taken as {how}")
     if trained and (validated or facts.get("folds") in (None, 1)):

@@ -34,9 +34,8 @@ def tell_all(
             lines.append(_line(one.where, None, "refused", one.why, []))
             continue
         run = alone(one.key, partial(reported, one, stated, now))
-        if isinstance(run, str | Unread):
-            reason = run if isinstance(run, str) else run.why
-            lines.append(_line(one.key, None, "refused", reason, []))
+        if isinstance(run, Unread):
+            lines.append(_line(run.where, None, "refused", run.why, []))
             continue
         unknown.update(run.unknown)
         notes = list(run.notes)

@@ -74,11 +74,11 @@ class Line:
     """A tag, a position and the text behind it."""
 
     side: str
-    epoch: int | None
-    epochs: int | None
-    step: int | None
-    of: int | None
     text: str
+    epoch: int | None = None
+    epochs: int | None = None
+    step: int | None = None
+    of: int | None = None
 
 
 def line_of(line: str) -> Line:
@@ -87,8 +87,8 @@ def line_of(line: str) -> Line:
     if begun is not None:
         epoch = begun[2] or begun[3]
         whole = int(begun[4]) if begun[4] else None
-        return Line(side_of(line), int(epoch) if epoch else None, whole, int(begun[5]), int(begun[6]),
-                    line[begun.end() :])  # fmt: skip
+        rest, number = line[begun.end() :], int(epoch) if epoch else None
+        return Line(side_of(line), rest, number, whole, int(begun[5]), int(begun[6]))
     found = search(EPOCH, "ep", line)
     if found is not None:
         rest = line[found.end() :]
@@ -96,19 +96,27 @@ def line_of(line: str) -> Line:
         side = side_of(found["side"] or "") or side_of(line) or side_of(rest)
         epoch, whole = int(found["epoch"]), int(found["epochs"]) if found["epochs"] else None
         if after is None:
-            return Line(side, epoch, whole, None, None, rest)
-        step, of = int(after[2]), int(after[3]) if after[3] else None
-        return Line(side, epoch, whole, step, of, f"{rest[: after.start()]} {rest[after.end() :]}")
+            return Line(side, rest, epoch, whole)
+        return Line(side, _beside(after), epoch, whole, *_step_of(after))
     after = _STEP.search(line)
     if after is not None:
         side = side_of(after[1] or "") or side_of(line)
-        of = int(after[3]) if after[3] else None
-        return Line(side, None, None, int(after[2]), of, f"{line[: after.start()]} {line[after.end() :]}")
+        return Line(side, _beside(after), None, None, *_step_of(after))
     bare = _BARE_STEP.search(line)
     if bare is not None:
         step, of = (int(bare[n] or bare[n + 2]) for n in (1, 2))
-        return Line(side_of(line), None, None, step, of, f"{line[: bare.start()]} {line[bare.end() :]}")
-    return Line(side_of(line), None, None, None, None, line)
+        return Line(side_of(line), _beside(bare), step=step, of=of)
+    return Line(side_of(line), line)
+
+
+def _beside(found: re.Match[str]) -> str:
+    """The text without what was found."""
+    return f"{found.string[: found.start()]} {found.string[found.end() :]}"
+
+
+def _step_of(found: re.Match[str]) -> tuple[int, int | None]:
+    """(step, of how many) of a position in the form `_N`."""
+    return int(found[2]), int(found[3]) if found[3] else None
 
 
 def told(line: str, context: Context) -> tuple[Events, Context] | None:

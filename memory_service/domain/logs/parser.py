@@ -8,7 +8,7 @@ is read up to `MOST_CHARS`, and of the frames of a progress bar only the last an
 
 import codecs
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from memory_service.domain.logs.trainer_formats import FORMATS, Context
 from memory_service.domain.logs.values import clock_of
 
-__all__ = ["MOST_CHARS", "Context", "ParsedEvent", "Reading", "read_log"]
+__all__ = ["MOST_CHARS", "Context", "ParsedEvent", "Reading", "notes_of", "read_log"]
 
 MOST_CHARS = 2_000
 """Of a longer line its first 2000 characters are read and kept; the rest is counted."""
@@ -123,6 +123,23 @@ def read_line(line: str, context: Context) -> tuple[tuple[ParsedEvent, ...] | No
             events, after = found
             return tuple(ParsedEvent(kind, body, clock) for kind, body in events), after
     return None, context
+
+
+NOTE_CHARS, UNREAD_CHARS = 16_000, 160
+"""Of one remark about lines that were not understood; of the line in it that a verdict shows."""
+
+
+def notes_of(lines: Iterable[str]) -> list[dict[str, str]]:
+    """Fields of the remarks that tell of these lines, which were not understood."""
+    portions: list[list[str]] = []
+    size = NOTE_CHARS
+    for line in lines:
+        if size + len(line) >= NOTE_CHARS:
+            portions.append([])
+            size = 0
+        portions[-1].append(line)
+        size += len(line) + 1
+    return [{"text": "\n".join(some), "unread_line": some[-1][:UNREAD_CHARS]} for some in portions]
 
 
 def _frames(text: str) -> Iterator[str]:

@@ -288,9 +288,8 @@ def dictionary(line: str, context: Context) -> tuple[Events, Context] | None:
     at, scores = float(found["epoch"]), scores_of(plain)
     if "iter" in found and "mode" in plain:  # OpenMMLab's JSON
         side = "valid" if _VALID_MODE.search(plain) else "train"
-        here = Line(
-            side, round(at), None, None if side == "valid" else round(float(found["iter"])), None, plain
-        )
+        step = None if side == "valid" else round(float(found["iter"]))
+        here = Line(side, plain, round(at), step=step)
         return told_by(here, context, {})
     after = replace(context, trainer="hf" if "'" in plain else context.trainer)
     if "train_runtime" in found:
@@ -329,16 +328,10 @@ def table(line: str, context: Context) -> tuple[Events, Context] | None:
     if context.columns[0].lower() == "step":
         if context.step is not None and int(cells[0]) <= context.step:
             return [], context  # a bar has told it
-        here = Line("", None, None, int(cells[0]), context.total_steps, text)
+        here = Line("", text, step=int(cells[0]), of=context.total_steps)
     else:
-        here = Line(
-            "valid" if "val" in " ".join(context.columns).lower() else "",
-            int(cells[0]),
-            None,
-            None,
-            None,
-            text,
-        )
+        of_validation = "val" in " ".join(context.columns).lower()
+        here = Line("valid" if of_validation else "", text, int(cells[0]))
     return told_by(here, context, {})
 
 

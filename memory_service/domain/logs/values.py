@@ -46,16 +46,7 @@ _METRICS = _words(
 )
 _PARTS = {"precision", "recall"}
 _RATES = {"lr", "learning_rate"}
-_TIMES = {
-    "time",
-    "iter_time",
-    "batch_cost",
-    "avg_batch_cost",
-    "step_time",
-    "per_step_time",
-    "ms_batch",
-    "per_iteration_ms",
-}
+_TIMES = _words("time iter_time batch_cost avg_batch_cost step_time per_step_time ms_batch per_iteration_ms")
 _DATA_TIMES = {"data", "data_time", "data_cost", "reader_cost", "avg_reader_cost"}
 
 _SIZE = r"(\d{1,7}(?:\.\d{1,6})?)\s?"

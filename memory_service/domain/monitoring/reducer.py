@@ -324,33 +324,15 @@ class SummaryAccumulator(Summary):
             gib = number_of(body[name], most=1e6)
             if gib is not None and not (name == "used_gib" and body.get("process_gib") is not None):
                 record[kind] = (us, seq, round(gib * KIB_PER_GIB))
-        if told := body.get(AS_TOLD):
-            record[AS_TOLD] = us, seq, [told.get("fold", key[0]) - key[0], told.get("epoch", key[1]) - key[1]]
+        if other := body.get(AS_TOLD):
+            shift = [other.get("fold", key[0]) - key[0], other.get("epoch", key[1]) - key[1]]
+            record[AS_TOLD] = us, seq, shift
         self._record(key, record)
-        loss, metric = loss_of(body.get("valid_loss")), loss_of(body.get("metric"))
-        self._fold_epoch(*key, loss, metric, us)
+        told = (loss_of(body.get(name)) for name in ("valid_loss", "metric"))
+        loss, metric = (None if score is None else (score, key[1]) for score in told)
+        self._fold_record(key[0], FoldSummary(key[1], key[1], loss, metric, metric, us))
         self._moved(us)
         self._bucket_sums(us).progress += 1
-
-    def _fold_epoch(
-        self, fold: int, epoch: int, valid_loss: float | None, metric: float | None, us: int
-    ) -> None:
-        loss = None if valid_loss is None else (valid_loss, epoch)
-        scored = None if metric is None else (metric, epoch)
-        known = self.folds.get(fold)
-        if known is not None and known.begun_us is not None and known.begun_us <= us:
-            first, last, low = known.first_epoch, known.last_epoch, known.lowest_loss
-            least, most = known.lowest_metric, known.highest_metric
-            if (
-                first is not None
-                and last is not None
-                and first <= epoch <= last
-                and (loss is None or (low is not None and low <= loss))
-                and (scored is None or (least is not None and least <= scored))
-                and (scored is None or (most is not None and (most[0], -most[1]) >= (scored[0], -epoch)))
-            ):
-                return  # nothing new of its fold
-        self._fold_record(fold, FoldSummary(epoch, epoch, loss, scored, scored, us))
 
     def _record(self, key: tuple[int, int], record: Mapping[str, Stamped]) -> None:
         known = self.epochs.get(key)

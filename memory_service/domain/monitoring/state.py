@@ -95,7 +95,6 @@ class Expectation:
     refused_batch: int | None = None
     smaller: Mapping[str, Any] | None = None
     tried: tuple[tuple[int, float], ...] = ()
-    bound: str = "gpu"
     patience: int | None = None
     first_check_seconds: float = FIRST_CHECK_S
     every_seconds: float = EVERY_S
@@ -104,35 +103,6 @@ class Expectation:
     kill_percent: float = DEFAULT_POLICY.kill_percent
     reserve_share: float = RESERVE_SHARE
     model_class: str | None = None
-    first_fold_percent: float | None = None
-
-    @classmethod
-    def from_plan(cls, plan: Mapping[str, Any]) -> Expectation:
-        """What a plan of /recommend (its JSON form) promised; unknown or missing parts stay empty."""
-        expected, checks = plan.get("expected") or {}, plan.get("checks") or {}
-        smaller = [
-            {k: v for k, v in alternative.items() if k not in ("objective", "expected")}
-            for alternative in plan.get("alternatives") or ()
-            if alternative.get("objective") == "smaller"
-        ]
-        folds = [e for e in plan.get("on_trouble") or () if "planned_percent" in e]
-        return cls(
-            batch_size=plan.get("batch_size"),
-            planned=True,
-            driver_gib=_estimate(expected.get("peak_memory_gib")),
-            samples_per_second=_estimate(expected.get("samples_per_second")),
-            epoch_seconds=_estimate(expected.get("epoch_seconds")),
-            inference_minutes=_estimate(expected.get("inference_minutes")),
-            best_epoch=_estimate(expected.get("best_epoch")),
-            smaller=smaller[0] if smaller else None,
-            bound=expected.get("bound", "gpu"),
-            patience=plan.get("early_stopping_patience"),
-            first_check_seconds=checks.get("first_after_seconds", FIRST_CHECK_S),
-            every_seconds=checks.get("every_seconds", EVERY_S),
-            not_before_steps=checks.get("not_before_steps", NOT_BEFORE_STEPS),
-            model_class=checks.get("model_class"),
-            first_fold_percent=folds[0]["planned_percent"] if folds else None,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +195,3 @@ def class_of_model(name: str, params_m: float) -> str:
     plain = re.sub(r"(resnet|resnext|densenet)_(?=\d)", r"\1", plain)
     plain = re.sub(r"(efficientnet)_?(b\d|v2)", r"\1_\2", plain).replace("efficientnet_v2", "efficientnetv2")
     return model_class_of(plain, params_m)
-
-
-def _estimate(raw: Any) -> Estimate | None:
-    if isinstance(raw, Estimate) or raw is None:
-        return raw
-    return Estimate(**{name: raw[name] for name in Estimate.__slots__ if name in raw})

@@ -36,27 +36,24 @@ EPOCHS_NEAR = 0.25
 
 
 def brief_of(plan: Mapping[str, Any], pattern_ids: Collection[str]) -> dict[str, Any]:
-    """The part of a plan that is stored with a run; values of a wrong type count as not stated.
+    """The part of a plan that is stored with a run. Of the techniques of its recipe those of the vocabulary:
+    whether the plan's script does them.
 
     A memory that the plan shows as ranked down (`demoted`) was not advised.
     """
-    model = plan.get("model")
-    model = model if isinstance(model, Mapping) else {}
-    expected = plan.get("expected")
-    total = expected.get("total_minutes") if isinstance(expected, Mapping) else None
-    shown = plan.get("evidence")
-    rows = [row for row in shown if isinstance(row, Mapping)] if isinstance(shown, Sequence) else []
-    served = [str(row.get("id")) for row in rows if not row.get("demoted")]
+    model, total = plan["model"], (plan.get("expected") or {}).get("total_minutes")
+    served = {row["id"] for row in plan.get("evidence") or () if not row.get("demoted")}
+    named = (plan.get("recipe") or {}).get("techniques") or ()
+    techniques = {one["name"]: one["in_script"] for one in named if one["name"] in TECHNIQUES}
     return {
-        "plan_id": _text(plan.get("plan_id")),
-        "model": _text(model.get("name")),
+        "plan_id": plan["plan_id"],
+        "model": model["name"],
         "trees": not (model.get("image_size") or model.get("seq_len")),
-        **{name: _count(plan.get(name)) for name in ("batch_size", "folds", "epochs")},
-        "precision": _text(plan.get("precision")),
-        "minutes": _number(plan.get("minutes")),
-        "expected_minutes": _number(total.get("value")) if isinstance(total, Mapping) else None,
-        "served": sorted({row for row in served if row in pattern_ids})[:MOST_NAMED],
-        "techniques": _techniques_of(plan.get("recipe")),
+        **{name: plan.get(name) or None for name in ("batch_size", "folds", "epochs")},
+        **{name: plan.get(name) for name in ("precision", "minutes")},
+        "expected_minutes": total and total["value"],
+        "served": sorted(served.intersection(pattern_ids))[:MOST_NAMED],
+        "techniques": dict(islice(techniques.items(), MOST_NAMED)),
     }
 
 
@@ -65,17 +62,6 @@ def is_listed(subject: str) -> bool:
     older one, count nowhere."""
     kind, _, name = subject.partition(":")
     return kind != "technique" or name in TECHNIQUES
-
-
-def _techniques_of(recipe: Any) -> dict[str, bool]:
-    """Techniques that a recipe names -> whether the plan's script does them."""
-    named = recipe.get("techniques") if isinstance(recipe, Mapping) else None
-    found = {
-        one["name"]: one.get("in_script") is True
-        for one in named or ()
-        if isinstance(one, Mapping) and isinstance(one.get("name"), str) and one["name"] in TECHNIQUES
-    }
-    return dict(islice(found.items(), MOST_NAMED))
 
 
 def advice_of(
@@ -232,14 +218,6 @@ def _folds_done(folds: Mapping[int, Sequence[Any]], epochs: int | None, status: 
 
 def _share(minutes: float | None, budget: float | None) -> float | None:
     return round(100.0 * minutes / budget, 2) if minutes is not None and budget else None
-
-
-def _text(value: Any) -> str | None:
-    return value[:200] if isinstance(value, str) else None
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 10**12 else None
 
 
 def _number(value: Any) -> float | None:

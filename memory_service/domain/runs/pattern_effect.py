@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.units import plural
 from memory_service.domain.prediction.trust import is_key
 from memory_service.domain.recipe.recipe import Recipe
 from memory_service.domain.recipe.votes import Vote
@@ -110,8 +111,9 @@ class Tally:
             return ""
         low, high = _interval(weight, won, SURE)
         pairs = self.better + self.same + self.worse
+        with_it, without = (plural(count, "run") for count in (self.compared, self.without))
         return (
-            f"followed in {_runs(self.compared)}, it did better than {_runs(self.without)} without it in "
+            f"followed in {with_it}, it did better than {without} without it in "
             f"{100 * self.better / pairs:.0f} % of comparisons and worse in {100 * self.worse / pairs:.0f} % "
             f"(chance of being better {won / weight:.2f}, 99 % interval {low:.2f} to {high:.2f})"
         )
@@ -236,10 +238,6 @@ def _differences(values: Sequence[float | None]) -> NDArray[np.float64]:
     gap = x[:, None] - x[None, :]
     larger = np.maximum(np.abs(x)[:, None], np.abs(x)[None, :])
     return np.where(np.abs(gap) <= SAME_SHARE * larger, 0.0 * gap, np.sign(gap))
-
-
-def _runs(count: int) -> str:
-    return f"{count} run" if count == 1 else f"{count} runs"
 
 
 PRIOR_PAIRS = 2.0

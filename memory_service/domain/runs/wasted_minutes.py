@@ -19,7 +19,6 @@ inference. What a run did not report counts as not wasted.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from memory_service.domain.monitoring.event import loss_of
 from memory_service.domain.runs.run_outcome import Epoch, Outcome, best_of
@@ -44,10 +43,6 @@ class Waste:
     def most(self) -> str | None:
         """The part that took the most; None where nothing was wasted."""
         return max(self.parts, key=lambda name: self.parts[name], default=None)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The wire form."""
-        return {"minutes": self.minutes, "most": self.most, "parts": dict(self.parts)}
 
 
 def waste_of(

@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
@@ -117,18 +117,6 @@ class _StoppedError(Exception):
     """Stdin was closed, or a signal came."""
 
 
-@dataclass
-class _State:
-    """What was reported so far; refused: the first reason why a figure was not measured."""
-
-    started: float
-    measured: set[str] = field(default_factory=set)
-    missing: set[str] = field(default_factory=set)
-    cut: bool = False
-    refused: str = ""
-    cpu_seconds: float = 0.0
-
-
 def run(
     device: str, budget_seconds: float, *, force: bool = False, only: Sequence[str] = (), extra: str = ""
 ) -> int:
@@ -138,7 +126,7 @@ def run(
     extra   a module with PROBES and measure(probe, hardware, seconds) whose sections run before the others
     """
     started = time.monotonic() - _age_seconds()
-    runner = _Runner(budget_seconds, _State(started))
+    runner = _Runner(budget_seconds, started)
     if is_pipe(0):
         threading.Thread(target=_end_with, args=(os.getppid(), runner), daemon=True).start()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -182,10 +170,15 @@ def _age_seconds() -> float:
 
 
 class _Runner:
-    def __init__(self, budget_seconds: float, state: _State) -> None:
-        self.budget = budget_seconds
-        self.state = state
-        self.last = state.started + budget_seconds * OVERRUN - ENDING_SECONDS
+    """What was reported so far, and how the rest is. refused: the first reason why a figure was not
+    measured."""
+
+    def __init__(self, budget_seconds: float, started: float) -> None:
+        self.budget, self.started = budget_seconds, started
+        self.measured: set[str] = set()
+        self.missing: set[str] = set()
+        self.cut, self.refused, self.cpu_seconds = False, "", 0.0
+        self.last = started + budget_seconds * OVERRUN - ENDING_SECONDS
         self.sections_process: subprocess.Popen[bytes] | None = None
         self._read = bytearray()
         self._events = selectors.DefaultSelector()
@@ -201,17 +194,17 @@ class _Runner:
         if before.busy and not force:
             return self.end("failed", f"the device is busy: {before.sentence}; --force measures all the same")
         busy_before = busy_seconds(psutil.cpu_times())
-        selection = self._select(fingerprint, only, extra)
+        sections, absent = self._select(fingerprint, only, extra)
         self._await_torch()
-        for probe in selection.absent:
-            self.miss(probe, selection.absent[probe])
-        self._measure(selection, fingerprint)
+        for probe, lacking in absent.items():
+            self.miss(probe, lacking)
+        self._measure(sections, fingerprint, extra)
         why = self._check_contention(kind, device, before, busy_before)
-        if not self.state.measured and self.state.refused and not self.state.cut:
-            return self.end("failed", f"nothing could be measured: {self.state.refused}")
-        if self.state.measured and not self.state.cut:
+        if not self.measured and self.refused and not self.cut:
+            return self.end("failed", f"nothing could be measured: {self.refused}")
+        if self.measured and not self.cut:
             return self.end("done", why)
-        when = "during a section" if self.state.measured else "before anything was measured"
+        when = "during a section" if self.measured else "before anything was measured"
         return self.end("timed_out", f"the budget of {self.budget:g} s ended {when}")
 
     def emit(self, event: Mapping[str, Any]) -> None:
@@ -220,13 +213,13 @@ class _Runner:
 
     def end(self, status: Literal["done", "failed", "timed_out"], why: str | None) -> int:
         self.close()
-        seconds = round(time.monotonic() - self.state.started, 3)
+        seconds = round(time.monotonic() - self.started, 3)
         self.emit({"event": "end", "status": status, "why": why, "seconds": seconds})
         return 1 if status == "failed" else 0
 
     def miss(self, name: str, why: str) -> None:
-        if name not in self.state.missing:
-            self.state.missing.add(name)
+        if name not in self.missing:
+            self.missing.add(name)
             self.emit({"event": "missing", "name": name, "why": why})
 
     def close(self) -> None:
@@ -260,7 +253,10 @@ class _Runner:
 
         self._read_until(ready, self.last)
 
-    def _select(self, fingerprint: Fingerprint, only: Sequence[str], extra: str) -> _Selection:
+    def _select(
+        self, fingerprint: Fingerprint, only: Sequence[str], extra: str
+    ) -> tuple[dict[str, list[Probe]], dict[str, str]]:
+        """(section -> its probes, in order; name -> why it is not run)."""
         kind: Kind = fingerprint.kind
         has, absent = precisions_of(fingerprint)
         listed = list(probes(kind, has, cores_of_process()))
@@ -269,13 +265,13 @@ class _Runner:
             listed = [probe for probe in listed if probe.section.startswith(tuple(only))]
             absent = {}
         sections = {name: list(group) for name, group in groupby([*more, *listed], lambda p: p.section)}
-        return _Selection(sections, absent, extra)
+        return sections, absent
 
-    def _measure(self, selection: _Selection, fingerprint: Fingerprint) -> None:
-        names, total = list(selection.sections), sum(map(len, selection.sections.values()))
-        soft = self.state.started + self.budget
+    def _measure(self, sections: Mapping[str, list[Probe]], fingerprint: Fingerprint, extra: str) -> None:
+        names, total = list(sections), sum(map(len, sections.values()))
+        soft = self.started + self.budget
         for index, name in enumerate(names):
-            named = selection.sections[name]
+            named = sections[name]
             seconds = next_share(names[index:], soft - time.monotonic(), fingerprint.kind)
             if seconds is None:
                 for probe in named:
@@ -287,14 +283,14 @@ class _Runner:
                 "section": name, "probes": [probe.name for probe in named], "kind": fingerprint.kind,
                 "torch_device": "cuda:0" if fingerprint.kind == "cuda" else fingerprint.kind,
                 "uuid": fingerprint.uuid, "seconds": max(seconds - START_SECONDS, 0.05),
-                "limit_seconds": limit, "extra": selection.extra,
+                "limit_seconds": limit, "extra": extra,
             }  # fmt: skip
             why = self._section(request, total)
-            self.state.refused = self.state.refused or why or ""
+            self.refused = self.refused or why or ""
             for probe in named:
-                if probe.name not in self.state.measured:
+                if probe.name not in self.measured:
                     self.miss(probe.name, why or "its section ended without it")
-            if self.sections_process is None and not self.state.cut:
+            if self.sections_process is None and not self.cut:
                 self._start_sections(fingerprint)
                 self._await_torch()
         self._progress(total, "")
@@ -312,10 +308,10 @@ class _Runner:
                 ended.update(event)
                 return True
             if event["event"] == "missing":
-                self.state.refused = self.state.refused or str(event["why"])
+                self.refused = self.refused or str(event["why"])
                 self.miss(str(event["name"]), str(event["why"]))
             else:
-                self.state.measured.add(str(event["name"]))
+                self.measured.add(str(event["name"]))
                 self.emit(event)
                 self._progress(total, str(request["section"]))
             return False
@@ -326,10 +322,10 @@ class _Runner:
             self.close()
             return "its parent process ended unexpectedly"
         if not ended:
-            self.state.cut = True
+            self.cut = True
             self.close()
             return f"the budget of {self.budget:g} s ended during it"
-        self.state.cpu_seconds = float(ended["cpu_seconds"])
+        self.cpu_seconds = float(ended["cpu_seconds"])
         return None if ended["why"] is None else str(ended["why"])
 
     def _read_until(self, accept: Callable[[Mapping[str, Any]], bool], deadline: float) -> None:
@@ -352,8 +348,8 @@ class _Runner:
                     raise EOFError
 
     def _progress(self, total: int, doing: str) -> None:
-        done = len(self.state.measured | self.state.missing)
-        seconds = round(time.monotonic() - self.state.started, 2)
+        done = len(self.measured | self.missing)
+        seconds = round(time.monotonic() - self.started, 2)
         self.emit({"event": "progress", "done": done, "of": total, "doing": doing, "seconds": seconds})
 
     def _check_contention(self, kind: str, device: str, before: Occupancy, busy_before: float) -> str | None:
@@ -364,24 +360,15 @@ class _Runner:
                 self.emit({"event": "contended"})
                 return (before if before.busy else after).sentence
             return None
-        elapsed = time.monotonic() - self.state.started
+        elapsed = time.monotonic() - self.started
         host, usable = os.cpu_count() or 1, cores_of_process()
         busy = busy_seconds(psutil.cpu_times()) - busy_before
-        other_cores = max(0.0, busy - self.state.cpu_seconds) / max(elapsed, 0.1)
+        other_cores = max(0.0, busy - self.cpu_seconds) / max(elapsed, 0.1)
         if host - other_cores < usable * CROWDED_SHARE:
             self.emit({"event": "contended"})
         if other_cores < 0.1 * usable:
             return None
         return f"other processes took {other_cores:.1f} of {host} cores meanwhile"
-
-
-@dataclass(frozen=True)
-class _Selection:
-    """sections: name -> its probes, in order; absent: name -> why it is not run."""
-
-    sections: Mapping[str, list[Probe]]
-    absent: Mapping[str, str]
-    extra: str
 
 
 def precisions_of(fingerprint: Fingerprint) -> tuple[tuple[str, ...], dict[str, str]]:

@@ -6,50 +6,37 @@ from typing import Literal
 
 from torch import nn
 
-from memory_service.measure.nets.dense import CspDetector, SmallCnn, UNet3d
-from memory_service.measure.nets.points import Chemprop, Dgcnn, GraphSage, PointNet, PointTransformer, UniMol
-from memory_service.measure.nets.series import (
-    BagOfWords,
-    Gru4Rec,
-    InceptionTime,
-    Recurrent,
-    ResNet1d,
-    SelfAttentiveHistory,
-    SeriesTransformer,
-    TwoTower,
-    WaveNet,
-)
-from memory_service.measure.nets.tables import FtTransformer, Mlp, RealMlp, TabM, TabNet, TabularResNet
+from memory_service.measure.nets import dense, points, series, tables
 
 Form = Literal["table", "image", "detector", "volume", "series", "items"]
 """table (batch, features) | image, detector (batch, channels, side, side) | volume (batch, channels, side,
 side, side) | series (batch, channels, steps) | items (batch, length) of numbers"""
 
 NETS: dict[str, tuple[Form, Callable[..., nn.Module]]] = {
-    "mlp": ("table", Mlp),
-    "tabular-resnet": ("table", TabularResNet),
-    "ft-transformer": ("table", FtTransformer),
-    "tabm": ("table", TabM),
-    "realmlp": ("table", RealMlp),
-    "small-cnn": ("image", SmallCnn),
-    "resnet1d": ("series", ResNet1d),
-    "inceptiontime": ("series", InceptionTime),
-    "tabnet": ("table", TabNet),
-    "yolox": ("detector", partial(CspDetector, v8=False)),
-    "yolov8": ("detector", partial(CspDetector, v8=True)),
-    "unet3d": ("volume", UNet3d),
-    "wavenet": ("series", WaveNet),
-    "graphsage": ("series", GraphSage),
-    "chemprop": ("series", Chemprop),
-    "uni-mol": ("series", UniMol),
-    "recurrent": ("series", Recurrent),
-    "series-transformer": ("series", SeriesTransformer),
-    "pointnet": ("series", PointNet),
-    "dgcnn": ("series", Dgcnn),
-    "point-transformer": ("series", PointTransformer),
-    "two-tower": ("items", TwoTower),
-    "bag-of-words": ("items", BagOfWords),
-    "sasrec": ("items", SelfAttentiveHistory),
-    "gru4rec": ("items", Gru4Rec),
+    "mlp": ("table", tables.mlp),
+    "tabular-resnet": ("table", tables.TabularResNet),
+    "ft-transformer": ("table", tables.FtTransformer),
+    "tabm": ("table", tables.TabM),
+    "realmlp": ("table", tables.RealMlp),
+    "small-cnn": ("image", dense.small_cnn),
+    "resnet1d": ("series", series.ResNet1d),
+    "inceptiontime": ("series", series.InceptionTime),
+    "tabnet": ("table", tables.TabNet),
+    "yolox": ("detector", partial(dense.CspDetector, v8=False)),
+    "yolov8": ("detector", partial(dense.CspDetector, v8=True)),
+    "unet3d": ("volume", dense.unet_3d),
+    "wavenet": ("series", series.WaveNet),
+    "graphsage": ("series", points.GraphSage),
+    "chemprop": ("series", points.Chemprop),
+    "uni-mol": ("series", points.UniMol),
+    "recurrent": ("series", series.Recurrent),
+    "series-transformer": ("series", series.SeriesTransformer),
+    "pointnet": ("series", points.PointNet),
+    "dgcnn": ("series", points.Dgcnn),
+    "point-transformer": ("series", points.PointTransformer),
+    "two-tower": ("items", series.TwoTower),
+    "bag-of-words": ("items", series.BagOfWords),
+    "sasrec": ("items", series.SelfAttentiveHistory),
+    "gru4rec": ("items", series.Gru4Rec),
 }
 """Config name -> form of the input, constructor(features | channels | history, outputs, **figures)."""

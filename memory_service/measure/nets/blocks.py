@@ -1,7 +1,9 @@
-"""Building blocks of the small networks: a pre-norm transformer encoder, perceptrons per point."""
+"""Building blocks of the small networks: a pre-norm transformer encoder, perceptrons per point, a U-Net."""
 
 import itertools
+from collections.abc import Iterable
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -15,6 +17,34 @@ def pointwise(*sizes: int) -> nn.Sequential:
     for before, after in itertools.pairwise(sizes):
         layers += [nn.Conv1d(before, after, 1), nn.BatchNorm1d(after), nn.ReLU()]
     return nn.Sequential(*layers)
+
+
+class UNet(nn.Module):
+    """Blocks down, each seen again on the way up; logits of the last level, or `deep`: a list of every level
+    but the deepest, finest first.
+
+    merge: what reads an upsampled level beside its skip connection; heads: one, or of `deep` one a level
+    """
+
+    def __init__(
+        self, down: Iterable[nn.Module], up: Iterable[nn.Module], merge: Iterable[nn.Module],
+        heads: Iterable[nn.Module], *, deep: bool,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.down, self.up, self.merge, self.heads = map(nn.ModuleList, (down, up, merge, heads))
+        self.deep = deep
+
+    def forward(self, x: Tensor) -> Tensor | list[Tensor]:
+        skips = []
+        for block in self.down:
+            x = block(x)
+            skips.append(x)
+        logits: list[Tensor] = []
+        for index, (up, merge) in enumerate(zip(self.up, self.merge, strict=True)):
+            x = merge(torch.cat([up(x), skips[-2 - index]], dim=1))
+            if self.deep:
+                logits.append(self.heads[index](x))
+        return logits[::-1] if self.deep else self.heads[0](x)
 
 
 class _Block(nn.Module):

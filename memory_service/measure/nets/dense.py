@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from memory_service.measure.nets.blocks import UNet
+
 
 def _conv(before: int, after: int, kernel: int = 1, stride: int = 1) -> nn.Sequential:
     conv = nn.Conv2d(before, after, kernel, stride, kernel // 2, bias=False)
@@ -120,31 +122,18 @@ class CspDetector(nn.Module):
         return {name: [head(p) for head, p in zip(of, levels, strict=True)] for name, of in heads.items()}
 
 
-class UNet3d(nn.Module):
+def unet_3d(channels: int, outputs: int, widths: tuple[int, ...] = (32, 64, 128, 256, 320, 320)) -> nn.Module:
     """nnU-Net's network of volumes: two 3 x 3 x 3 convolutions a level, instance norm, strided down, logits
     at every level but the deepest; (batch, channels, side, side, side) in, a list of logits out."""
-
-    def __init__(
-        self, channels: int, outputs: int, widths: tuple[int, ...] = (32, 64, 128, 256, 320, 320)
-    ) -> None:
-        super().__init__()
-        down = itertools.pairwise((channels, *widths))
-        self.down = nn.ModuleList(_volume(a, b, 2 if i else 1) for i, (a, b) in enumerate(down))
-        up = list(itertools.pairwise(reversed(widths)))
-        self.up = nn.ModuleList(nn.ConvTranspose3d(a, b, 2, 2) for a, b in up)
-        self.merge = nn.ModuleList(_volume(2 * b, b, 1) for _, b in up)
-        self.heads = nn.ModuleList(nn.Conv3d(b, outputs, 1) for _, b in up)
-
-    def forward(self, x: Tensor) -> list[Tensor]:
-        skips = []
-        for block in self.down:
-            x = block(x)
-            skips.append(x)
-        logits = []
-        for index, (up, merge, head) in enumerate(zip(self.up, self.merge, self.heads, strict=True)):
-            x = merge(torch.cat([up(x), skips[-2 - index]], dim=1))
-            logits.append(head(x))
-        return logits[::-1]
+    levels = itertools.pairwise((channels, *widths))
+    up = list(itertools.pairwise(reversed(widths)))
+    return UNet(
+        [_volume(a, b, 2 if i else 1) for i, (a, b) in enumerate(levels)],
+        [nn.ConvTranspose3d(a, b, 2, 2) for a, b in up],
+        [_volume(2 * b, b, 1) for _, b in up],
+        [nn.Conv3d(b, outputs, 1) for _, b in up],
+        deep=True,
+    )
 
 
 def _volume(before: int, after: int, stride: int) -> nn.Sequential:
@@ -155,20 +144,13 @@ def _volume(before: int, after: int, stride: int) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-class SmallCnn(nn.Module):
+def small_cnn(channels: int, outputs: int, widths: tuple[int, ...] = (32, 64, 128, 256)) -> nn.Sequential:
     """3 x 3 convolution, batch norm, ReLU, 2 x 2 maximum, per width; then the mean and a linear layer.
 
     Four halvings: sides of 16 pixels and more.
     """
-
-    def __init__(self, channels: int, outputs: int, widths: tuple[int, ...] = (32, 64, 128, 256)) -> None:
-        super().__init__()
-        layers: list[nn.Module] = []
-        for before, after in itertools.pairwise((channels, *widths)):
-            layers += [nn.Conv2d(before, after, 3, padding=1, bias=False), nn.BatchNorm2d(after)]
-            layers += [nn.ReLU(inplace=True), nn.MaxPool2d(2)]
-        self.body = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
-        self.head = nn.Linear(widths[-1], outputs)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.body(x))
+    layers: list[nn.Module] = []
+    for before, after in itertools.pairwise((channels, *widths)):
+        layers += [nn.Conv2d(before, after, 3, padding=1, bias=False), nn.BatchNorm2d(after)]
+        layers += [nn.ReLU(inplace=True), nn.MaxPool2d(2)]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], outputs))

@@ -38,25 +38,18 @@ class _Residual(nn.Module):
         return functional.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
 
 
-class _Cnn(nn.Module):
-    def __init__(self, width: int, depth: int, side: int, outputs: int) -> None:
-        super().__init__()
-        large = side >= SMALL_IMAGE
-        conv = nn.Conv2d(3, width, 7, 2, 3, bias=False) if large else nn.Conv2d(3, width, 3, 1, 1, bias=False)
-        pool = nn.MaxPool2d(3, 2, 1) if large else nn.MaxPool2d(2)
-        stem = [conv, nn.BatchNorm2d(width), nn.ReLU(), pool]
-        blocks: list[nn.Module] = []
-        before = width
-        for stage in range(4):
-            after = width * 2**stage
-            for index in range(depth):
-                blocks.append(_Residual(before, after, 2 if stage and not index else 1))
-                before = after
-        self.body = nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten())
-        self.last = nn.Linear(before, outputs)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.last(self.body(x))
+def _cnn(width: int, depth: int, side: int, outputs: int) -> nn.Module:
+    large = side >= SMALL_IMAGE
+    conv = nn.Conv2d(3, width, 7, 2, 3, bias=False) if large else nn.Conv2d(3, width, 3, 1, 1, bias=False)
+    pool = nn.MaxPool2d(3, 2, 1) if large else nn.MaxPool2d(2)
+    layers: list[nn.Module] = [conv, nn.BatchNorm2d(width), nn.ReLU(), pool]
+    before = width
+    for stage in range(4):
+        after = width * 2**stage
+        for index in range(depth):
+            layers.append(_Residual(before, after, 2 if stage and not index else 1))
+            before = after
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, outputs))
 
 
 class _Excitation(nn.Module):
@@ -70,9 +63,9 @@ class _Excitation(nn.Module):
 
 
 class _Inverted(nn.Module):
-    def __init__(self, before: int, after: int, kernel: int, stride: int, expansion: int = 4) -> None:
+    def __init__(self, before: int, after: int, kernel: int, stride: int) -> None:
         super().__init__()
-        hidden = before * expansion
+        hidden = 4 * before
         self.body = nn.Sequential(
             nn.Conv2d(before, hidden, 1, bias=False),
             nn.BatchNorm2d(hidden),
@@ -91,26 +84,19 @@ class _Inverted(nn.Module):
         return x + y if self.is_residual else y
 
 
-class _Mobile(nn.Module):
+def _mobile(width: int, depth: int, side: int, outputs: int) -> nn.Module:
     """Stages of 1, 1.5, 2.5 and 5 times the width; kernels 3, 3, 5, 5."""
-
-    def __init__(self, width: int, depth: int, side: int, outputs: int) -> None:
-        super().__init__()
-        first = 2 if side >= SMALL_IMAGE else 1
-        layers: list[nn.Module] = [nn.Conv2d(3, width, 3, 2, 1, bias=False), nn.BatchNorm2d(width), nn.SiLU()]
-        before = width
-        for times, kernel, stride in ((1.0, 3, first), (1.5, 3, 2), (2.5, 5, 2), (5.0, 5, 2)):
-            after = int(width * times)
-            for index in range(depth):
-                layers.append(_Inverted(before, after, kernel, 1 if index else stride))
-                before = after
-        head = 4 * before
-        layers += [nn.Conv2d(before, head, 1, bias=False), nn.BatchNorm2d(head), nn.SiLU()]
-        self.body = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
-        self.last = nn.Linear(head, outputs)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.last(self.body(x))
+    first = 2 if side >= SMALL_IMAGE else 1
+    layers: list[nn.Module] = [nn.Conv2d(3, width, 3, 2, 1, bias=False), nn.BatchNorm2d(width), nn.SiLU()]
+    before = width
+    for times, kernel, stride in ((1.0, 3, first), (1.5, 3, 2), (2.5, 5, 2), (5.0, 5, 2)):
+        after = int(width * times)
+        for index in range(depth):
+            layers.append(_Inverted(before, after, kernel, 1 if index else stride))
+            before = after
+    head = 4 * before
+    layers += [nn.Conv2d(before, head, 1, bias=False), nn.BatchNorm2d(head), nn.SiLU()]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(head, outputs))
 
 
 class _Vit(nn.Module):
@@ -130,7 +116,7 @@ class _Vit(nn.Module):
         return self.last(self.norm(self.blocks(tokens)).mean(dim=1))
 
 
-_NETS: dict[str, Callable[[int, int, int, int], nn.Module]] = {"cnn": _Cnn, "mobile": _Mobile, "vit": _Vit}
+_NETS: dict[str, Callable[[int, int, int, int], nn.Module]] = {"cnn": _cnn, "mobile": _mobile, "vit": _Vit}
 
 
 def reference_module(net: ReferenceNet) -> nn.Module:

@@ -97,17 +97,13 @@ class FusedRecurrence(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """Stacked bidirectional GRU (3 gates) or LSTM (4 gates), last state to a linear head."""
+    """Two bidirectional layers of GRU (3 gates) or LSTM (4 gates), last state to a linear head."""
 
-    def __init__(
-        self, channels: int, outputs: int, gates: int, width: int = 128, layers: int = 2, directions: int = 2
-    ) -> None:
+    def __init__(self, channels: int, outputs: int, gates: int, width: int = 128) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            FusedRecurrence(width * directions if index else channels, width, gates, directions)
-            for index in range(layers)
-        )
-        self.last = nn.Linear(width * directions, outputs)
+        inputs = channels, 2 * width
+        self.layers = nn.ModuleList(FusedRecurrence(features, width, gates, 2) for features in inputs)
+        self.last = nn.Linear(2 * width, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.transpose(1, 2)
@@ -127,13 +123,12 @@ class SeriesTransformer(nn.Module):
         blocks: int = 3,
         heads: int = 8,
         patch: int = 16,
-        stride: int = 8,
         channel_independent: bool = False,
     ) -> None:
         super().__init__()
         self.independent = channel_independent
         read = 1 if channel_independent else channels
-        self.patches = nn.Conv1d(read, width, patch, stride, padding=patch // 2)
+        self.patches = nn.Conv1d(read, width, patch, 8, padding=patch // 2)
         self.body = encoder(width, blocks, heads, 2 * width)
         self.last = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, outputs))
 
@@ -228,18 +223,12 @@ class Gru4Rec(nn.Module):
     """One GRU over the clicked items, next item by a softmax over sampled ones (RecBole's defaults)."""
 
     def __init__(
-        self,
-        _history: int,
-        _outputs: int,
-        items: int = 100_000,
-        width: int = 64,
-        hidden: int = 128,
-        sampled: int = 1_000,
+        self, _history: int, _outputs: int, items: int = 100_000, width: int = 64, sampled: int = 1_000
     ) -> None:
         super().__init__()
         self.items = nn.Embedding(items, width)
-        self.recurrent = FusedRecurrence(width, hidden, 3, 1)
-        self.dense = nn.Linear(hidden, width)
+        self.recurrent = FusedRecurrence(width, 128, 3, 1)
+        self.dense = nn.Linear(128, width)
         self.candidates = nn.Embedding(sampled, width)
 
     def forward(self, x: Tensor) -> Tensor:

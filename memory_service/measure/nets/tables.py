@@ -9,29 +9,21 @@ from torch.nn import functional
 from memory_service.measure.nets.blocks import encoder
 
 
-class Mlp(nn.Module):
+def mlp(features: int, outputs: int, width: int = 512, blocks: int = 3) -> nn.Sequential:
     """Linear, batch norm, ReLU, dropout, `blocks` times (Gorishniy et al., 2021)."""
-
-    def __init__(self, features: int, outputs: int, width: int = 512, blocks: int = 3) -> None:
-        super().__init__()
-        layers: list[nn.Module] = []
-        for index in range(blocks):
-            layers += [nn.Linear(width if index else features, width), nn.BatchNorm1d(width)]
-            layers += [nn.ReLU(), nn.Dropout(0.1)]
-        self.body = nn.Sequential(*layers, nn.Linear(width, outputs))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.body(x)
+    layers: list[nn.Module] = []
+    for index in range(blocks):
+        layers += [nn.Linear(width if index else features, width), nn.BatchNorm1d(width)]
+        layers += [nn.ReLU(), nn.Dropout(0.1)]
+    return nn.Sequential(*layers, nn.Linear(width, outputs))
 
 
 class TabularResNet(nn.Module):
     """Residual blocks: batch norm, linear up, ReLU, dropout, linear down (Gorishniy et al., 2021)."""
 
-    def __init__(
-        self, features: int, outputs: int, width: int = 256, blocks: int = 4, expansion: int = 2
-    ) -> None:
+    def __init__(self, features: int, outputs: int, width: int = 256, blocks: int = 4) -> None:
         super().__init__()
-        hidden = width * expansion
+        hidden = 2 * width
         self.first = nn.Linear(features, width)
 
         def block() -> nn.Sequential:
@@ -68,15 +60,14 @@ class FtTransformer(nn.Module):
 
 
 class TabM(nn.Module):
-    """`members` networks that share their matrices and differ by rank-one scalings (Gorishniy et al., 2024).
+    """32 networks that share their matrices and differ by rank-one scalings (Gorishniy et al., 2024).
 
     Returns (batch, outputs, members): each member is trained on its own loss, and their mean predicts.
     """
 
-    def __init__(
-        self, features: int, outputs: int, width: int = 512, blocks: int = 3, members: int = 32
-    ) -> None:
+    def __init__(self, features: int, outputs: int, width: int = 512, blocks: int = 3) -> None:
         super().__init__()
+        members = 32
         sizes = [features] + [width] * blocks
         self.shared = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in itertools.pairwise(sizes))
         self.scale_in = nn.ParameterList(torch.ones(members, a) for a in sizes[:-1])
@@ -94,15 +85,13 @@ class TabM(nn.Module):
 
 
 class RealMlp(nn.Module):
-    """Periodic embeddings of every column, then a 3 x 256 network with SELU (Holzmueller et al., 2024)."""
+    """16 periodic embeddings of a column, then a 3 x 256 network with SELU (Holzmueller et al., 2024)."""
 
-    def __init__(
-        self, features: int, outputs: int, width: int = 256, blocks: int = 3, frequencies: int = 16
-    ) -> None:
+    def __init__(self, features: int, outputs: int, width: int = 256, blocks: int = 3) -> None:
         super().__init__()
-        self.frequency = nn.Parameter(torch.zeros(features, frequencies))
-        self.phase = nn.Parameter(torch.zeros(features, frequencies))
-        self.embed = nn.Parameter(torch.zeros(features, frequencies, 4))
+        self.frequency = nn.Parameter(torch.zeros(features, 16))
+        self.phase = nn.Parameter(torch.zeros(features, 16))
+        self.embed = nn.Parameter(torch.zeros(features, 16, 4))
         layers: list[nn.Module] = []
         for index in range(blocks):
             layers += [nn.Linear(width if index else features * 5, width), nn.SELU(), nn.Dropout(0.15)]

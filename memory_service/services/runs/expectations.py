@@ -28,7 +28,7 @@ from memory_service.domain.quality.boosting_rounds import (
 )
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.prediction.predict import LARGEST_SHOWN
-from memory_service.services.runs.run_configuration import RunCase, facts_of, part_of, splits_by_time
+from memory_service.services.runs.run_configuration import RunCase, facts_of, splits_by_time
 from memory_service.store.tables.runs import Run
 
 Watch = tuple[RunFacts, Expectation]
@@ -38,12 +38,13 @@ Rounds = tuple[float, float, float]
 MOST_TRIED = 16
 USUAL_FEATURES = 20
 
-_ESTIMATES = ("driver_gib", "samples_per_second", "epoch_seconds", "inference_minutes", "best_epoch")
+_ESTIMATES = {
+    "driver_gib": "peak_memory_gib",
+    **{n: n for n in ("samples_per_second", "epoch_seconds", "inference_minutes", "best_epoch")},
+}
+"""Each with its name in a plan."""
+_INTERVAL = ("value", "low", "high")
 _PAIRS = ("curve", "tried")
-_NUMBERS = (
-    "batch_size", "patience", "first_check_seconds", "every_seconds", "not_before_steps",
-    "first_fold_percent",
-)  # fmt: skip
 _SAID = (
     "task", "batch_size", "folds", "epochs", "n_train", "minutes", "num_workers", "image_size",
     "learning_rate", "grad_accumulation", "reserve_minutes",
@@ -93,7 +94,8 @@ def expected_of(run: Run) -> Watch:
 def _facts(knowledge: Knowledge, case: RunCase, plan: Mapping[str, Any] | None) -> dict[str, Any]:
     reported, row, gpu = case.reported, case.row, case.gpu
     competition = knowledge.competitions.get(reported.get("competition") or "")
-    planned_gib = number_of(part_of(plan or {}, "gpu").get("memory_gib"), most=1e6)
+    planned = plan or {}
+    planned_gib = number_of((planned.get("gpu") or {}).get("memory_gib"), most=1e6)
     params_m = row.params_m if row is not None and row.params_m else 0.0
     if case.profile is not None:
         params_m = case.profile.params / 1e6
@@ -108,16 +110,10 @@ def _facts(knowledge: Knowledge, case: RunCase, plan: Mapping[str, Any] | None) 
         "optimizer": case.optimizer,
         "metric_direction": reported.get("metric_direction")
         or direction_of_name(reported.get("metric"))
-        or _direction(plan)
+        or (planned.get("metric") or {}).get("direction")
         or (competition or {}).get("metric_direction"),
         **({} if row is None else {"pretrained": bool(row.pretrained)}),
     }
-
-
-def _direction(plan: Mapping[str, Any] | None) -> str | None:
-    """Which way the plan's metric gets better."""
-    way = part_of(plan or {}, "metric").get("direction")
-    return way if way in ("max", "min") else None
 
 
 def _facts_of_row(run: Run) -> dict[str, Any]:
@@ -175,16 +171,13 @@ def _sized(knowledge: Knowledge, case: RunCase, profile: Profile) -> dict[str, A
     if batch:
         device = step.step_seconds(batch).reciprocal(batch * case.cards.n)
         out["samples_per_second"] = asdict(_slower(device, loader))
-        out["bound"] = "loader" if loader.value < device.value else "gpu"
     out["refused_batch"] = observed_bounds(profile, gpu, case.config).refused
     out["tried"] = _tried(knowledge, case)
     return out
 
 
 def _slower(device: Estimate, loader: Estimate) -> Estimate:
-    value, low, high = (
-        min(getattr(device, name), getattr(loader, name)) for name in ("value", "low", "high")
-    )
+    value, low, high = (min(getattr(device, name), getattr(loader, name)) for name in _INTERVAL)
     return Estimate(value, low, high, device.grade, device.n, device.basis)
 
 
@@ -207,23 +200,27 @@ def _tried(knowledge: Knowledge, case: RunCase) -> list[list[float]]:
     return [[batch, found[batch]] for batch in sorted(found)][-MOST_TRIED:]
 
 
+def promised(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """What the plan said, as it is kept."""
+    said, checks = plan.get("expected") or {}, plan.get("checks") or {}
+    found = {"batch_size": plan.get("batch_size"), "patience": plan.get("early_stopping_patience")}
+    found |= {name: checks.get(name) for name in ("every_seconds", "not_before_steps", "model_class")}
+    found |= {"first_check_seconds": checks.get("first_after_seconds")}
+    for name, planned in _ESTIMATES.items():
+        if known := said.get(planned):
+            plain = {part: float(known[part]) for part in _INTERVAL}
+            found[name] = {**plain, "grade": "estimated", "n": 0, "basis": "the plan"}
+    others = [one for one in plan.get("alternatives") or () if one.get("objective") == "smaller"]
+    for other in others[:1]:
+        left_out = ("objective", "expected")
+        found["smaller"] = {name: value for name, value in other.items() if name not in left_out}
+    return {name: value for name, value in found.items() if value}
+
+
 def _promised(case: RunCase, plan: Mapping[str, Any]) -> dict[str, Any]:
-    """What the plan said. It may have come with the run: what has not the form of a plan's is left out."""
-    try:
-        reported = asdict(Expectation.from_plan(plan))
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return {}
-    expected = {name: reported[name] for name in _NUMBERS if number_of(reported[name], most=1e9)}
-    for name in _ESTIMATES:
-        known = reported[name]
-        if known is not None and all(number_of(known[part]) is not None for part in ("value", "low", "high")):
-            plain = {part: float(known[part]) for part in ("value", "low", "high")}
-            expected[name] = {**plain, "grade": "estimated", "n": 0, "basis": "the plan"}
-    if reported["model_class"] in ("small", "large"):
-        expected["model_class"] = reported["model_class"]
-    if isinstance(reported["smaller"], Mapping):
-        expected["smaller"] = dict(reported["smaller"])
-    model = part_of(plan, "model").get("name")  # with its batch, the fill is as the plan intends
+    """The same for this run's own data."""
+    expected, model = promised(plan), (plan.get("model") or {}).get("name")
+    # With the plan's model and batch the fill is as the plan intends.
     expected["planned"] = case.reported.get("batch_size") == plan.get("batch_size") and case.model == model
     return _at_own_data(case, plan, expected)
 
@@ -241,7 +238,7 @@ def _at_own_data(case: RunCase, plan: Mapping[str, Any], expected: dict[str, Any
     samples = _ratio(said.get("n_test"), number_of(facts.get("n_test"))) or rows
     for name, factor in (("best_epoch", rounds), ("inference_minutes", samples * models * rounds)):
         if name in expected:
-            for part in ("value", "low", "high"):
+            for part in _INTERVAL:
                 expected[name][part] *= factor
     if rows != 1.0:
         expected.pop("epoch_seconds", None)

@@ -250,7 +250,7 @@ def with_plan(
     """
     if plan is not None and plan.get("feasible") is not False:
         planned, card = _planned(reported, plan), _known(knowledge, reported.get("gpu"))
-        if reported.get("gpu") and (card is None or card.slug != part_of(plan, "gpu").get("slug")):
+        if reported.get("gpu") and (card is None or card.slug != plan["gpu"].get("slug")):
             planned.pop("n_gpus", None)
         reported = fitting_start(planned) | dict(reported)
         reported["gpu"] = _card(knowledge, reported.get("gpu"), plan)
@@ -281,17 +281,17 @@ def facts_of(plan: Mapping[str, Any], *, assumed: bool) -> dict[str, Any]:
 
 def _planned(reported: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: plan.get(name) for name in _OF_THE_PLAN}
-    found["num_workers"] = part_of(plan, "data_loader").get("num_workers")
+    found["num_workers"] = (plan.get("data_loader") or {}).get("num_workers")
     facts = facts_of(plan, assumed=False)
     found |= {name: facts.get(name) for name in _OF_THE_DATA}
     if facts.get("cpu_count"):
         found["host"] = {"cpu_count": facts["cpu_count"]}
-    model = part_of(plan, "model")
-    if reported.get("model") in (None, model.get("name")):
+    model = plan["model"]
+    if reported.get("model") in (None, model["name"]):
         found |= {name: plan.get(name) for name in _OF_ITS_MODEL}
         if not any(name in reported for name in SIZE_FIELDS):
             found |= {name: model.get(name) for name in SIZE_FIELDS}
-        found["model"] = model.get("name")
+        found["model"] = model["name"]
         found["seeds"] = plan.get("seeds") if plan.get("seeds") != 1 else None
         found["compiled"] = plan.get("compile") or None
         found["checkpointing"] = plan.get("gradient_checkpointing") or None
@@ -301,7 +301,7 @@ def _planned(reported: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, 
 
 
 def _card(knowledge: Knowledge, reported: str | None, plan: Mapping[str, Any]) -> str | None:
-    planned = part_of(plan, "gpu")
+    planned: Mapping[str, str | None] = plan["gpu"]
     device, slug = planned.get("device"), planned.get("slug")
     if reported is None:
         return device or slug
@@ -317,12 +317,6 @@ def _known(knowledge: Knowledge, name: str | None) -> TargetDevice | None:
         return knowledge.gpu(name) if name else None
     except InvalidInput:
         return None
-
-
-def part_of(plan: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A part of a plan that came with a run: empty where it is none."""
-    part = plan.get(name)
-    return part if isinstance(part, Mapping) else {}
 
 
 def plan_brought(said: dict[str, Any]) -> dict[str, Any] | None:

@@ -7,13 +7,12 @@ be sent again, or the whole log as it grows. What no form understands is kept as
 import datetime as dt
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import thread_time, time
 from typing import Any
 
-from memory_service.domain.logs.parser import Context, Reading, read_log
+from memory_service.domain.logs.parser import Context, Reading, notes_of, read_log
 from memory_service.domain.monitoring.event import SERVER_SEQ
 from memory_service.errors import Conflict, FieldError, NotFound, Unavailable, wrong_value
 from memory_service.schemas.events import ReportedEvent, fitting
@@ -24,12 +23,6 @@ from memory_service.services.runs.summaries import Folding, begun, note_teller, 
 from memory_service.services.runs.telemetry import RUNNING, Batch, insert, known_run_key
 from memory_service.services.runs.verdicts import reported_verdict
 from memory_service.store.queries import run_summaries as watched
-
-NOTE_CHARS = 16_000
-"""Lines that were not understood go into remarks of up to so many characters."""
-
-UNREAD_CHARS = 160
-"""Of the line that a verdict shows."""
 
 TRIES = 5
 HEAD_BYTES = 256
@@ -258,23 +251,9 @@ def _reported(
         moment = written if clock is None or shift is None else min(clock + shift, written)
         found.append(fitting(place.next_seq + len(found), reported.kind, _iso(moment), reported.fields))
     last = _iso(written)
-    for text in _notes(reading.unrecognized):
-        fields = {"text": text, "unread_line": text.rpartition("\n")[2][:UNREAD_CHARS]}
+    for fields in notes_of(reading.unrecognized):
         found.append(fitting(place.next_seq + len(found), "note", last, fields))
     return shift, found
-
-
-def _notes(lines: Sequence[str]) -> Iterator[str]:
-    some: list[str] = []
-    size = 0
-    for line in lines:
-        if some and size + len(line) >= NOTE_CHARS:
-            yield "\n".join(some)
-            some, size = [], 0
-        some.append(line)
-        size += len(line) + 1
-    if some:
-        yield "\n".join(some)
 
 
 def _iso(moment: float) -> str:

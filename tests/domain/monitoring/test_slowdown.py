@@ -199,38 +199,6 @@ def test_a_run_that_has_ended_is_not_told_what_to_do(status: str) -> None:
     assert judged(replace(RUN, status=status, minutes=1.0), [GOOD]).action == "continue"
 
 
-def test_a_plan_s_promises_are_read_from_its_json() -> None:
-    plan = {
-        "batch_size": 128,
-        "early_stopping_patience": 3,
-        "expected": {
-            "peak_memory_gib": {
-                "value": 9.0,
-                "low": 8.5,
-                "high": 9.7,
-                "grade": "estimated",
-                "n": 0,
-                "basis": "",
-            },
-            "bound": "gpu",
-        },
-        "checks": {
-            "first_after_seconds": 60,
-            "every_seconds": 150,
-            "not_before_steps": 20,
-            "model_class": "large",
-        },
-        "alternatives": [{"objective": "smaller", "model": "resnet18", "epochs": 5, "expected": {}}],
-        "on_trouble": [{"when": "x", "planned_percent": 24.0}],
-    }
-    expected = Expectation.from_plan(plan)
-    assert expected.planned
-    assert expected.patience == 3
-    assert expected.driver_gib == Estimate(9.0, 8.5, 9.7)
-    assert expected.smaller == {"model": "resnet18", "epochs": 5}
-    assert Expectation.from_plan({}) == Expectation(planned=True)
-
-
 def test_workers_that_were_never_told_are_asked_for_first() -> None:
     """PyTorch's default is none at all."""
     answer = judged(replace(RUN, num_workers=None), [READING, steps(60.0, 45.0)])

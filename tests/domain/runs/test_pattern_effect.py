@@ -152,12 +152,6 @@ def test_each_part_of_a_plan_is_followed_or_not_or_unsaid() -> None:
     ]  # fmt: skip
 
 
-def test_a_plan_of_wrong_types_is_a_plan_that_says_nothing() -> None:
-    brief = brief_of({"plan_id": 5, "model": "x", "batch_size": True, "evidence": ["m", 3]}, PATTERNS)
-    assert brief["served"] == []
-    assert (brief["plan_id"], brief["model"], brief["batch_size"]) == (None, None, None)
-
-
 def test_what_came_of_a_run_is_told_from_its_epochs() -> None:
     advice = advice_of(brief_of(PLAN, PATTERNS), PATTERNS, DONE)
     epochs = [

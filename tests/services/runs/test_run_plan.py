@@ -13,6 +13,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.review.review import review_script
+from memory_service.services.runs.expectations import promised
 from memory_service.services.runs.runs import begin_run, run_page
 from memory_service.store.tables.runs import Run
 from tests.conftest import Servers
@@ -155,6 +156,36 @@ def test_a_card_that_is_not_listed_is_watched_without_predictions(shared: Databa
     assert "unregistered" in page["prediction"]["why_not"]
     trees = page_of(shared, body | {"task": "tabular", "model": "lightgbm", "batch_size": None, "folds": 3})
     assert trees["prediction"]["total_minutes"]["value"] > 0, "trees run on the processor"
+
+
+def test_a_plan_s_promises_are_read_from_its_json() -> None:
+    plan = {
+        "batch_size": 128,
+        "early_stopping_patience": 3,
+        "expected": {
+            "peak_memory_gib": {
+                "value": 9.0,
+                "low": 8.5,
+                "high": 9.7,
+                "grade": "estimated",
+                "n": 0,
+                "basis": "",
+            },
+            "bound": "gpu",
+        },
+        "checks": {
+            "first_after_seconds": 60,
+            "every_seconds": 150,
+            "not_before_steps": 20,
+            "model_class": "large",
+        },
+        "alternatives": [{"objective": "smaller", "model": "resnet18", "epochs": 5, "expected": {}}],
+    }
+    expected = promised(plan)
+    assert (expected["batch_size"], expected["patience"], expected["model_class"]) == (128, 3, "large")
+    assert {"low": 8.5, "value": 9.0, "high": 9.7}.items() <= expected["driver_gib"].items()
+    assert expected["smaller"] == {"model": "resnet18", "epochs": 5}
+    assert promised({}) == {}
 
 
 def test_a_run_is_expected_to_do_what_its_plan_promised_for_the_data_and_cores_it_was_asked_for(

@@ -82,17 +82,24 @@ def training_step(
     """Forward, cross entropy, backward and AdamW on one fixed batch, as a training script does it."""
     module: Any = reference_module(net).train().to(hardware.device)
     module.to(memory_format=LAYOUTS[layout])
-    optimizer: Any = torch.optim.AdamW(module.parameters(), lr=1e-4)
-    scaler = hardware.scaler(precision)
     side = net.image_size
     x = hardware.tensor(batch, 3, side, side).contiguous(memory_format=LAYOUTS[layout])
     target = torch.randint(0, net.n_outputs, (batch,), device=hardware.device)
+    return optimizer_step(module, hardware, precision, lambda: functional.cross_entropy(module(x), target))
+
+
+def optimizer_step(
+    module: torch.nn.Module, hardware: Hardware, precision: str, loss_of_batch: Callable[[], Any]
+) -> Callable[[], None]:
+    """Forward, loss, backward and AdamW: one training step on each call."""
+    optimizer: Any = torch.optim.AdamW([p for p in module.parameters() if p.requires_grad], lr=1e-4)
+    scaler = hardware.scaler(precision)
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
         with hardware.arithmetic(precision):
             with hardware.autocast(precision):
-                loss: Any = functional.cross_entropy(module(x), target)
+                loss = loss_of_batch()
             if scaler is None:
                 loss.backward()
                 optimizer.step()

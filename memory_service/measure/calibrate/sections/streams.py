@@ -44,23 +44,27 @@ def _added(probe: Probe, hardware: Hardware) -> Work:
     return lambda: torch.add(x, y)
 
 
+def _array(probe: Probe, hardware: Hardware, shape: str) -> torch.Tensor:
+    """What is read and trained; shape "flat" | "rows" of COLUMNS values | "images" of CHANNELS x SIDE x
+    SIDE."""
+    n = _values(probe)
+    sizes = {
+        "flat": (n,),
+        "rows": (n // COLUMNS, COLUMNS),
+        "images": (n // (CHANNELS * SIDE * SIDE), CHANNELS, SIDE, SIDE),
+    }[shape]
+    x = hardware.tensor(*sizes)
+    if probe.layout:
+        x = x.contiguous(memory_format=LAYOUTS[probe.layout])
+    return x.requires_grad_()
+
+
 def _trained(operation: Callable[..., Any], shape: str = "flat") -> Callable[[Probe, Hardware], Work]:
-    """Forward and backward; shape "flat" | "rows" of COLUMNS values | "images" of CHANNELS x SIDE x SIDE."""
+    """Forward and backward."""
 
     def make(probe: Probe, hardware: Hardware) -> Work:
-        n = _values(probe)
-        sizes = {
-            "flat": (n,),
-            "rows": (n // COLUMNS, COLUMNS),
-            "images": (n // (CHANNELS * SIDE * SIDE), CHANNELS, SIDE, SIDE),
-        }[shape]
-        x = hardware.tensor(*sizes)
-        if probe.layout:
-            x = x.contiguous(memory_format=LAYOUTS[probe.layout])
-        x.requires_grad_()
-        y = operation(x)
-        gradient = torch.ones_like(y)
-        del y
+        x = _array(probe, hardware, shape)
+        gradient = torch.ones_like(operation(x))
         return lambda: torch.autograd.grad(operation(x), x, gradient)
 
     return make
@@ -68,21 +72,16 @@ def _trained(operation: Callable[..., Any], shape: str = "flat") -> Callable[[Pr
 
 def _normed(probe: Probe, hardware: Hardware) -> Work:
     """Batch norm or layer norm with its weights, as in training."""
-    channels = COLUMNS if probe.facts["operation"] == "layernorm" else CHANNELS
+    by_row = probe.facts["operation"] == "layernorm"
+    channels = COLUMNS if by_row else CHANNELS
     weight, bias = (hardware.tensor(channels, gradient=True) for _ in range(2))
     mean, variance = (make(channels, device=hardware.device) for make in (torch.zeros, torch.ones))
-    n = _values(probe)
-    if probe.facts["operation"] == "layernorm":
-        x = hardware.tensor(n // COLUMNS, COLUMNS, gradient=True)
+    x = _array(probe, hardware, "rows" if by_row else "images")
 
-        def forward() -> Any:
+    def forward() -> Any:
+        if by_row:
             return functional.layer_norm(x, (COLUMNS,), weight, bias)
-    else:
-        x = hardware.tensor(n // (CHANNELS * SIDE * SIDE), CHANNELS, SIDE, SIDE)
-        x = x.contiguous(memory_format=LAYOUTS[probe.layout]).requires_grad_()
-
-        def forward() -> Any:
-            return functional.batch_norm(x, mean, variance, weight, bias, training=True)
+        return functional.batch_norm(x, mean, variance, weight, bias, training=True)
 
     gradient = torch.ones_like(forward())
     return lambda: torch.autograd.grad(forward(), (x, weight, bias), gradient)
