@@ -13,6 +13,7 @@ import time
 import traceback
 import zlib
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -239,12 +240,8 @@ class Loop:
 
     def folds_done(self) -> list[int]:
         """The largest set of folds, from the first on, that some member has."""
-        done: list[int] = []
-        for fold in range(1, len(self.folds) + 1):
-            if not any(each == fold for _, each in self.results):
-                break
-            done.append(fold)
-        return done
+        have = {fold for _, fold in self.results}
+        return [*takewhile(have.__contains__, range(1, len(self.folds) + 1))]
 
     def submit(self) -> float:
         """Blend what there is and write it. The score of the blend, higher is better."""

@@ -31,8 +31,7 @@ def whole_sound(path: Path | str) -> tuple[int, np.ndarray]:
     from scipy.io import wavfile
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", wavfile.WavFileWarning)
+        with warnings.catch_warnings(action="ignore", category=wavfile.WavFileWarning):
             rate, samples = wavfile.read(path)
     except (ValueError, struct.error):  # a file that ends in its header
         if find_spec("soundfile") is None:

@@ -1,8 +1,6 @@
 """Vision-language models of transformers that write a text about a picture: an answer to its question, or a
 caption. Their language model is tuned (LoRA, QLoRA); what sees stays as it is."""
 
-from __future__ import annotations
-
 import gc
 from functools import cache
 from typing import Any
@@ -67,17 +65,13 @@ def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
     return model.to(device)
 
 
-def make_dataset(part: str, data: Data, rows, checkpoint: dict) -> Asked:
-    paths, before = (data.test_inputs, len(data.inputs)) if part == "test" else (data.inputs, 0)
-    return Asked(paths, rows, None if data.beside is None else data.beside["question"].to_list()[before:])
-
-
 class Asked(Samples):
     """A picture, at most IMAGE_SIZE pixels a side, and what is asked of it."""
 
-    def __init__(self, paths: list, rows, questions: list[str] | None) -> None:
+    def __init__(self, part: str, data: Data, rows, checkpoint: dict) -> None:
+        paths, before = (data.test_inputs, len(data.inputs)) if part == "test" else (data.inputs, 0)
         super().__init__(paths, rows)
-        self.questions = questions
+        self.questions = None if data.beside is None else data.beside["question"].to_list()[before:]
 
     def sample(self, row: int) -> tuple[Any, str]:
         image = read_image(self.paths[row], side=plan.IMAGE_SIZE)
@@ -137,5 +131,6 @@ def predict_batch(model, inputs, data: Data, checkpoint: dict, views: int) -> to
     return torch.from_numpy(as_codes([" ".join(text.split()) for text in texts]))[None]
 
 
+make_dataset = Asked
 plan.build_model, plan.make_dataset, plan.prepare_fold = build_model, make_dataset, prepare_fold
 plan.collate, plan.batch_loss, plan.predict_batch = collate, batch_loss, predict_batch

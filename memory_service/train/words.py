@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import os
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from memory_service.train.problem import Problem, answers_of, installed
+from memory_service.train.problem import Problem, answers_of, installed, one_for_each
 
 # In scripts without spaces a character is a word: Thai, Burmese, Khmer, Japanese, Chinese
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
@@ -183,14 +184,12 @@ def softmax(margins: np.ndarray) -> np.ndarray:
 def linear(problem: Problem, seed: int, strength: float, steps: int = 200) -> Any:
     """Poisson, ridge or logistic regression."""
     from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
-    from sklearn.multiclass import OneVsRestClassifier
 
     if problem.loss == "poisson" and problem.width == 1:
         return PoissonRegressor(alpha=1 / strength / len(problem.inputs), max_iter=300)
     if problem.kind == "values":
         return Ridge(alpha=1 / strength)
-    model = LogisticRegression(C=strength, max_iter=steps)
-    return OneVsRestClassifier(model) if problem.kind == "labels" else model
+    return one_for_each(problem, LogisticRegression(C=strength, max_iter=steps))
 
 
 class LinearHead:
@@ -201,13 +200,10 @@ class LinearHead:
         self.by_margins = margins and problem.kind == "classes" and problem.width > MOST_LOGISTIC
 
     def fit(self, features: Any, targets: np.ndarray, steps: int = 200) -> LinearHead:
-        import warnings
-
         from sklearn.dummy import DummyClassifier
         from sklearn.svm import LinearSVC
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             if self.problem.kind == "values":
                 self.models = [self._ridge(features, column) for column in targets.T]
                 return self
