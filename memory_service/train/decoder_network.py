@@ -11,9 +11,8 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from memory_service.train.budget import plan
-from memory_service.train.ddp import RANK
 from memory_service.train.hub_models import frozen_type, in_four_bits, padding, source, with_adapters
-from memory_service.train.torch_loop import device, half_type, mixed_precision, pretrained_or_exit
+from memory_service.train.torch_loop import RANK, device, half_type, mixed_precision, pretrained_or_exit
 
 
 def load_network(width: int, dtype: torch.dtype) -> nn.Module:

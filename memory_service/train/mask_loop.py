@@ -19,7 +19,6 @@ from torch import nn
 from torch.nn import functional
 
 from memory_service.train.budget import plan, prediction_deadline, state
-from memory_service.train.ddp import gathered
 from memory_service.train.folds import latest_checkpoints, why_left_out
 from memory_service.train.media_files import read_image, read_mask
 from memory_service.train.reading import RUNS, WARNED, Data, warn_unreadable
@@ -28,6 +27,7 @@ from memory_service.train.torch_loop import (
     autocast,
     computed,
     device,
+    gathered,
     make_loader,
     recover,
     to_device,

@@ -14,9 +14,10 @@ import numpy as np
 
 from memory_service.train.budget import plan
 from memory_service.train.networks import device
-from memory_service.train.problem import Fit, Problem, installed, one_for_each
+from memory_service.train.problem import Fit, Problem, installed
 from memory_service.train.series import Forecaster, Series, filled
 from memory_service.train.tables import Estimator
+from memory_service.train.words import one_for_each
 
 OF_V2 = {"classes": "tabicl-classifier-v2-20260212.ckpt", "values": "tabicl-regressor-v2-20260212.ckpt"}
 TABICL = {"tabicl": {"classes": "tabicl-classifier-v1.1-20250506.ckpt"}, "tabicl-v2": OF_V2}

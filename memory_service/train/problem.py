@@ -172,16 +172,6 @@ def answers_of(model: Any, problem: Problem, inputs: np.ndarray) -> np.ndarray:
     return found
 
 
-def one_for_each(problem: Problem, model: Any) -> Any:
-    """One of these scikit-learn estimators for each label or value, where there are several."""
-    from sklearn.multiclass import OneVsRestClassifier
-    from sklearn.multioutput import MultiOutputRegressor
-
-    if problem.kind == "labels":
-        return OneVsRestClassifier(model)
-    return MultiOutputRegressor(model) if problem.kind == "values" and problem.width > 1 else model
-
-
 def poisson_deviances(truth: np.ndarray, predictions: np.ndarray) -> np.ndarray:
     """Of each count from its expected count, which is above 0."""
     expected = predictions.clip(1e-6)

@@ -11,17 +11,8 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.features import Choice, as_text, features_of, matrices_of
-from memory_service.train.problem import (
-    Clock,
-    Fit,
-    Member,
-    Prediction,
-    Problem,
-    answers_of,
-    installed,
-    one_for_each,
-)
-from memory_service.train.words import linear
+from memory_service.train.problem import Clock, Fit, Member, Prediction, Problem, answers_of, installed
+from memory_service.train.words import linear, one_for_each
 
 MOST_ROUNDS = 6_000
 TIMED_ROUND, TIMED_ROWS = 50, 1_000  # when, and on how many rows, predicting is timed

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from memory_service.train.problem import Problem, answers_of, installed, one_for_each
+from memory_service.train.problem import Problem, answers_of, installed
 
 # In scripts without spaces a character is a word: Thai, Burmese, Khmer, Japanese, Chinese
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
@@ -179,6 +179,16 @@ def tf_idf(problem: Problem, fit_rows: np.ndarray) -> Any:
 def softmax(margins: np.ndarray) -> np.ndarray:
     powers = np.exp(margins - margins.max(axis=1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def one_for_each(problem: Problem, model: Any) -> Any:
+    """One of these scikit-learn estimators for each label or value, where there are several."""
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.multioutput import MultiOutputRegressor
+
+    if problem.kind == "labels":
+        return OneVsRestClassifier(model)
+    return MultiOutputRegressor(model) if problem.kind == "values" and problem.width > 1 else model
 
 
 def linear(problem: Problem, seed: int, strength: float, steps: int = 200) -> Any:
