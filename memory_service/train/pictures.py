@@ -149,21 +149,13 @@ def near_copies(paths: Sequence[Path | str], others: Sequence[Path | str]) -> np
     """
     if not 2 * NEIGHBOURS < len(paths) <= MOST_COMPARED:
         return None
-    shapes = gradients(_small((*paths, *others))[: len(paths)], 8)
-    shapes /= np.linalg.norm(shapes, axis=1, keepdims=True) + 1e-9
-    nearest = np.empty((len(shapes), NEIGHBOURS))
-    rows = np.empty((len(shapes), NEIGHBOURS), int)
-    for first in range(0, len(shapes), 500):
-        like = shapes[first : first + 500] @ shapes.T
-        like[np.arange(len(like)), first + np.arange(len(like))] = -1.0
-        rows[first : first + 500] = np.argpartition(-like, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
-        nearest[first : first + 500] = np.take_along_axis(like, rows[first : first + 500], axis=1)
-    off = 1 - nearest
-    one, place = np.nonzero(off < off.max(axis=1, keepdims=True) / 4)
-
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import connected_components
+    from sklearn.neighbors import NearestNeighbors
 
+    shapes = gradients(_small((*paths, *others))[: len(paths)], 8)
+    off, rows = NearestNeighbors(n_neighbors=NEIGHBOURS, metric="cosine").fit(shapes).kneighbors()
+    one, place = np.nonzero(off < off.max(axis=1, keepdims=True) / 4)
     pairs = csr_matrix((np.ones(len(one)), (one, rows[one, place])), (len(paths), len(paths)))
     groups: np.ndarray = connected_components(pairs, directed=False)[1]
     sizes = np.bincount(groups)

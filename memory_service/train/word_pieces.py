@@ -69,7 +69,10 @@ class Pieces(Dataset):
         self.texts, self.rows, self.pieces = texts, np.sort(rows), []
         starts = np.cumsum([0, *map(len, texts)])
         known = np.unique(np.searchsorted(starts, self.rows, side="right") - 1)
-        counts = token_counts({word for text in known for word in texts[text]})
+        words = {word for text in known for word in texts[text]}
+        how = {"is_split_into_words": True, "add_special_tokens": False}
+        coded = load_tokenizer()([[word] for word in words], **how)["input_ids"]
+        counts = dict(zip(words, map(len, coded), strict=True))  # of tokens
         most = plan.SEQ_LEN - load_tokenizer().num_special_tokens_to_add()
         for text in known:
             before, start, own = np.cumsum([0, *(counts[word] for word in texts[text])]), 0, 0
@@ -94,13 +97,6 @@ class Pieces(Dataset):
         first = [place in own and place != before for before, place in pairs]
         known = [place for place, begins in zip(places, first, strict=True) if begins]
         return coded["input_ids"], first, [int(row + start) + place for place in known]
-
-
-def token_counts(words: set[str]) -> dict[str, int]:
-    """How many tokens each has."""
-    listed = [[word] for word in words]
-    coded = load_tokenizer()(listed, is_split_into_words=True, add_special_tokens=False)["input_ids"]
-    return dict(zip(words, map(len, coded), strict=True))
 
 
 def collate(samples: list) -> tuple[dict, torch.Tensor, torch.Tensor]:

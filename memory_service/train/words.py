@@ -1,7 +1,5 @@
 """Texts as numbers: words and characters, marks, likeness, vectors of words, and linear models of them."""
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import os
@@ -9,7 +7,7 @@ import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -209,7 +207,7 @@ class LinearHead:
         self.problem, self.strength, self.warmth, self.models = problem, strength, 1.0, list[Any]()
         self.by_margins = margins and problem.kind == "classes" and problem.width > MOST_LOGISTIC
 
-    def fit(self, features: Any, targets: np.ndarray, steps: int = 200) -> LinearHead:
+    def fit(self, features: Any, targets: np.ndarray, steps: int = 200) -> Self:
         from sklearn.dummy import DummyClassifier
         from sklearn.svm import LinearSVC
 

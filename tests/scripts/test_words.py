@@ -65,7 +65,7 @@ def test_words_without_a_token_are_told_of_by_their_text_and_place(
 
     script = opened("token-classification", spoil)
     data = script.read_data()
-    assert script.Pieces(data.test_inputs, np.arange(1), False)[0][2] == [], "nobody answers it"
+    assert script.Pieces("test", data, np.arange(1), {})[0][2] == [], "nobody answers it"
     script.tell_unread(data, np.array([0]))
     told = f"1 of {len(data.test_ids)} test words cannot be read ({data.test_ids[0]})"
     assert told in capsys.readouterr().out
