@@ -11,8 +11,15 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from memory_service.train.budget import plan
-from memory_service.train.hub_models import frozen_type, in_four_bits, padding, source, with_adapters
-from memory_service.train.torch_loop import RANK, device, half_type, mixed_precision, pretrained_or_exit
+from memory_service.train.hub_models import (
+    frozen_type,
+    from_hub,
+    in_four_bits,
+    padding,
+    source,
+    with_adapters,
+)
+from memory_service.train.torch_loop import RANK, device, half_type, mixed_precision
 
 
 def load_network(width: int, dtype: torch.dtype) -> nn.Module:
@@ -25,8 +32,7 @@ def load_network(width: int, dtype: torch.dtype) -> nn.Module:
     settings["dtype"] = dtype
     if plan.METHOD == "qlora":
         settings |= in_four_bits("score")
-    with pretrained_or_exit(True):
-        return AutoModelForSequenceClassification.from_pretrained(source(), **settings)
+    return from_hub(AutoModelForSequenceClassification, **settings)
 
 
 class DecoderModel(nn.Module):

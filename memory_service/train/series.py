@@ -5,7 +5,6 @@ A row is predicted from an origin, the last period whose targets are known. For 
 drawn 1 to `horizon` periods before, so that a model learns what it will be asked: near and far periods alike.
 """
 
-import importlib.util
 import time
 import warnings
 from collections.abc import Callable
@@ -95,7 +94,7 @@ def places_of(keys: np.ndarray, most: int = 4) -> np.ndarray:
 
 def holidays_of(dates: pd.DatetimeIndex, apart: np.ndarray, last: int) -> np.ndarray | None:
     """Of each day a number of the holiday that it is, follows or precedes, in the country that fits best."""
-    if importlib.util.find_spec("holidays") is None:
+    if not installed("holidays"):
         return None
     import holidays
 

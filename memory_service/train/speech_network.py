@@ -16,17 +16,10 @@ from transformers import (
 )
 
 from memory_service.train.budget import plan
-from memory_service.train.hub_models import source
+from memory_service.train.hub_models import from_hub, source
 from memory_service.train.media_files import read_sound, sound_seconds
 from memory_service.train.reading import Data
-from memory_service.train.torch_loop import (
-    AlikeLengths,
-    Samples,
-    autocast,
-    device,
-    pretrained_or_exit,
-    to_device,
-)
+from memory_service.train.torch_loop import AlikeLengths, Samples, autocast, device, to_device
 from memory_service.train.transcripts import as_codes
 
 HEARD_RATE = 16_000  # samples a second, of all these models
@@ -37,14 +30,12 @@ UNKNOWN_SHARE = 0.01  # of the tokens of transcripts, at most, that the model's 
 @cache
 def heard_model() -> Any:
     """Its configuration."""
-    with pretrained_or_exit(True):
-        return AutoConfig.from_pretrained(source())
+    return from_hub(AutoConfig)
 
 
 @cache
 def feature_extractor() -> Any:
-    with pretrained_or_exit(True):
-        return AutoFeatureExtractor.from_pretrained(source())
+    return from_hub(AutoFeatureExtractor)
 
 
 @cache
@@ -55,8 +46,7 @@ def own_tokenizer() -> Any:
         how = {"language": plan.LANGUAGE, "task": "transcribe"}
     elif not config.is_encoder_decoder and not any("CTC" in name for name in config.architectures or ()):
         return None
-    with pretrained_or_exit(True):
-        return AutoTokenizer.from_pretrained(source(), **how)
+    return from_hub(AutoTokenizer, **how)
 
 
 @cache
@@ -100,8 +90,7 @@ def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
         how = {"ctc_loss_reduction": "mean", "ctc_zero_infinity": True, "ignore_mismatched_sizes": True}
         if not checkpoint["own"]:
             how |= {"vocab_size": len(checkpoint["outputs"]), "pad_token_id": 0}
-    with pretrained_or_exit(True):
-        network = kind.from_pretrained(source(), **how)
+    network = from_hub(kind, **how)
     if hasattr(network, "freeze_feature_encoder"):  # its convolutions, as they were published to be tuned
         network.freeze_feature_encoder()
     if plan.GRADIENT_CHECKPOINTING:

@@ -275,9 +275,8 @@ class XGBoost(Member):
         }  # fmt: skip
         if problem.kind == "values":
             objectives = {"absolute": "reg:absoluteerror", "poisson": "count:poisson"}
+            objectives["quantile"] = "reg:quantileerror"
             settings["objective"] = objectives.get(problem.loss, "reg:squarederror")
-            if problem.loss == "quantile":
-                settings["objective"] = "reg:quantileerror"
         elif problem.kind == "classes" and problem.width > 2:
             settings |= {"objective": "multi:softprob", "num_class": problem.width}
         else:

@@ -48,15 +48,15 @@ class Texts(Samples):
 
     def __init__(self, part: str, data: Data, rows, checkpoint: dict) -> None:
         load_tokenizer()  # here: what it lacks is said before the loader's workers begin
-        self.texts, self.train = data.test_inputs if part == "test" else data.inputs, part == "train"
+        texts, self.train = data.test_inputs if part == "test" else data.inputs, part == "train"
         if not self.train:
-            rows = np.array(sorted(rows, key=lambda row: len(self.texts[row]), reverse=True))
-        super().__init__(self.texts, rows)
-        self.lengths = np.array([len(self.texts[row]) for row in rows])
+            rows = np.array(sorted(rows, key=lambda row: len(texts[row]), reverse=True))
+        super().__init__(texts, rows)
+        self.lengths = np.array([len(texts[row]) for row in rows])
 
     def __getitem__(self, index: int):
         row = int(self.rows[index])
-        return encode(self.texts[row], self.train), row, 1.0
+        return encode(self.paths[row], self.train), row, 1.0
 
 
 def collate(samples: list) -> tuple[dict, torch.Tensor, torch.Tensor]:

@@ -11,10 +11,10 @@ from torch import nn
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from memory_service.train.budget import plan
-from memory_service.train.hub_models import frozen_type, in_four_bits, source, with_adapters
+from memory_service.train.hub_models import frozen_type, from_hub, in_four_bits, with_adapters
 from memory_service.train.media_files import read_image
 from memory_service.train.reading import Data
-from memory_service.train.torch_loop import Samples, autocast, device, pretrained_or_exit, to_device
+from memory_service.train.torch_loop import Samples, autocast, device, to_device
 from memory_service.train.transcripts import as_codes
 
 SEES = r".*\b(?:visual|vision\w*|image\w*|multi_modal\w*|connector|projector)\b.*"  # modules before the text
@@ -25,8 +25,7 @@ CAPTION = "Describe the picture."  # is asked where a row has no question
 @cache
 def processor() -> Any:
     """Of pictures and texts; a text's end is what is trained, so that it is filled up in front."""
-    with pretrained_or_exit(True):
-        found = AutoProcessor.from_pretrained(source())
+    found = from_hub(AutoProcessor)
     found.tokenizer.padding_side = "left"
     size = found.image_processor.size
     if set(dict(size)) == {"longest_edge"}:  # enlarged to it, whatever the picture has
@@ -57,8 +56,7 @@ def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
     how: dict[str, Any] = {"dtype": torch.float32 if plan.METHOD == "full" else frozen_type()}
     if plan.METHOD == "qlora":
         how |= in_four_bits("lm_head", "visual", "vision_tower", "vision_model", "multi_modal_projector")
-    with pretrained_or_exit(True):
-        network = AutoModelForImageTextToText.from_pretrained(source(), **how)
+    network = from_hub(AutoModelForImageTextToText, **how)
     if plan.GRADIENT_CHECKPOINTING:
         network.gradient_checkpointing_enable({"use_reentrant": False})
     model = network if plan.METHOD == "full" else with_adapters(network, "CAUSAL_LM", SEES)
