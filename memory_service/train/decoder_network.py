@@ -12,11 +12,10 @@ from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from memory_service.train.budget import plan
 from memory_service.train.hub_models import (
-    frozen_type,
     from_hub,
+    frozen_type,
     in_four_bits,
     padding,
-    source,
     with_adapters,
 )
 from memory_service.train.torch_loop import RANK, device, half_type, mixed_precision
@@ -27,7 +26,7 @@ def load_network(width: int, dtype: torch.dtype) -> nn.Module:
     its shapes alone."""
     settings: dict[str, Any] = {"num_labels": width, "pad_token_id": padding(), "use_cache": False}
     if torch.get_default_device().type == "meta":
-        config = AutoConfig.from_pretrained(source(), **settings)
+        config = from_hub(AutoConfig, **settings)
         return AutoModelForSequenceClassification.from_config(config, dtype=dtype)
     settings["dtype"] = dtype
     if plan.METHOD == "qlora":

@@ -11,7 +11,7 @@ from torch import nn
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from memory_service.train.budget import plan
-from memory_service.train.hub_models import frozen_type, from_hub, in_four_bits, with_adapters
+from memory_service.train.hub_models import from_hub, frozen_type, in_four_bits, with_adapters
 from memory_service.train.media_files import read_image
 from memory_service.train.reading import Data
 from memory_service.train.torch_loop import Samples, autocast, device, to_device
