@@ -11,13 +11,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from memory_service.train.budget import plan
-from memory_service.train.hub_models import (
-    from_hub,
-    frozen_type,
-    in_four_bits,
-    padding,
-    with_adapters,
-)
+from memory_service.train.hub_models import from_hub, frozen_type, in_four_bits, padding, with_adapters
 from memory_service.train.torch_loop import RANK, device, half_type, mixed_precision
 
 
