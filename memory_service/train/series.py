@@ -250,7 +250,10 @@ def recognise(problem: Problem) -> Series | None:
     if dates is not None:
         first = pd.Series(dates).groupby(period).first().reindex(range(period.max() + 1))
         of_period = pd.DatetimeIndex(first.interpolate() if step < 27 else first.ffill())
-    seasons = seasons_of(step, int(period[:rows].max()) + 1)
+    # Periods of a day, a week and a year, where they are whole and the training rows have one and a half
+    days = (1.0, 7.0, 364.0) if step <= 1.01 else (364.0,) if step < 27 else (365.25,)
+    lengths = {round(each / step) for each in days}
+    seasons = sorted(each for each in lengths if each > 1 and 1.5 * each <= period[:rows].max() + 1)
     return Series(keys, period, number, horizon, seasons, of_period, step)
 
 
@@ -303,13 +306,6 @@ def keys_of(problem: Problem, period: np.ndarray) -> list[str]:
         keys.append(best)
         names.remove(best)
     return keys
-
-
-def seasons_of(step: float, length: int) -> list[int]:
-    """Periods of a day, a week and a year, where they are whole and the training rows have one and a half."""
-    days = (1.0, 7.0, 364.0) if step <= 1.01 else (364.0,) if step < 27 else (365.25,)
-    found = [round(each / step) for each in days]
-    return sorted({each for each in found if each > 1 and 1.5 * each <= length})
 
 
 def grid_of(series: Series, rows: np.ndarray, values: np.ndarray, test_rows: int) -> np.ndarray:
