@@ -424,7 +424,8 @@ class Forecaster(Member):
                     complete = False
                     break
         choice = {name: int(chosen.get(name, choices[0][name])) for name in choices[0]}
-        test = np.column_stack([self.forecast(series, grid, *asked["test"], choice) for grid in grids])
+        rows, origin = asked["test"]
+        test = np.column_stack([self.forecast(series, grid, rows, origin, choice) for grid in grids])
         return Prediction(found, test, dict(choice), complete)
 
     def choices(self, fit: Fit, seasons: list[int]) -> list[dict[str, int]]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from memory_service.train.kernels import FileMember, kernel_regression, random_trees
-from memory_service.train.media_files import soundfile
+from memory_service.train.media_files import soundfile  # type: ignore[attr-defined]
 from memory_service.train.networks import Augmentation, fit_network, samples_wanted
 from memory_service.train.problem import Problem
 from memory_service.train.table_files import SOUND_FILES
