@@ -3,8 +3,6 @@
 A script names by its metric which of these functions it uses (`submission_of = class_table` ...).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -21,12 +21,13 @@ GREY = (114, 114, 114)  # beside and below an image that is no square
 
 
 class Boxes(Samples):
-    """(pixels, boxes, [scale, width, height]) of the rows. With targets an image is moved at random, and its
+    """(pixels, boxes, [scale, width, height]) of the rows. In training an image is moved at random, and its
     boxes with it; else it lies in the upper left."""
 
-    def __init__(self, paths: list, rows, targets=None, partial=False, flip=0.0) -> None:
-        super().__init__(paths, rows)
-        self.targets, self.partial, self.flip, self.side = targets, partial, flip, plan.IMAGE_SIZE
+    def __init__(self, part: str, data: Data, rows, checkpoint: dict) -> None:
+        super().__init__(data.test_inputs if part == "test" else data.inputs, rows)
+        self.targets = data.targets if part == "train" else None
+        self.partial, self.flip, self.side = part == "test", flips(data.outputs), plan.IMAGE_SIZE
 
     def sample(self, row: int) -> tuple[torch.Tensor, ...]:
         image, boxes = plan.read_image(self.paths[row], self.partial), np.zeros((0, 5))
@@ -60,11 +61,7 @@ class Boxes(Samples):
         return canvas, np.column_stack([boxes[:, 0], inside])[seen]
 
 
-def make_dataset(part: str, data: Data, rows, checkpoint: dict) -> Boxes:
-    """Of the rows; part is train, valid or test."""
-    if part == "test":
-        return Boxes(data.test_inputs, rows, partial=True)
-    return Boxes(data.inputs, rows, data.targets if part == "train" else None, flip=flips(data.outputs))
+make_dataset = Boxes
 
 
 def no_boxes(targets: np.ndarray, width: int) -> np.ndarray:

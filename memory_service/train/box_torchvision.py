@@ -13,13 +13,7 @@ from torchvision.ops.feature_pyramid_network import LastLevelMaxPool, LastLevelP
 from memory_service.train.box_loop import load_fitting
 from memory_service.train.budget import plan
 from memory_service.train.problem import from_folder
-from memory_service.train.torch_loop import (
-    autocast,
-    device,
-    memory_format,
-    pretrained_or_exit,
-    timm_network,
-)
+from memory_service.train.torch_loop import autocast, device, memory_format, pretrained_or_exit, timm_network
 
 DETECTORS = {"fcos": FCOS, "retinanet": RetinaNet, "fasterrcnn": FasterRCNN}
 # Encoders of torchvision, and those of whose detectors it has weights

@@ -243,16 +243,6 @@ def prediction_deadline() -> float:
     return START + 0.97 * 60 * state.minutes
 
 
-def usual_seconds(work) -> float:
-    """The median of three."""
-    found = []
-    for _ in range(3):
-        began = time.monotonic()
-        work()
-        found.append(time.monotonic() - began)
-    return sorted(found)[1]
-
-
 def report(run, method: str, *values, **facts):
     """One call of the client, such as run.fold(...); nothing where it is not installed."""
     return getattr(run, method)(*values, **facts) if run is not None else None

@@ -11,9 +11,8 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from memory_service.train.budget import plan
-from memory_service.train.ddp import RANK
-from memory_service.train.hub_models import frozen_type, in_four_bits, padding, source, with_adapters
-from memory_service.train.torch_loop import device, half_type, mixed_precision, pretrained_or_exit
+from memory_service.train.hub_models import from_hub, frozen_type, in_four_bits, padding, with_adapters
+from memory_service.train.torch_loop import RANK, device, half_type, mixed_precision
 
 
 def load_network(width: int, dtype: torch.dtype) -> nn.Module:
@@ -21,13 +20,12 @@ def load_network(width: int, dtype: torch.dtype) -> nn.Module:
     its shapes alone."""
     settings: dict[str, Any] = {"num_labels": width, "pad_token_id": padding(), "use_cache": False}
     if torch.get_default_device().type == "meta":
-        config = AutoConfig.from_pretrained(source(), **settings)
+        config = from_hub(AutoConfig, **settings)
         return AutoModelForSequenceClassification.from_config(config, dtype=dtype)
     settings["dtype"] = dtype
     if plan.METHOD == "qlora":
         settings |= in_four_bits("score")
-    with pretrained_or_exit(True):
-        return AutoModelForSequenceClassification.from_pretrained(source(), **settings)
+    return from_hub(AutoModelForSequenceClassification, **settings)
 
 
 class DecoderModel(nn.Module):

@@ -13,6 +13,7 @@ import time
 import traceback
 import zlib
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -237,19 +238,12 @@ class Loop:
             return {}, -np.inf
         return dict(zip(names, found / found.sum(), strict=True)), best
 
-    def folds_done(self) -> list[int]:
-        """The largest set of folds, from the first on, that some member has."""
-        done: list[int] = []
-        for fold in range(1, len(self.folds) + 1):
-            if not any(each == fold for _, each in self.results):
-                break
-            done.append(fold)
-        return done
-
     def submit(self) -> float:
         """Blend what there is and write it. The score of the blend, higher is better."""
-        for last in range(len(self.folds_done()), 0, -1):
-            folds = list(range(1, last + 1))
+        have = {fold for _, fold in self.results}
+        done = [*takewhile(have.__contains__, range(1, len(self.folds) + 1))]  # that some member has
+        for last in range(len(done), 0, -1):
+            folds = done[:last]
             if self.latest:
                 folds = folds[:1]  # the latest is most like the test set
             weights, score = self.climb(folds)

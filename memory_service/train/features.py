@@ -1,9 +1,7 @@
 """Columns of a table as inputs of a model, and which of the possible ones gain on held-out rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -55,7 +53,7 @@ class Choice:
     around: bool = False
     texts: int = 0
 
-    def changed(self, change: dict[str, Any]) -> Choice:
+    def changed(self, change: dict[str, Any]) -> Self:
         """With these fields in place of its own; those of several entries are added to those that it has."""
         several = [name for name in ("group_means", "history") if name in change]
         more = {name: getattr(self, name) + change[name] for name in several}

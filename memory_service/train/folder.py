@@ -1,7 +1,5 @@
 """Finds the tables of a folder: rows to learn from, rows to predict, the form of a submission."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from contextlib import suppress
@@ -10,7 +8,7 @@ from functools import cached_property, lru_cache
 from itertools import product
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
@@ -218,7 +216,7 @@ class Table:
         found = [bool(self.words & each) for each in words]
         return 2.0 * found[0] - 2.0 * any(found[1:]) - 0.2 * self.extra
 
-    def has_ids_of(self, other: Table, name: str = "") -> float:
+    def has_ids_of(self, other: Self, name: str = "") -> float:
         """The share of the other's ids, or of its column of that name, that are here; 0 without names."""
         name = name or other.columns[0]
         if (other, name) not in self.shares:

@@ -173,9 +173,7 @@ def by_recency(data: Data, names) -> list[list[str]]:
     rows, the latest folds, each older one; but none behind one that the baseline beats."""
     groups: dict[int, list[str]] = {}
     for name in sorted(names):
-        recency = 0
-        if data.times is not None:
-            recency = max(1, int(name) - plan.SEEDS + 1)
+        recency = 0 if data.times is None else max(1, int(name) - plan.SEEDS + 1)
         groups.setdefault(recency, []).append(name)
     return [groups[recency] for recency in sorted(groups)]
 

@@ -35,6 +35,12 @@ def source() -> str:
     return inner if os.path.isdir(inner) else plan.WEIGHTS
 
 
+def from_hub(kind: Any, **how: Any) -> Any:
+    """What a class of transformers loads of the model; the run ends where that is not there."""
+    with pretrained_or_exit(True):
+        return kind.from_pretrained(source(), **how)
+
+
 def between() -> str:
     """The model's own mark between two texts."""
     return f" {load_tokenizer().sep_token or '|'} "

@@ -10,6 +10,7 @@ import pandas as pd
 
 from memory_service.train.columns import column_kind, typed
 from memory_service.train.problem import Fit, Member, Prediction, Problem, answers_of, installed
+from memory_service.train.words import softmax
 
 LANDMARKS = 2000
 ROWS = 20_000
@@ -100,8 +101,7 @@ def _given(problem: Problem, raw: np.ndarray, sharpness: float) -> np.ndarray:
         return np.asarray(raw)
     if problem.kind == "labels":
         return np.asarray(1 / (1 + np.exp(-sharpness * (raw - 0.5))))
-    power = np.exp(sharpness * (raw - raw.max(1, keepdims=True)))
-    return np.asarray(power / power.sum(1, keepdims=True))
+    return softmax(sharpness * raw)
 
 
 MOST_VALUES = 40  # of a category

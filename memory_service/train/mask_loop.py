@@ -8,6 +8,8 @@ import random
 import time
 from contextlib import suppress
 from pathlib import Path
+from statistics import median
+from timeit import repeat
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,7 @@ from PIL import Image
 from torch import nn
 from torch.nn import functional
 
-from memory_service.train.budget import plan, prediction_deadline, state, usual_seconds
-from memory_service.train.ddp import gathered
+from memory_service.train.budget import plan, prediction_deadline, state
 from memory_service.train.folds import latest_checkpoints, why_left_out
 from memory_service.train.media_files import random_part, read_image, read_mask
 from memory_service.train.reading import RUNS, WARNED, Data, warn_unreadable
@@ -26,6 +27,7 @@ from memory_service.train.torch_loop import (
     autocast,
     computed,
     device,
+    gathered,
     make_loader,
     recover,
     to_device,
@@ -209,7 +211,7 @@ def seconds_to_encode(path: Path) -> float:
     except Exception:  # cannot be read, which was said
         return 0.0
     object_there = nn.functional.pad(torch.ones(plan.MASKS, 32, 32, device=device), (16, 16, 16, 16))
-    return usual_seconds(lambda: encode_mask(object_there, [height, width]))
+    return median(repeat(lambda: encode_mask(object_there, [height, width]), number=1, repeat=3))
 
 
 def encode_all(models: list, paths: list, until: float, run) -> list[str | None]:

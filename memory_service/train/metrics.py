@@ -157,22 +157,20 @@ def without_logs(targets: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarr
 
 
 def percent_errors(targets: np.ndarray, predictions: np.ndarray) -> np.ndarray:
-    """Errors as shares of the true value; rows whose value is 0 are left out."""
+    """Errors as shares of the true value; rows whose value is 0 are left out, and without others none is."""
     truth, found = without_logs(targets, predictions)
     there = np.abs(truth) > 1e-9
-    return np.asarray((found - truth)[there] / truth[there])
+    return np.asarray((found - truth)[there] / truth[there]) if there.any() else np.zeros(1)
 
 
 def score_mape(targets: np.ndarray, predictions: np.ndarray) -> float:
     """A share, not in percent."""
-    errors = percent_errors(targets, predictions)
-    return float(np.abs(errors).mean()) if errors.size else 0.0
+    return float(np.abs(percent_errors(targets, predictions)).mean())
 
 
 def score_rmspe(targets: np.ndarray, predictions: np.ndarray) -> float:
     """A share, not in percent."""
-    errors = percent_errors(targets, predictions)
-    return float(np.sqrt((errors**2).mean())) if errors.size else 0.0
+    return float(np.sqrt((percent_errors(targets, predictions) ** 2).mean()))
 
 
 def score_smape(targets: np.ndarray, predictions: np.ndarray) -> float:
@@ -234,20 +232,18 @@ def score_dice(common: np.ndarray, found: np.ndarray, true: np.ndarray) -> float
     return float(np.where(both > 0, 2 * common / both.clip(1), 1).mean())
 
 
-def score_dice_global(common: np.ndarray, found: np.ndarray, true: np.ndarray) -> float:
-    """Of the pixels of all images together."""
-    return float(2 * common.sum() / max((found + true).sum(), 1))
+def score_dice_global(common: np.ndarray, found: np.ndarray, true: np.ndarray, beta: float = 1.0) -> float:
+    """F-beta of the pixels of all images together; below 1 precision weighs more than recall."""
+    return float((1 + beta**2) * common.sum() / max((found + beta**2 * true).sum(), 1))
+
+
+score_f05 = functools.partial(score_dice_global, beta=0.5)
 
 
 def score_iou(common: np.ndarray, found: np.ndarray, true: np.ndarray) -> float:
     """The mean over the images; nothing there and nothing found is 1."""
     either = found + true - common
     return float(np.where(either > 0, common / either.clip(1), 1).mean())
-
-
-def score_f05(common: np.ndarray, found: np.ndarray, true: np.ndarray) -> float:
-    """Of the pixels of all images together; precision weighs more than recall."""
-    return float(1.25 * common.sum() / max((found + 0.25 * true).sum(), 1))
 
 
 def score_map_items(truth: list, found: np.ndarray) -> float:

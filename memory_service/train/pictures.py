@@ -1,6 +1,5 @@
 """Pictures without pretrained weights: gradients and colours with a kernel or trees, and a small network."""
 
-import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -14,7 +13,6 @@ from memory_service.train.media_files import read_image
 from memory_service.train.networks import Augmentation, fit_network, samples_wanted
 from memory_service.train.problem import Problem
 
-log = logging.getLogger(__name__)
 STORE = 96
 MOST_COMPARED, NEIGHBOURS, LEAST_COPIES = 8_000, 10, 0.02
 PICTURE_SIZES = ((96, 32), (64, 32), (64, 24), (48, 24), (48, 16), (32, 24), (32, 16), (24, 12))
@@ -33,7 +31,8 @@ def read_pictures(paths: Sequence[Any], pixels: int) -> np.ndarray:
             broken.append(i)
             reason = f"{path}: {error}"
     if broken:
-        log.warning("%d of %d pictures cannot be read, for example %s", len(broken), len(paths), reason)
+        told = f"{len(broken)} of {len(paths)} pictures cannot be read, for example {reason}"
+        print(f"WARNING: {told}", flush=True)
         good = np.setdiff1d(np.arange(len(paths)), broken)
         out[broken] = np.uint8(out[good[:: max(1, len(good) // 1000)]].mean(0)) if len(good) else 0
     grey = all(np.array_equal(out[:, 0], out[:, c]) for c in (1, 2))
@@ -149,21 +148,13 @@ def near_copies(paths: Sequence[Path | str], others: Sequence[Path | str]) -> np
     """
     if not 2 * NEIGHBOURS < len(paths) <= MOST_COMPARED:
         return None
-    shapes = gradients(_small((*paths, *others))[: len(paths)], 8)
-    shapes /= np.linalg.norm(shapes, axis=1, keepdims=True) + 1e-9
-    nearest = np.empty((len(shapes), NEIGHBOURS))
-    rows = np.empty((len(shapes), NEIGHBOURS), int)
-    for first in range(0, len(shapes), 500):
-        like = shapes[first : first + 500] @ shapes.T
-        like[np.arange(len(like)), first + np.arange(len(like))] = -1.0
-        rows[first : first + 500] = np.argpartition(-like, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
-        nearest[first : first + 500] = np.take_along_axis(like, rows[first : first + 500], axis=1)
-    off = 1 - nearest
-    one, place = np.nonzero(off < off.max(axis=1, keepdims=True) / 4)
-
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import connected_components
+    from sklearn.neighbors import NearestNeighbors
 
+    shapes = gradients(_small((*paths, *others))[: len(paths)], 8)
+    off, rows = NearestNeighbors(n_neighbors=NEIGHBOURS, metric="cosine").fit(shapes).kneighbors()
+    one, place = np.nonzero(off < off.max(axis=1, keepdims=True) / 4)
     pairs = csr_matrix((np.ones(len(one)), (one, rows[one, place])), (len(paths), len(paths)))
     groups: np.ndarray = connected_components(pairs, directed=False)[1]
     sizes = np.bincount(groups)

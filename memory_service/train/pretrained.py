@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from memory_service.train.budget import plan
-from memory_service.train.problem import Fit, Prediction, Problem, installed
+from memory_service.train.networks import device
+from memory_service.train.problem import Fit, Problem, installed
 from memory_service.train.series import Forecaster, Series, filled
 from memory_service.train.tables import Estimator
+from memory_service.train.words import one_for_each
 
 OF_V2 = {"classes": "tabicl-classifier-v2-20260212.ckpt", "values": "tabicl-regressor-v2-20260212.ckpt"}
 TABICL = {"tabicl": {"classes": "tabicl-classifier-v1.1-20250506.ckpt"}, "tabicl-v2": OF_V2}
@@ -26,11 +28,7 @@ SERIES_AT_ONCE = 64
 
 
 def on_card() -> bool:
-    if not installed("torch"):
-        return False
-    import torch
-
-    return bool(torch.cuda.is_available())
+    return installed("torch") and device() == "cuda"
 
 
 def tabicl(problem: Problem, seed: int, _: float) -> Any:
@@ -55,16 +53,6 @@ def tabpfn(problem: Problem, seed: int, _: float) -> Any:
         known["model_path"] = plan.WEIGHTS
     version = getattr(ModelVersion, TABPFN[plan.MODEL])
     return one_for_each(problem, make.create_default_for_version(version, **known))
-
-
-def one_for_each(problem: Problem, model: Any) -> Any:
-    """One of these for each label or value, where there are several."""
-    from sklearn.multiclass import OneVsRestClassifier
-    from sklearn.multioutput import MultiOutputRegressor
-
-    if problem.kind == "labels":
-        return OneVsRestClassifier(model)
-    return MultiOutputRegressor(model) if problem.kind == "values" and problem.width > 1 else model
 
 
 @dataclass
@@ -101,9 +89,9 @@ class ZeroShot(Forecaster):
         count = int(series.number.max()) + 1 if series else 1
         return 15 + 2 * count * (0.01 if on_card() else 0.1)
 
-    def learn(self, fit: Fit) -> Prediction:
+    def choices(self, fit: Fit, seasons: list[int]) -> list[dict[str, int]]:
         self.kept: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
-        return self.choose(fit, [{"mean": 0}, {"mean": 1}])
+        return [{"mean": 0}, {"mean": 1}]
 
     def forecast(
         self, series: Series, grid: np.ndarray, rows: np.ndarray, origin: int, choice: dict[str, int]

@@ -24,7 +24,7 @@ from memory_service.train.folder import (
     in_split,
     not_understood,
 )
-from memory_service.train.submission_form import as_asked, id_pairs, is_fraction
+from memory_service.train.submission_form import as_asked, as_numbers_or_texts, id_pairs, is_fraction
 from memory_service.train.table_files import (
     IMAGE_FILES,
     MEDIA_FILES,
@@ -350,13 +350,6 @@ def by_beginnings(table: pd.DataFrame, ids: pd.Series) -> pd.DataFrame:
     made = table.set_index(first).reindex(found[1]).reset_index(names=f"{first} begins")
     made.insert(0, first, ids.to_numpy())
     return made.assign(**{f"{first} ends": found[2].to_numpy()})
-
-
-def as_numbers_or_texts(column: pd.Series) -> pd.Series:
-    """Ids are read as texts: their numbers where they are values after all."""
-    with suppress(ValueError, TypeError):
-        return pd.to_numeric(column)
-    return column
 
 
 def sampled_table(

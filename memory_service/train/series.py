@@ -5,7 +5,6 @@ A row is predicted from an origin, the last period whose targets are known. For 
 drawn 1 to `horizon` periods before, so that a model learns what it will be asked: near and far periods alike.
 """
 
-import importlib.util
 import time
 import warnings
 from collections.abc import Callable
@@ -55,9 +54,7 @@ def day_effects(
             chosen = before[period]
             known = (chosen >= 0) & (chosen + 7 * WEEKS <= origin[:, None])
             values = np.where(known, apart[np.clip(chosen, 0, None)], np.nan)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)
-                found[f"effect by {name}"] = np.nanmean(values, axis=1)
+            found[f"effect by {name}"] = mean_of_known(values)
         if named is not None:
             found["holiday"] = np.where(named[period] >= 0, named[period] // 3, -1)
         return pd.DataFrame(found)
@@ -67,8 +64,7 @@ def day_effects(
 
 def effects_of(grid: np.ndarray, last: int) -> np.ndarray:
     """Of each day, how far the mean series lies from the median of the same weekday around, as a share."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         total = np.nanmean(grid / np.nanmean(np.abs(grid[: last + 1]), axis=0), axis=1)
         weeks = np.arange(-WEEKS, WEEKS + 1) * 7
         around = np.arange(len(total))[:, None] + weeks
@@ -77,20 +73,9 @@ def effects_of(grid: np.ndarray, last: int) -> np.ndarray:
         return np.asarray(total - usual)
 
 
-def easter(year: int) -> pd.Timestamp:
-    """Easter Sunday of the Gregorian calendar (Meeus, Jones, Butcher)."""
-    century, place = divmod(year, 100)
-    moon = (19 * (year % 19) + century - century // 4 - (8 * century + 13) // 25 + 15) % 30
-    full = moon - (year % 19 + 11 * moon) // 319
-    sunday = (2 * (century % 4) + 2 * (place // 4) - place % 4 - full + 32) % 7
-    month = (full + sunday + 90) // 25
-    day = (full + sunday + month + 19) % 32
-    return pd.Timestamp(year, month, day)
-
-
 def from_easter(dates: pd.DatetimeIndex) -> np.ndarray:
     """Days from Easter, -1000 where that is far."""
-    days = {year: easter(year) for year in dates.year.unique()}
+    days = {year: pd.Timestamp(year, 1, 1) + pd.offsets.Easter() for year in dates.year.unique()}
     found = (dates.normalize() - pd.DatetimeIndex([days[year] for year in dates.year])).days.to_numpy()
     return np.where((found >= -50) & (found <= 60), found, -1000)
 
@@ -109,7 +94,7 @@ def places_of(keys: np.ndarray, most: int = 4) -> np.ndarray:
 
 def holidays_of(dates: pd.DatetimeIndex, apart: np.ndarray, last: int) -> np.ndarray | None:
     """Of each day a number of the holiday that it is, follows or precedes, in the country that fits best."""
-    if importlib.util.find_spec("holidays") is None:
+    if not installed("holidays"):
         return None
     import holidays
 
@@ -201,8 +186,7 @@ def season_of(known: np.ndarray, season: int) -> np.ndarray:
     start = np.clip(places - season // 2, 0, None)
     end = np.clip(places - season // 2 + season, None, len(known))
     whole = end - start == season
-    with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         around = (sums[end] - sums[start]) / (sizes[end] - sizes[start])
         apart = np.where(whole[:, None], known - around, np.nan)
         last = 5 if season > 60 else 12
@@ -266,7 +250,10 @@ def recognise(problem: Problem) -> Series | None:
     if dates is not None:
         first = pd.Series(dates).groupby(period).first().reindex(range(period.max() + 1))
         of_period = pd.DatetimeIndex(first.interpolate() if step < 27 else first.ffill())
-    seasons = seasons_of(step, int(period[:rows].max()) + 1)
+    # Periods of a day, a week and a year, where they are whole and the training rows have one and a half
+    days = (1.0, 7.0, 364.0) if step <= 1.01 else (364.0,) if step < 27 else (365.25,)
+    lengths = {round(each / step) for each in days}
+    seasons = sorted(each for each in lengths if each > 1 and 1.5 * each <= period[:rows].max() + 1)
     return Series(keys, period, number, horizon, seasons, of_period, step)
 
 
@@ -319,13 +306,6 @@ def keys_of(problem: Problem, period: np.ndarray) -> list[str]:
         keys.append(best)
         names.remove(best)
     return keys
-
-
-def seasons_of(step: float, length: int) -> list[int]:
-    """Periods of a day, a week and a year, where they are whole and the training rows have one and a half."""
-    days = (1.0, 7.0, 364.0) if step <= 1.01 else (364.0,) if step < 27 else (365.25,)
-    found = [round(each / step) for each in days]
-    return sorted({each for each in found if each > 1 and 1.5 * each <= length})
 
 
 def grid_of(series: Series, rows: np.ndarray, values: np.ndarray, test_rows: int) -> np.ndarray:
@@ -382,15 +362,13 @@ class Past:
 
 def mean_of_known(values: np.ndarray, median: bool = False) -> np.ndarray:
     """Of each row, NaN of none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         return np.asarray(np.nanmedian(values, axis=1) if median else np.nanmean(values, axis=1))
 
 
 def proportional(grid: np.ndarray) -> bool:
     """Whether series vary as much as they are large, so that ratios are alike and differences are not."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         means, spreads = np.nanmean(grid, axis=0), np.nanstd(grid, axis=0)
     fine = np.isfinite(means) & (spreads > 0) & (means > 0)
     if np.nanmin(grid) < 0 or fine.sum() < 5 or means[fine].max() < 3 * means[fine].min():
@@ -427,28 +405,32 @@ class Forecaster(Member):
         tests = len(problem.test_inputs)
         return series, [grid_of(series, rows, column.astype(float), tests) for column in columns.T]
 
-    def choose(self, fit: Fit, choices: list[dict[str, int]]) -> Prediction:
+    def learn(self, fit: Fit) -> Prediction:
         """The forecast of the best choice for the validation rows; without them, of the memo's."""
         problem, train_rows, valid_rows = fit.problem, fit.train_rows, fit.valid_rows
-        chosen, found, complete = fit.memo, fit.nothing, True
+        chosen, found, complete, best = fit.memo, fit.nothing, True, np.inf
+        series, grids = self.grids(problem, np.concatenate([train_rows, valid_rows]).astype(int))
+        choices = self.choices(fit, [*series.seasons, 1])
+        asked = parts(problem, series, train_rows, valid_rows)
         if len(valid_rows):
-            best = np.inf
-            series, grids = self.grids(problem, train_rows)
-            rows, origin = parts(problem, series, train_rows, valid_rows)["valid"]
+            known, (rows, origin) = self.grids(problem, train_rows)[1], asked["valid"]
             for choice in choices:
                 began = time.monotonic()
-                tried = np.column_stack([self.forecast(series, grid, rows, origin, choice) for grid in grids])
+                tried = np.column_stack([self.forecast(series, grid, rows, origin, choice) for grid in known])
                 loss = fit.loss(tried)
                 if loss < best:
                     best, chosen, found = loss, choice, tried
                 if fit.clock.left() < 3 * (time.monotonic() - began):
                     complete = False
                     break
-        series, grids = self.grids(problem, np.concatenate([train_rows, valid_rows]).astype(int))
-        rows, origin = parts(problem, series, train_rows, valid_rows)["test"]
         choice = {name: int(chosen.get(name, choices[0][name])) for name in choices[0]}
+        rows, origin = asked["test"]
         test = np.column_stack([self.forecast(series, grid, rows, origin, choice) for grid in grids])
         return Prediction(found, test, dict(choice), complete)
+
+    def choices(self, fit: Fit, seasons: list[int]) -> list[dict[str, int]]:
+        """What is tried, for seasons of these lengths."""
+        raise NotImplementedError
 
     def forecast(
         self, series: Series, grid: np.ndarray, rows: np.ndarray, origin: int, choice: dict[str, int]
@@ -472,12 +454,9 @@ class SeasonalNaive(Forecaster):
     def price(self, problem: Problem) -> float:
         return 1 + 1e-5 * len(problem.inputs)
 
-    def learn(self, fit: Fit) -> Prediction:
-        series = self.series(fit.problem)
-        seasons = [*(series.seasons if series else []), 1]
+    def choices(self, fit: Fit, seasons: list[int]) -> list[dict[str, int]]:
         kinds = [(1, 0), (2, 0), *((values, median) for values in (4, 8, 16) for median in (0, 1))]
-        choices = [{"season": each, "values": n, "median": m} for each in seasons for n, m in kinds]
-        return self.choose(fit, choices)
+        return [{"season": each, "values": n, "median": m} for each in seasons for n, m in kinds]
 
     def forecast(
         self, series: Series, grid: np.ndarray, rows: np.ndarray, origin: int, choice: dict[str, int]
@@ -496,12 +475,9 @@ class Smoothing(Forecaster):
     def price(self, problem: Problem) -> float:
         return 2 + 2e-4 * len(problem.inputs)
 
-    def learn(self, fit: Fit) -> Prediction:
-        series = self.series(fit.problem)
+    def choices(self, fit: Fit, seasons: list[int]) -> list[dict[str, int]]:
         positive = [1, 0] if fit.problem.targets.min() >= 0 else [0]
-        seasons = [*(series.seasons if series else []), 1]
-        choices = [{"season": season, "log": log} for season in seasons for log in positive]
-        return self.choose(fit, choices)
+        return [{"season": season, "log": log} for season in seasons for log in positive]
 
     def forecast(
         self, series: Series, grid: np.ndarray, rows: np.ndarray, origin: int, choice: dict[str, int]

@@ -1,7 +1,5 @@
 """Networks of timm that look at the spectrograms of sounds, and sounds as they take them."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 
@@ -69,17 +67,12 @@ def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
     return model.to(device, memory_format=memory_format())
 
 
-def make_dataset(part: str, data: Data, rows, checkpoint: dict) -> Sounds:
-    """Of the rows; part is train, valid or test."""
-    return Sounds(data.test_inputs if part == "test" else data.inputs, rows, train=part == "train")
-
-
 class Sounds(Samples):
-    """Of SEQ_LEN frames each."""
+    """Of SEQ_LEN frames each, of the rows; part is train, valid or test."""
 
-    def __init__(self, paths: list, rows, train: bool = False) -> None:
-        super().__init__(paths, rows)
-        self.train, self.length = train, HOP * plan.SEQ_LEN
+    def __init__(self, part: str, data: Data, rows, checkpoint: dict) -> None:
+        super().__init__(data.test_inputs if part == "test" else data.inputs, rows)
+        self.train, self.length = part == "train", HOP * plan.SEQ_LEN
 
     def sample(self, row: int) -> torch.Tensor:
         place = random.random() if self.train else 0.5
@@ -92,4 +85,5 @@ class Sounds(Samples):
         return torch.zeros(self.length)
 
 
+make_dataset = Sounds
 plan.build_model, plan.make_dataset, plan.read_sound = build_model, make_dataset, read_sound

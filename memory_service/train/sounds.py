@@ -1,11 +1,8 @@
 """Sounds without pretrained weights: statistics of MFCC with a kernel, and a small network on log-mels."""
 
-import logging
 import struct
 import warnings
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from memory_service.train.kernels import FileMember, kernel_regression, random_trees
+from memory_service.train.media_files import soundfile  # type: ignore[attr-defined]
 from memory_service.train.networks import Augmentation, fit_network, samples_wanted
 from memory_service.train.problem import Problem
 from memory_service.train.table_files import SOUND_FILES
 from memory_service.train.words import once
 
-log = logging.getLogger(__name__)
 MELS, COEFFICIENTS, LONGEST = 40, 20, 10.0
 MFCC_FEATURES = 11 * COEFFICIENTS
 PITCH_FEATURES = 4
@@ -31,13 +28,11 @@ def whole_sound(path: Path | str) -> tuple[int, np.ndarray]:
     from scipy.io import wavfile
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", wavfile.WavFileWarning)
+        with warnings.catch_warnings(action="ignore", category=wavfile.WavFileWarning):
             rate, samples = wavfile.read(path)
     except (ValueError, struct.error):  # a file that ends in its header
-        if find_spec("soundfile") is None:
+        if soundfile is None:
             raise
-        soundfile = import_module("soundfile")
         try:
             samples, rate = soundfile.read(path)
         except soundfile.LibsndfileError as error:
@@ -112,7 +107,8 @@ def read_sounds(paths: Sequence[Path | str]) -> tuple[np.ndarray, np.ndarray]:
         out[i, 0] = np.uint8(np.clip(whole / 3.5, -1, 1) * 127 + 128)
     good = np.array([s is not None for s in statistics])
     if reasons:
-        log.warning("%d of %d sounds cannot be read, for example %s", len(reasons), len(paths), reasons[0])
+        told = f"{len(reasons)} of {len(paths)} sounds cannot be read, for example {reasons[0]}"
+        print(f"WARNING: {told}", flush=True)
         out[~good] = np.uint8(out[good].mean(0))
     rows = np.stack([s for s in statistics if s is not None])
     features = np.tile(rows.mean(0), (len(paths), 1))

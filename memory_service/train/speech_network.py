@@ -1,7 +1,5 @@
 """Networks of transformers that hear: encoders that spell by CTC, and Whisper's kin, that write."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -18,17 +16,10 @@ from transformers import (
 )
 
 from memory_service.train.budget import plan
-from memory_service.train.hub_models import source
+from memory_service.train.hub_models import from_hub, source
 from memory_service.train.media_files import read_sound, sound_seconds
 from memory_service.train.reading import Data
-from memory_service.train.torch_loop import (
-    AlikeLengths,
-    Samples,
-    autocast,
-    device,
-    pretrained_or_exit,
-    to_device,
-)
+from memory_service.train.torch_loop import AlikeLengths, Samples, autocast, device, to_device
 from memory_service.train.transcripts import as_codes
 
 HEARD_RATE = 16_000  # samples a second, of all these models
@@ -39,14 +30,12 @@ UNKNOWN_SHARE = 0.01  # of the tokens of transcripts, at most, that the model's 
 @cache
 def heard_model() -> Any:
     """Its configuration."""
-    with pretrained_or_exit(True):
-        return AutoConfig.from_pretrained(source())
+    return from_hub(AutoConfig)
 
 
 @cache
 def feature_extractor() -> Any:
-    with pretrained_or_exit(True):
-        return AutoFeatureExtractor.from_pretrained(source())
+    return from_hub(AutoFeatureExtractor)
 
 
 @cache
@@ -57,8 +46,7 @@ def own_tokenizer() -> Any:
         how = {"language": plan.LANGUAGE, "task": "transcribe"}
     elif not config.is_encoder_decoder and not any("CTC" in name for name in config.architectures or ()):
         return None
-    with pretrained_or_exit(True):
-        return AutoTokenizer.from_pretrained(source(), **how)
+    return from_hub(AutoTokenizer, **how)
 
 
 @cache
@@ -102,8 +90,7 @@ def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
         how = {"ctc_loss_reduction": "mean", "ctc_zero_infinity": True, "ignore_mismatched_sizes": True}
         if not checkpoint["own"]:
             how |= {"vocab_size": len(checkpoint["outputs"]), "pad_token_id": 0}
-    with pretrained_or_exit(True):
-        network = kind.from_pretrained(source(), **how)
+    network = from_hub(kind, **how)
     if hasattr(network, "freeze_feature_encoder"):  # its convolutions, as they were published to be tuned
         network.freeze_feature_encoder()
     if plan.GRADIENT_CHECKPOINTING:
@@ -111,24 +98,19 @@ def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
     return network.float().to(device)
 
 
-def make_dataset(part: str, data: Data, rows, checkpoint: dict) -> Clips:
-    """Of the rows; part is train, valid or test. In training without clips that are longer than is usual,
-    else the longest first."""
-    paths, most = data.test_inputs if part == "test" else data.inputs, checkpoint["seconds"]
-    lengths = np.array([sound_seconds(paths[row]) for row in rows])
-    kept = np.flatnonzero(lengths <= most) if part == "train" else np.argsort(-lengths, kind="stable")
-    if len(kept) < len(rows):
-        told = f"{len(rows) - len(kept)} of {len(rows)} clips are longer than {most:.1f} s: not trained with"
-        print(f"NOTE: {told}", flush=True)
-    return Clips(paths, np.asarray(rows)[kept], lengths[kept], most)
-
-
 class Clips(Samples):
-    """Waves of the rows; one that is too long at once is in several parts."""
+    """Waves of the rows; one that is too long at once is in several parts. Part is train, valid or test: in
+    training without clips that are longer than is usual, else the longest first."""
 
-    def __init__(self, paths: list, rows, lengths: np.ndarray, most: float) -> None:
-        super().__init__(paths, rows)
-        self.lengths, self.most = lengths, most
+    def __init__(self, part: str, data: Data, rows, checkpoint: dict) -> None:
+        paths, most = data.test_inputs if part == "test" else data.inputs, checkpoint["seconds"]
+        lengths = np.array([sound_seconds(paths[row]) for row in rows])
+        kept = np.flatnonzero(lengths <= most) if part == "train" else np.argsort(-lengths, kind="stable")
+        if len(kept) < len(rows):
+            told = f"{len(rows) - len(kept)} of {len(rows)} clips are longer than {most:.1f} s"
+            print(f"NOTE: {told}: not trained with", flush=True)
+        super().__init__(paths, np.asarray(rows)[kept])
+        self.lengths, self.most = lengths[kept], most
 
     def sample(self, row: int) -> list[np.ndarray]:
         wave = plan.read_sound(self.paths[row], MOST_SECONDS, 0.0, HEARD_RATE)
@@ -197,6 +179,7 @@ def spelled(numbers: list[int], characters: list[str]) -> str:
     return "".join(characters[number] for before, number in pairs if number != before)
 
 
+make_dataset = Clips
 plan.build_model, plan.make_dataset, plan.prepare_fold = build_model, make_dataset, prepare_fold
 plan.collate, plan.batch_loss, plan.predict_batch = collate, batch_loss, predict_batch
 plan.training_order, plan.read_sound = AlikeLengths, read_sound

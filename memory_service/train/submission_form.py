@@ -70,9 +70,15 @@ def with_ids(train: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:
 def with_ids_first(table: pd.DataFrame, name: str, ids: Any) -> pd.DataFrame:
     """The table with ids as its first column; that which was the first was read as text."""
     table = table.rename(columns={name: f"{name} "})
-    with suppress(ValueError, TypeError):
-        table[table.columns[0]] = pd.to_numeric(table.iloc[:, 0])
+    table[table.columns[0]] = as_numbers_or_texts(table.iloc[:, 0])
     return pd.concat([pd.Series([str(each) for each in ids], index=table.index, name=name), table], axis=1)
+
+
+def as_numbers_or_texts(column: pd.Series) -> pd.Series:
+    """Ids are read as texts: their numbers where they are values after all."""
+    with suppress(ValueError, TypeError):
+        return pd.to_numeric(column)
+    return column
 
 
 def with_numbers_of_cells(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from memory_service.train.features import Choice, as_text, features_of, matrices_of
 from memory_service.train.problem import Clock, Fit, Member, Prediction, Problem, answers_of, installed
-from memory_service.train.words import linear
+from memory_service.train.words import linear, one_for_each
 
 MOST_ROUNDS = 6_000
 TIMED_ROUND, TIMED_ROWS = 50, 1_000  # when, and on how many rows, predicting is timed
@@ -141,25 +141,23 @@ def is_table(problem: Problem) -> bool:
     return some and isinstance(problem.inputs, pd.DataFrame)
 
 
-def cached(problem: Problem, what: str, rows: np.ndarray, make: Callable[[], Any]) -> Any:
-    """The last few are kept: members of a fold share them."""
-    kept = problem.shared.setdefault("features", {})
-    key = (what, problem.shared.get("choice"), len(rows), hash(rows.tobytes()))
+def cached(problem: Problem, make: Callable[..., Any], rows: np.ndarray) -> Any:
+    """What `make` gives for these rows. The last few are kept: members of a fold share them."""
+    kept, choice = problem.shared.setdefault("features", {}), problem.shared.get("choice", Choice())
+    key = (make, choice, len(rows), hash(rows.tobytes()))
     if key not in kept:
         while len(kept) > 7:
             kept.pop(next(iter(kept)))
-        kept[key] = make()
+        kept[key] = make(problem, choice, rows, 0)
     return kept[key]
 
 
 def sides(problem: Problem, train_rows: np.ndarray) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
-    choice = problem.shared.get("choice", Choice())
-    return cached(problem, "table", train_rows, lambda: features_of(problem, choice, train_rows, 0))
+    return cached(problem, features_of, train_rows)
 
 
 def matrices(problem: Problem, train_rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    choice = problem.shared.get("choice", Choice())
-    return cached(problem, "matrix", train_rows, lambda: matrices_of(problem, choice, train_rows, 0))
+    return cached(problem, matrices_of, train_rows)
 
 
 @dataclass
@@ -239,12 +237,10 @@ class CatBoost(Member):
         model.fit(table.iloc[train_rows], target[train_rows], cat_features=categories, **more)
 
         def answers(part: pd.DataFrame) -> np.ndarray:
-            if problem.kind == "values":
-                form = "Exponent" if loss == "Poisson" else "RawFormulaVal"
-                return np.reshape(model.predict(part, prediction_type=form), (len(part), -1))
-            found = np.zeros((len(part), problem.width))
-            found[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(part)
-            return found
+            if problem.kind == "classes":
+                return answers_of(model, problem, part)
+            form = "Exponent" if loss == "Poisson" else "RawFormulaVal"
+            return np.reshape(model.predict(part, prediction_type=form), (len(part), -1))
 
         held_out = answers(table.iloc[valid_rows]) if len(valid_rows) else fit.nothing
         return Prediction(held_out, answers(test), {"rounds": int(model.tree_count_)}, not cut)
@@ -279,9 +275,8 @@ class XGBoost(Member):
         }  # fmt: skip
         if problem.kind == "values":
             objectives = {"absolute": "reg:absoluteerror", "poisson": "count:poisson"}
+            objectives["quantile"] = "reg:quantileerror"
             settings["objective"] = objectives.get(problem.loss, "reg:squarederror")
-            if problem.loss == "quantile":
-                settings["objective"] = "reg:quantileerror"
         elif problem.kind == "classes" and problem.width > 2:
             settings |= {"objective": "multi:softprob", "num_class": problem.width}
         else:
@@ -360,8 +355,7 @@ class Estimator(Member):
         strengths = self.strengths if len(valid_rows) else (fit.memo.get("strength", self.strengths[0]),)
         for strength in strengths:
             began = clock.left()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 model = self.make(problem, fit.seed, strength).fit(table[train_rows], target[train_rows])
             found = answers(table[valid_rows]) if len(valid_rows) else fit.nothing
             loss = fit.loss(found) if len(valid_rows) else 0.0
@@ -390,8 +384,6 @@ def forest(kind: str) -> Callable[[Problem, int, float], Any]:
 
 def histogram_boosting(problem: Problem, seed: int, _: float) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-    from sklearn.multiclass import OneVsRestClassifier
-    from sklearn.multioutput import MultiOutputRegressor
 
     rarest = len(problem.targets)
     if problem.kind == "classes":
@@ -405,10 +397,8 @@ def histogram_boosting(problem: Problem, seed: int, _: float) -> Any:
     }  # fmt: skip
     if problem.kind == "values":
         loss = {"absolute": "absolute_error", "poisson": "poisson"}.get(problem.loss, "squared_error")
-        model = HistGradientBoostingRegressor(loss=loss, **how)
-        return model if problem.width == 1 else MultiOutputRegressor(model)
-    model = HistGradientBoostingClassifier(**how)
-    return OneVsRestClassifier(model) if problem.kind == "labels" else model
+        return one_for_each(problem, HistGradientBoostingRegressor(loss=loss, **how))
+    return one_for_each(problem, HistGradientBoostingClassifier(**how))
 
 
 def neighbours(problem: Problem, seed: int, strength: float) -> Any:

@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import Dataset
 
 from memory_service.train.budget import plan
 from memory_service.train.hub_models import between, load_tokenizer, padded, padding
 from memory_service.train.reading import Data
-from memory_service.train.torch_loop import AlikeLengths
+from memory_service.train.torch_loop import AlikeLengths, Samples
 
 
 def encode(text: str, train: bool = False) -> list[list[int]]:
@@ -43,28 +42,21 @@ def shortened(text: str) -> str:
     return between().join(part[: end[most - 1]] if len(end) > most else part for part, end in pairs)
 
 
-def make_dataset(part: str, data: Data, rows, checkpoint: dict) -> Dataset:
-    """Of the rows; part is train, valid or test. But in training the longest texts come first."""
-    texts = data.test_inputs if part == "test" else data.inputs
-    load_tokenizer()  # here: what it lacks is said before the loader's workers begin
-    if part != "train":
-        rows = np.array(sorted(rows, key=lambda row: len(texts[row]), reverse=True))
-    return Texts(texts, rows, part == "train")
+class Texts(Samples):
+    """(windows of token numbers, row, 1.0) of the rows; part is train, valid or test. But in training the
+    longest texts come first."""
 
-
-class Texts(Dataset):
-    """(windows of token numbers, row, 1.0) of the rows."""
-
-    def __init__(self, texts: list[str], rows, train: bool = False) -> None:
-        self.texts, self.rows, self.train = texts, rows, train
+    def __init__(self, part: str, data: Data, rows, checkpoint: dict) -> None:
+        load_tokenizer()  # here: what it lacks is said before the loader's workers begin
+        texts, self.train = data.test_inputs if part == "test" else data.inputs, part == "train"
+        if not self.train:
+            rows = np.array(sorted(rows, key=lambda row: len(texts[row]), reverse=True))
+        super().__init__(texts, rows)
         self.lengths = np.array([len(texts[row]) for row in rows])
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def __getitem__(self, index: int):
         row = int(self.rows[index])
-        return encode(self.texts[row], self.train), row, 1.0
+        return encode(self.paths[row], self.train), row, 1.0
 
 
 def collate(samples: list) -> tuple[dict, torch.Tensor, torch.Tensor]:
@@ -76,4 +68,5 @@ def collate(samples: list) -> tuple[dict, torch.Tensor, torch.Tensor]:
     return inputs, torch.tensor(rows), torch.tensor(readable)
 
 
+make_dataset = Texts
 plan.make_dataset, plan.collate, plan.training_order = make_dataset, collate, AlikeLengths

@@ -7,8 +7,8 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 from memory_service.train.budget import plan
-from memory_service.train.hub_models import source
-from memory_service.train.torch_loop import device, pretrained_or_exit
+from memory_service.train.hub_models import from_hub, source
+from memory_service.train.torch_loop import device
 
 
 class TextModel(nn.Module):
@@ -36,8 +36,7 @@ def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
     kind: Any = AutoModelForTokenClassification if words else AutoModelForSequenceClassification
     width = len(checkpoint["outputs"])
     if pretrained:
-        with pretrained_or_exit(pretrained):
-            network = kind.from_pretrained(source(), num_labels=width)
+        network = from_hub(kind, num_labels=width)
     else:
         network = kind.from_config(AutoConfig.from_pretrained(source(), num_labels=width))
     if plan.GRADIENT_CHECKPOINTING:

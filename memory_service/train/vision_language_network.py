@@ -1,8 +1,6 @@
 """Vision-language models of transformers that write a text about a picture: an answer to its question, or a
 caption. Their language model is tuned (LoRA, QLoRA); what sees stays as it is."""
 
-from __future__ import annotations
-
 import gc
 from functools import cache
 from typing import Any
@@ -13,10 +11,10 @@ from torch import nn
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from memory_service.train.budget import plan
-from memory_service.train.hub_models import frozen_type, in_four_bits, source, with_adapters
+from memory_service.train.hub_models import from_hub, frozen_type, in_four_bits, with_adapters
 from memory_service.train.media_files import read_image
 from memory_service.train.reading import Data
-from memory_service.train.torch_loop import Samples, autocast, device, pretrained_or_exit, to_device
+from memory_service.train.torch_loop import Samples, autocast, device, to_device
 from memory_service.train.transcripts import as_codes
 
 SEES = r".*\b(?:visual|vision\w*|image\w*|multi_modal\w*|connector|projector)\b.*"  # modules before the text
@@ -27,8 +25,7 @@ CAPTION = "Describe the picture."  # is asked where a row has no question
 @cache
 def processor() -> Any:
     """Of pictures and texts; a text's end is what is trained, so that it is filled up in front."""
-    with pretrained_or_exit(True):
-        found = AutoProcessor.from_pretrained(source())
+    found = from_hub(AutoProcessor)
     found.tokenizer.padding_side = "left"
     size = found.image_processor.size
     if set(dict(size)) == {"longest_edge"}:  # enlarged to it, whatever the picture has
@@ -59,25 +56,20 @@ def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
     how: dict[str, Any] = {"dtype": torch.float32 if plan.METHOD == "full" else frozen_type()}
     if plan.METHOD == "qlora":
         how |= in_four_bits("lm_head", "visual", "vision_tower", "vision_model", "multi_modal_projector")
-    with pretrained_or_exit(True):
-        network = AutoModelForImageTextToText.from_pretrained(source(), **how)
+    network = from_hub(AutoModelForImageTextToText, **how)
     if plan.GRADIENT_CHECKPOINTING:
         network.gradient_checkpointing_enable({"use_reentrant": False})
     model = network if plan.METHOD == "full" else with_adapters(network, "CAUSAL_LM", SEES)
     return model.to(device)
 
 
-def make_dataset(part: str, data: Data, rows, checkpoint: dict) -> Asked:
-    paths, before = (data.test_inputs, len(data.inputs)) if part == "test" else (data.inputs, 0)
-    return Asked(paths, rows, None if data.beside is None else data.beside["question"].to_list()[before:])
-
-
 class Asked(Samples):
     """A picture, at most IMAGE_SIZE pixels a side, and what is asked of it."""
 
-    def __init__(self, paths: list, rows, questions: list[str] | None) -> None:
+    def __init__(self, part: str, data: Data, rows, checkpoint: dict) -> None:
+        paths, before = (data.test_inputs, len(data.inputs)) if part == "test" else (data.inputs, 0)
         super().__init__(paths, rows)
-        self.questions = questions
+        self.questions = None if data.beside is None else data.beside["question"].to_list()[before:]
 
     def sample(self, row: int) -> tuple[Any, str]:
         image = read_image(self.paths[row], side=plan.IMAGE_SIZE)
@@ -137,5 +129,6 @@ def predict_batch(model, inputs, data: Data, checkpoint: dict, views: int) -> to
     return torch.from_numpy(as_codes([" ".join(text.split()) for text in texts]))[None]
 
 
+make_dataset = Asked
 plan.build_model, plan.make_dataset, plan.prepare_fold = build_model, make_dataset, prepare_fold
 plan.collate, plan.batch_loss, plan.predict_batch = collate, batch_loss, predict_batch

@@ -1,7 +1,5 @@
 """What networks that label words read: words, texts in pieces that overlap, and their batches."""
 
-from __future__ import annotations
-
 import ast
 import re
 from itertools import compress
@@ -60,21 +58,21 @@ def word_ids(ids: pd.Series, texts: list[list[str]]) -> list[str]:
     return [f"{name}:{place}" for name, words in pairs for place in range(len(words))]
 
 
-def make_dataset(part: str, data: Data, rows, checkpoint: dict) -> Pieces:
-    """Of the texts that have the rows; part is train, valid or test. But in training, longest first."""
-    load_tokenizer()  # here: what it lacks is said before the loader's workers begin
-    return Pieces(data.test_inputs if part == "test" else data.inputs, np.sort(rows), part == "train")
-
-
 class Pieces(Dataset):
-    """(token numbers, whether each is the first of a word, the words' rows) of pieces of texts. They overlap:
-    the margin of words where a text goes on is answered by the piece that has more around them."""
+    """(token numbers, whether each is the first of a word, the words' rows) of pieces of the texts that have
+    the rows. They overlap: the margin of words where a text goes on is answered by the piece that has more
+    around them. Part is train, valid or test; but in training, longest first."""
 
-    def __init__(self, texts: list[list[str]], rows: np.ndarray, train: bool) -> None:
-        self.texts, self.rows, self.pieces = texts, rows, []
+    def __init__(self, part: str, data: Data, rows: np.ndarray, checkpoint: dict) -> None:
+        load_tokenizer()  # here: what it lacks is said before the loader's workers begin
+        texts = data.test_inputs if part == "test" else data.inputs
+        self.texts, self.rows, self.pieces = texts, np.sort(rows), []
         starts = np.cumsum([0, *map(len, texts)])
-        known = np.unique(np.searchsorted(starts, rows, side="right") - 1)
-        counts = token_counts({word for text in known for word in texts[text]})
+        known = np.unique(np.searchsorted(starts, self.rows, side="right") - 1)
+        words = {word for text in known for word in texts[text]}
+        how = {"is_split_into_words": True, "add_special_tokens": False}
+        coded = load_tokenizer()([[word] for word in words], **how)["input_ids"]
+        counts = dict(zip(words, map(len, coded), strict=True))  # of tokens
         most = plan.SEQ_LEN - load_tokenizer().num_special_tokens_to_add()
         for text in known:
             before, start, own = np.cumsum([0, *(counts[word] for word in texts[text])]), 0, 0
@@ -84,7 +82,7 @@ class Pieces(Dataset):
                 margin = min(plan.SEQ_LEN // 16, (end - start) // 4) if end < len(texts[text]) else 0
                 self.pieces.append((text, starts[text], start, end, range(own - start, end - margin - start)))
                 own, start = end - margin, end - 2 * margin
-        if not train:
+        if part != "train":
             self.pieces.sort(key=lambda piece: piece[3] - piece[2], reverse=True)
 
     def __len__(self) -> int:
@@ -101,13 +99,6 @@ class Pieces(Dataset):
         return coded["input_ids"], first, [int(row + start) + place for place in known]
 
 
-def token_counts(words: set[str]) -> dict[str, int]:
-    """How many tokens each has."""
-    listed = [[word] for word in words]
-    coded = load_tokenizer()(listed, is_split_into_words=True, add_special_tokens=False)["input_ids"]
-    return dict(zip(words, map(len, coded), strict=True))
-
-
 def collate(samples: list) -> tuple[dict, torch.Tensor, torch.Tensor]:
     """A batch; its rows are all its words, `first` is whether a token is the first of one."""
     pieces, firsts, rows = zip(*samples, strict=True)
@@ -117,4 +108,5 @@ def collate(samples: list) -> tuple[dict, torch.Tensor, torch.Tensor]:
     return inputs, words, torch.ones(len(words))
 
 
+make_dataset = Pieces
 plan.make_dataset, plan.collate = make_dataset, collate

@@ -1,14 +1,13 @@
 """Texts as numbers: words and characters, marks, likeness, vectors of words, and linear models of them."""
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import os
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -180,17 +179,25 @@ def softmax(margins: np.ndarray) -> np.ndarray:
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
+def one_for_each(problem: Problem, model: Any) -> Any:
+    """One of these scikit-learn estimators for each label or value, where there are several."""
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.multioutput import MultiOutputRegressor
+
+    if problem.kind == "labels":
+        return OneVsRestClassifier(model)
+    return MultiOutputRegressor(model) if problem.kind == "values" and problem.width > 1 else model
+
+
 def linear(problem: Problem, seed: int, strength: float, steps: int = 200) -> Any:
     """Poisson, ridge or logistic regression."""
     from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
-    from sklearn.multiclass import OneVsRestClassifier
 
     if problem.loss == "poisson" and problem.width == 1:
         return PoissonRegressor(alpha=1 / strength / len(problem.inputs), max_iter=300)
     if problem.kind == "values":
         return Ridge(alpha=1 / strength)
-    model = LogisticRegression(C=strength, max_iter=steps)
-    return OneVsRestClassifier(model) if problem.kind == "labels" else model
+    return one_for_each(problem, LogisticRegression(C=strength, max_iter=steps))
 
 
 class LinearHead:
@@ -200,14 +207,11 @@ class LinearHead:
         self.problem, self.strength, self.warmth, self.models = problem, strength, 1.0, list[Any]()
         self.by_margins = margins and problem.kind == "classes" and problem.width > MOST_LOGISTIC
 
-    def fit(self, features: Any, targets: np.ndarray, steps: int = 200) -> LinearHead:
-        import warnings
-
+    def fit(self, features: Any, targets: np.ndarray, steps: int = 200) -> Self:
         from sklearn.dummy import DummyClassifier
         from sklearn.svm import LinearSVC
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             if self.problem.kind == "values":
                 self.models = [self._ridge(features, column) for column in targets.T]
                 return self

@@ -113,10 +113,12 @@ def test_a_training_images_box_moves_with_what_is_in_it(opened: Open, tmp_path: 
     picture = np.zeros((40, 80, 3), dtype=np.uint8)
     picture[10:22, 20:44, 0] = 255
     Image.fromarray(picture).save(tmp_path / "one.png")
-    box = truths([(1, 20, 10, 44, 22), (0, 200, 200, 220, 220)])  # the second lies outside
+    data = script.read_data()
+    data.inputs = [tmp_path / "one.png"]
+    data.targets = truths([(1, 20, 10, 44, 22), (0, 200, 200, 220, 220)])  # the second lies outside
     script.random.seed(0)
     corners = set()
-    dataset = script.Boxes([tmp_path / "one.png"], [0], box, flip=0.5)
+    dataset = script.Boxes("train", data, [0], {})
     for _ in range(60):
         (pixels, boxes, _), _, readable = dataset[0]
         assert readable == 1.0

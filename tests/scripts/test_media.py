@@ -196,7 +196,7 @@ def test_a_short_sound_repeats_and_one_with_values_that_are_no_numbers_is_not_re
     script = opened("audio-classification", lambda folder: None)
     part = np.arange(100, dtype=np.float32)
     script.plan.read_sound = lambda path, *_: part if path == "short" else np.append(part, np.nan)
-    sounds = script.Sounds(["short", "bad"], np.arange(2))
+    sounds = script.Sounds("test", types.SimpleNamespace(test_inputs=["short", "bad"]), np.arange(2), {})
     heard, _, readable = sounds[0]
     assert (heard[:300].reshape(3, 100).numpy() == part).all()
     assert readable

@@ -59,7 +59,8 @@ def column(place: int, values: list[str]) -> Callable[[Path], None]:
 def test_texts_of_a_training_batch_are_about_as_long(opened: Open) -> None:
     script = opened("text-classification", lambda folder: None)
     lengths = np.random.default_rng(3).integers(1, 400, 515)
-    texts = script.Texts(["x" * length for length in lengths], np.arange(515))
+    data = types.SimpleNamespace(inputs=["x" * length for length in lengths])
+    texts = script.Texts("train", data, np.arange(515), {})
     script.state.batch_size = 16
     order = script.make_loader(texts, train=True).sampler
     first, second = list(order), list(order)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def test_words_without_a_token_are_told_of_by_their_text_and_place(
 
     script = opened("token-classification", spoil)
     data = script.read_data()
-    assert script.Pieces(data.test_inputs, np.arange(1), False)[0][2] == [], "nobody answers it"
+    assert script.Pieces("test", data, np.arange(1), {})[0][2] == [], "nobody answers it"
     script.tell_unread(data, np.array([0]))
     told = f"1 of {len(data.test_ids)} test words cannot be read ({data.test_ids[0]})"
     assert told in capsys.readouterr().out
@@ -111,7 +112,7 @@ def test_each_word_is_answered_once_with_words_around_it(opened: Open) -> None:
     script = opened("token-classification", lambda folder: None)
     size, margin = script.SEQ_LEN // 2, script.SEQ_LEN // 16
     texts = [["film"] * count for count in (1, size, size + 1, 3 * size, 5 * size + 3)]
-    pieces = script.Pieces(texts, np.arange(sum(map(len, texts))), False)
+    pieces = script.Pieces("test", SimpleNamespace(test_inputs=texts), np.arange(sum(map(len, texts))), {})
     answered = [pieces[place][2] for place in range(len(pieces))]
     assert sorted(np.concatenate(answered)) == list(range(sum(map(len, texts))))
     assert len(pieces) == 1 + 1 + 2 + 4 + 7
@@ -123,7 +124,7 @@ def test_no_word_is_cut_off_where_words_have_many_tokens(opened: Open) -> None:
     """In English texts pieces have PIECE words; here 16 of them were 112 tokens, and 30 fit."""
     script = opened("token-classification", lambda folder: None)
     texts = [["film,film,film,film"] * count for count in (1, 4, 5, 50)] + [["film"] * 9 + ["a," * 99] * 3]
-    pieces = script.Pieces(texts, np.arange(sum(map(len, texts))), True)
+    pieces = script.Pieces("train", SimpleNamespace(inputs=texts), np.arange(sum(map(len, texts))), {})
     answered = np.concatenate([pieces[place][2] for place in range(len(pieces))])
     assert sorted(answered) == list(range(sum(map(len, texts))))
     assert max(len(pieces[place][0]) for place in range(len(pieces))) <= script.SEQ_LEN
