@@ -122,10 +122,8 @@ class Facts:
         cropped = self._cropped(self.script.called("Resize"))
         for call in (one for one in self.script.called(*_LIST.cuts) if one not in cropped):
             whole = last_name(call.func) == "create_transform"  # timm's: (channels, height, width)
-            places = [
-                *call.args[: 1 if whole else 2],
-                *(k.value for k in call.keywords if k.arg in _LIST.sizes),
-            ]
+            named = (k.value for k in call.keywords if k.arg in _LIST.sizes)
+            places = [*call.args[: 1 if whole else 2], *named]
             sizes = (self._pixels(place, -1 if whole else 0) for place in places)
             yield from (size for size in sizes if size is not None)
 

@@ -43,11 +43,9 @@ class Finding:
         return asdict(self)
 
 
+_USUAL: dict[str, Any] = {"severity": "warning", "source": "R28", "says": {}}
 _TABLE = shipped_table(__package__, "rules.toml")
-RULES: Mapping[str, Rule] = {
-    name: Rule(name, **{"severity": "warning", "source": "R28", "says": {}} | about)
-    for name, about in _TABLE.items()
-}
+RULES: Mapping[str, Rule] = {name: Rule(name, **_USUAL | about) for name, about in _TABLE.items()}
 
 Place = ast.AST | int
 

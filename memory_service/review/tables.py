@@ -16,10 +16,8 @@ def _written(entries: Mapping[str, Any], key: str) -> str:
     return _OTHER.sub(lambda other: _written(entries, other[1]), "".join(entries[key]))
 
 
-PATTERNS = {
-    section: {key: re.compile(_written(entries, key)) for key in entries}
-    for section, entries in _TABLES["patterns"].items()
-}
+_SECTIONS = _TABLES["patterns"].items()
+PATTERNS = {section: {key: re.compile(_written(all_, key)) for key in all_} for section, all_ in _SECTIONS}
 Entry = TypeVar("Entry")
 
 

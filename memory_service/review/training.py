@@ -258,9 +258,8 @@ class Training:
                 ("sklearn", uses("sklearn")),
             ),
         }
-        methods |= dict.fromkeys(
-            ("fit_one_cycle", "fine_tune", "fit_flat_cos"), (("fastai", uses("fastai")),)
-        )
+        fastai = (("fastai", uses("fastai")),)
+        methods |= dict.fromkeys(("fit_one_cycle", "fine_tune", "fit_flat_cos"), fastai)
         trees = TRAINS_TREES.match(self.script.qualified(call.func))
         known = name if name == "train_model" or not name.startswith("train_") else "train_"
         asked = methods.get(name.removesuffix("_generator"), ()) if base is not None else ()
@@ -457,9 +456,8 @@ class Training:
         return any(self._ends(node, loop) for node in self.script.within(loop.body, follow=False))
 
     def _ends(self, node: ast.AST, loop: AnyLoop) -> bool:
-        if not isinstance(node, _ENDS) or (
-            isinstance(node, ast.Break) and loop in self.script.loops(node)[1:]
-        ):
+        inner = isinstance(node, ast.Break) and loop in self.script.loops(node)[1:]
+        if not isinstance(node, _ENDS) or inner:
             return bool(_RE.stopper.search(name_of(node))) if isinstance(node, ast.Call) else False
         between = [*takewhile(lambda up: up is not loop, self.script.above(node))]
         guards = [up.test for up in between if isinstance(up, ast.If)]

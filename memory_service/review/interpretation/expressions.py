@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from memory_service.review.interpretation.learning import (
     aggregate,
@@ -450,11 +451,7 @@ def eval_call(walk: Walk, node: ast.Call, scope: Scope) -> Value:
         callee = attribute_of(walk, base, node.func) if walk.is_own(base, node.func.attr) else Value()
     else:
         callee = walk.evaluate(node.func, scope)
-    args: list[Value] = []
-    for argument in node.args:
-        given = walk.evaluate(argument.value if isinstance(argument, ast.Starred) else argument, scope)
-        args += given.items if isinstance(argument, ast.Starred) and given.items is not None else [given]
-    named: dict[str, Value] = {}
+    args, named = spread(walk, node.args, scope), dict[str, Value]()
     for keyword in node.keywords:
         given = walk.evaluate(keyword.value, scope)
         named |= {keyword.arg: given} if keyword.arg else (given.keys or {"**": given})
@@ -474,14 +471,16 @@ def eval_call(walk: Walk, node: ast.Call, scope: Scope) -> Value:
 
 @evaluates(ast.Tuple, ast.List, ast.Set)
 def eval_sequence(walk: Walk, node: ast.Tuple | ast.List | ast.Set, scope: Scope) -> Value:
-    items: list[Value] = []
-    for element in node.elts[:200]:
-        if isinstance(element, ast.Starred):
-            given = walk.evaluate(element.value, scope)
-            items += given.items[:MOST_ITEMS] if given.items is not None else [given]
-        else:
-            items.append(walk.evaluate(element, scope))
-    return Value(items=items[:MOST_ITEMS])
+    return Value(items=spread(walk, node.elts[:MOST_ITEMS], scope)[:MOST_ITEMS])
+
+
+def spread(walk: Walk, nodes: Sequence[ast.expr], scope: Scope) -> list[Value]:
+    """The values of arguments or elements, `*more` with each of its own."""
+    out: list[Value] = []
+    for node in nodes:
+        given = walk.evaluate(node.value if isinstance(node, ast.Starred) else node, scope)
+        out += given.items if isinstance(node, ast.Starred) and given.items is not None else [given]
+    return out
 
 
 @evaluates(ast.Dict)
@@ -618,32 +617,30 @@ def comprehension_scope(walk: Walk, generators: list[ast.comprehension], scope: 
 
 def truth_of(walk: Walk, test: ast.AST, scope: Scope) -> bool | None:
     """Whether a condition holds in this run, None where that is unknown."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        found = truth_of(walk, test.operand, scope)
-        return None if found is None else not found
-    if isinstance(test, ast.Name):
-        item = scope.find(test.id)
-        return bool(item.const) if item is not None and item.const is not UNKNOWN else None
-    if isinstance(test, ast.Compare) and len(test.ops) == 1:
-        return truth_of_comparison(walk, test, scope)
-    return None
 
+    def held(name: str) -> Any:
+        item = scope.find(name)
+        return item.const if item is not None else UNKNOWN
 
-def truth_of_comparison(walk: Walk, test: ast.Compare, scope: Scope) -> bool | None:
-    left, right, op = test.left, test.comparators[0], test.ops[0]
-    if isinstance(left, ast.Name) and left.id == "__name__":
-        return True
-    if isinstance(right, ast.Constant) and right.value is None and isinstance(op, ast.Is | ast.IsNot):
-        item = walk.evaluate(left, scope)
-        if item.const is None:
-            return isinstance(op, ast.Is)
-        known = item.rows or item.made or item.items or item.state or item.function
-        return isinstance(op, ast.IsNot) if known or item.const is not UNKNOWN else None
-    if isinstance(op, ast.Eq | ast.NotEq) and isinstance(left, ast.Name):
-        held_name = scope.find(left.id)
-        other = walk.constant(right, scope)
-        if held_name is not None and held_name.const is not UNKNOWN and isinstance(other, str | int):
-            return (held_name.const == other) is isinstance(op, ast.Eq)
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            found = truth_of(walk, operand, scope)
+            return None if found is None else not found
+        case ast.Name(id=name) if (value := held(name)) is not UNKNOWN:
+            return bool(value)
+        case ast.Compare(left=ast.Name(id="__name__"), ops=[_]):
+            return True
+        case ast.Compare(
+            left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]
+        ):
+            item = walk.evaluate(left, scope)
+            known = item.rows or item.made or item.items or item.state or item.function
+            if item.const is None or known or item.const is not UNKNOWN:
+                return isinstance(op, ast.Is) is (item.const is None)
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.Eq() | ast.NotEq() as op], comparators=[right]):
+            value, other = held(name), walk.constant(right, scope)
+            if value is not UNKNOWN and isinstance(other, str | int):
+                return (value == other) is isinstance(op, ast.Eq)
     return None
 
 
@@ -787,20 +784,14 @@ def _walk(walk: Walk) -> Walk:
         for own in methods_in(made.kind):
             if own not in walk.times and not own.name.startswith("__"):
                 walk.enter_function(own, [], {}, made, walk.module)
+    objects: dict[ast.ClassDef, Value] = {}  # methods of one class are of one object
     for function in [function for functions in walk.script.functions.values() for function in functions]:
-        if function not in walk.times and not isinstance(walk.script.scope(function), Function):
-            enter_alone(walk, function)
-    return walk
-
-
-def enter_alone(walk: Walk, function: Function) -> None:
-    """A function that nothing here calls, with rows of its own for each parameter."""
-    owner: Value | None = None
-    around = walk.script.class_of(function)
-    if around is not None:  # methods of one class are of one object
-        if around not in walk.objects:
+        if function in walk.times or isinstance(walk.script.scope(function), Function):
+            continue
+        around = walk.script.class_of(function)
+        if around is not None and around not in objects:
             item = walk.module.find(around.name) or Value(kind=around)
-            walk.objects[around] = walk.make_instance(item, [], {}, None)
-        owner = walk.objects[around]
-    if function not in walk.times:
-        walk.enter_function(function, [], {}, owner, walk.module)
+            objects[around] = walk.make_instance(item, [], {}, None)
+        if function not in walk.times:
+            walk.enter_function(function, [], {}, objects.get(around) if around else None, walk.module)
+    return walk

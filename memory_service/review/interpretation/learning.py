@@ -187,10 +187,9 @@ def with_columns(walk: Walk, use: Use) -> Value | None:
     out.whole = out.whole and use.name != "select"
     own = flat(base).rows
     for operand in [h for h in (out, *out.attrs.values()) if h.learned or h.stats]:
-        operand.learned = frozenset(
-            walk.learned_from(one.place, one.what, one.kind, own) if DEFERRED in one.rows else one
-            for one in operand.learned
-        )
+        late = {one for one in operand.learned if DEFERRED in one.rows}
+        here = {walk.learned_from(one.place, one.what, one.kind, own) for one in late}
+        operand.learned = (operand.learned - late) | here
         operand.stats = frozenset(s for s in operand.stats if DEFERRED not in s.rows)
     return out
 
@@ -354,9 +353,7 @@ def reduce(walk: Walk, use: Use) -> Value:
     if base.made == "groupby" and not base.series:
         return reduce_groups(walk, use.node, base)
     if is_across(walk, use) or base.single or base.made in ("rolling", "groupby") or not found.rows:
-        reads = (
-            base.reads if base.made == "rolling" else frozenset[str]()
-        )  # a window ends with the row itself
+        reads = base.reads if base.made == "rolling" else frozenset[str]()  # it ends with the row itself
         return replace(derived(base), single=base.single, reads=reads)
     selected = [r.parent for r in found.rows if r.parent is not None and not r.part]  # by a mask
     of_target = walk.loops and base.columns and base.columns & walk.targets
@@ -404,9 +401,8 @@ def reduce_groups(walk: Walk, node: ast.AST, base: Value, *, rowwise: bool = Fal
     keys = set(key if isinstance(key, list) else [key])
     of_target = columns is not None and len(columns) == 1 and columns & walk.targets and not keys & columns
     out = replace(derived(base), columns=columns)
-    stats = (
-        {walk.learned_from(node, "mean", "target", found.rows)} if of_target and not base.series else set()
-    )
+    leaks = of_target and not base.series
+    stats = {walk.learned_from(node, "mean", "target", found.rows)} if leaks else set()
     if rowwise:
         return replace(out, learned=out.learned | stats)
     rows = frozenset(walk.grouped_rows(rows, node) for rows in found.rows)

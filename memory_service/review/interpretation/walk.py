@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from typing import Any, Literal, TypeVar
 
 from memory_service.review.interpretation.state import (
@@ -122,7 +121,6 @@ class Walk:
         self.returned: list[list[Value]] = []
         self.yielded: list[list[Value]] = []
         self.made: list[Value] = []
-        self.objects: dict[ast.ClassDef, Value] = {}
         self.loops: list[ast.AST] = []
         self.calling: list[ast.Call] = []
         self.leaks: dict[Learned, ast.AST] = {}  # learned from rows -> the division that sets them apart
@@ -526,22 +524,20 @@ class Walk:
             self.made.append(made)
         return made
 
-    def method_of(self, owner: ast.ClassDef, name: str, deep: int = 0) -> Function | None:
-        own = (method for method in methods_in(owner) if method.name == name)
-        above = self._classes_above(owner) if deep < MOST_BASES else ()
-        inherited = (found for one in above if (found := self.method_of(one, name, deep + 1)))
-        return next(chain(own, inherited), None)
+    def method_of(self, owner: ast.ClassDef, name: str) -> Function | None:
+        methods = (method for one in self._lineage(owner) for method in methods_in(one))
+        return next((method for method in methods if method.name == name), None)
 
-    def class_attribute(self, owner: ast.ClassDef, name: str, deep: int = 0) -> Value | None:
-        item = self.module.find(owner.name)
-        if item is not None and name in item.attrs:
-            return item.attrs[name]
-        above = self._classes_above(owner) if deep < MOST_BASES else ()
-        return next((found for one in above if (found := self.class_attribute(one, name, deep + 1))), None)
+    def class_attribute(self, owner: ast.ClassDef, name: str) -> Value | None:
+        known = (self.module.find(one.name) for one in self._lineage(owner))
+        return next((item.attrs[name] for item in known if item is not None and name in item.attrs), None)
 
-    def _classes_above(self, owner: ast.ClassDef) -> Iterator[ast.ClassDef]:
-        above = (self.script.classes.get(last_name(base)) for base in owner.bases)
-        return (one for one in above if one is not None and one is not owner)
+    def _lineage(self, owner: ast.ClassDef, deep: int = 0) -> Iterator[ast.ClassDef]:
+        """A class of the file and those that it is made from."""
+        yield owner
+        for base in map(last_name, owner.bases) if deep < MOST_BASES else ():
+            if base in self.script.classes and self.script.classes[base] is not owner:
+                yield from self._lineage(self.script.classes[base], deep + 1)
 
 
 Handler = Callable[..., Any]  # (walk, node, scope) of a node of the tree, (walk, use) of a call

@@ -70,9 +70,8 @@ def _same_path(facts: Facts, call: ast.Call) -> bool:
             return True
     same = [a for a in arguments_of(call) if _is_fixed(facts, a)]
     others = [a for a in arguments_of(call) if a not in same]
-    made = any(
-        isinstance(a, ast.JoinedStr | ast.BinOp) or any(map(_RE.path.search, words_in(a))) for a in others
-    )
+    joined = (ast.JoinedStr, ast.BinOp)
+    made = any(isinstance(a, joined) or any(map(_RE.path.search, words_in(a))) for a in others)
     texts = ((facts.values.text(a), facts.values.origin(a)) for a in same)
     files = (texts_in(origin)[-1:] if text is None else [text] for text, origin in texts)
     return not made and any(_RE.file.search(name) for names in files for name in names)

@@ -130,9 +130,8 @@ def _role(facts: Facts, call: ast.Call, dataset: ast.AST | None, place: ast.Call
         names += sorted(words_in(given)) if given is not None else []
         names += sorted(w for a in made.args for w in words_in(a)) if made is not call else []
         names.append(getattr(script.function(made), "name", ""))
-    roles = (
-        role for name in names for role, said in _MAP.small_words.items() if re.search(said, name.lower())
-    )
+    known = _MAP.small_words.items()
+    roles = (role for name in names for role, said in known if re.search(said, name.lower()))
     if role := next(roles, None):
         return role  # type: ignore[return-value]
     if facts.values.one(facts.values.argument(call, "shuffle", 2)) is True:
@@ -258,9 +257,8 @@ def _batch_places(facts: Facts) -> Iterator[ast.AST | None]:
     for fit in facts.training.fits_of("ultralytics"):
         given, usual = facts.argument(fit, "batch"), facts.training.set_for(fit, "batch")
         yield given or (ast.copy_location(ast.Constant(int(usual)), fit) if usual else None)
-    yield from (
-        facts.argument(c, "batch_size") for c in script.called(*_LIST.readers) if _for_training(facts, c)
-    )
+    readers = (call for call in script.called(*_LIST.readers) if _for_training(facts, call))
+    yield from (facts.argument(call, "batch_size") for call in readers)
     for call in script.called("batch") if script.uses("tensorflow") else ():
         if isinstance(call.func, ast.Attribute) and call.args and _for_training(facts, call):
             yield call.args[0]
@@ -409,9 +407,8 @@ def _torch(facts: Facts) -> Iterator[Finding]:
         scaled = _MAP.paste["scaled"] if facts.context.bf16 is False else ""
         shown = loop.backward if place in script.loops(loop.backward) else place
         case = "accelerate" if script.called("Accelerator") else "loop"
-        yield finding(
-            "no-mixed-precision", shown, case, place, paste=_paste(facts, "autocast"), scaled=scaled
-        )
+        paste = _paste(facts, "autocast")
+        yield finding("no-mixed-precision", shown, case, place, paste=paste, scaled=scaled)
 
 
 def switched_on(facts: Facts) -> bool:
@@ -465,12 +462,9 @@ def _by_fit(facts: Facts) -> Iterator[Finding]:
     calls = script.called("set_global_policy", "set_policy", "set_dtype_policy", "Policy")
     policies = [facts.values.text(call.args[0] if call.args else None) for call in calls]
     half = script.called("to_fp16", "to_bf16", "MixedPrecision") or script.uses("fastai.tabular")
-    full = (
-        []
-        if any(name is None or "float16" in name or "mixed" in name for name in policies)
-        else fits("keras")
-    )
-    full = [*full[:1], *([] if half else fits("fastai")[:1])] if facts.modality != "tabular" else []
+    mixed = any(name is None or "float16" in name or "mixed" in name for name in policies)
+    full = [*(() if mixed else fits("keras")[:1]), *(() if half else fits("fastai")[:1])]
+    full = full if facts.modality != "tabular" else []
     full += [fit for fit in fits("ultralytics") if facts.value(fit, "amp") is False]
     for fit in full:
         yield finding("no-mixed-precision", facts.argument(fit, "amp") or fit, facts.training.fits[fit])

@@ -56,7 +56,7 @@ def several_each(texts: Sequence[str]) -> Iterator[str]:
 
 def group_column(facts: Facts) -> str:
     """A column that names groups, with evidence that a group has several rows."""
-    evidence = (_counted_columns, _named_columns, _parsed_columns, _documented_columns, _noted_columns)
+    evidence = (_counted_columns, _assigned_columns, _documented_columns)
     return next((column for found in evidence for column in found(facts)), "")
 
 
@@ -89,15 +89,11 @@ def _is_reported(facts: Facts, call: ast.Call) -> bool:
     return isinstance(stated, ast.Expr) or any(shown) or any(logged)
 
 
-def _named_columns(facts: Facts) -> Iterator[str]:
-    """It is assigned to a name that says so."""
+def _assigned_columns(facts: Facts) -> Iterator[str]:
+    """It is assigned to a name that says so, or cut out of names of files: `df["path"].str.split("_")`."""
     for node in facts.script.all(ast.Assign):
         if any(last_name(target).lower() in _SET.groups for target in node.targets):
             yield from (c for n in ast.walk(node.value) if (c := column_of(facts.values, n)))
-
-
-def _parsed_columns(facts: Facts) -> Iterator[str]:
-    """It is cut out of the names of files: `df["patient"] = df["path"].str.split("_").str[0]`."""
     for node in facts.script.all(ast.Assign):
         for target in node.targets:
             column = column_of(facts.values, target) if isinstance(target, ast.Subscript) else None
@@ -115,16 +111,20 @@ def _cut_from_file(node: ast.AST) -> bool:
 
 
 def _documented_columns(facts: Facts) -> Iterator[str]:
-    """A comment or a docstring tells of several rows each."""
+    """A comment or a docstring tells of several rows each, or that each row has a number of its own."""
     known = list(dict.fromkeys(_columns_mentioned(facts)))
     for word in several_each(prose_of(facts.script)):
         yield from (c for c in known if _RE.group_column.match(c) and c.lower().startswith(word))
+    for names in () if _RE.one_each.search(facts.script.text) else _noted(facts):
+        for name in names:  # of a file or number of its own beside its patient
+            if _RE.person.match(name) and any(_RE.own_name.search(n) for n in names if n != name):
+                yield name
 
 
 def _columns_mentioned(facts: Facts) -> Iterator[str]:
     """Names that may be columns: texts, `df.patient`, and what is written beside the name of a table."""
     yield from facts.script.strings
-    yield from (name for _, names in _noted(facts) for name in names)
+    yield from (name for names in _noted(facts) for name in names)
     listed = (stated[1] for text in prose_of(facts.script) for stated in _RE.listed.finditer(text))
     yield from (name for text in listed for name in re.findall(r"\w+", text))  # "meta.csv: clip, actor"
     for node in facts.script.all(ast.Attribute):
@@ -132,23 +132,11 @@ def _columns_mentioned(facts: Facts) -> Iterator[str]:
             yield node.attr
 
 
-def _noted(facts: Facts) -> Iterator[tuple[ast.Call, list[str]]]:
-    """Tables that are read, with the columns that a comment beside them names."""
-    for call in facts.script.calls:
-        if last_name(call.func).startswith(("read_", "scan_")):
-            names = re.findall(r"[a-z]\w+", facts.script.comment_near(call.lineno).lower())
-            if names:
-                yield call, names
-
-
-def _noted_columns(facts: Facts) -> Iterator[str]:
-    """A comment names the columns of a table: each row has a file or number of its own beside its patient."""
-    if _RE.one_each.search(facts.script.text):
-        return
-    for _, names in _noted(facts):
-        for name in names:
-            if _RE.person.match(name) and any(_RE.own_name.search(n) for n in names if n != name):
-                yield name
+def _noted(facts: Facts) -> Iterator[list[str]]:
+    """The columns that a comment beside a table that is read names."""
+    read = (call for call in facts.script.calls if last_name(call.func).startswith(("read_", "scan_")))
+    for call in read:
+        yield re.findall(r"[a-z]\w+", facts.script.comment_near(call.lineno).lower())
 
 
 def column_of(values: Values, node: ast.AST) -> str | None:

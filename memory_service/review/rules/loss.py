@@ -79,9 +79,8 @@ def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]
         makers = [stated] if isinstance(stated, ast.Call) else []
     made = {last_name(maker.func): maker for maker in makers}
     kinds = {_LOSSES.get(name) for name in made}
-    theirs = (
-        m for name, m in made.items() if name in _LOSSES and facts.script.is_of(m.func, "torch", "timm")
-    )
+    theirs = (one for name, one in made.items() if name in _LOSSES)
+    theirs = (one for one in theirs if facts.script.is_of(one.func, "torch", "timm"))
     found = next(theirs, None) if len(kinds) == 1 else None  # else by a branch, as the output may be
     return (_LOSSES[last_name(found.func)], found) if found is not None else (None, None)
 
@@ -198,9 +197,8 @@ def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
         made = _estimator(facts, base)
         return f"the classes of {made}.predict" if _RE.classifier.search(made) else ""
     inner = node.args[0] if name in _SET.converting and node.args else base
-    return (
-        _hard(facts, inner, deep + 1) if inner is not None and name in _SET.converting | _SET.keeping else ""
-    )
+    passes = inner is not None and name in _SET.converting | _SET.keeping
+    return _hard(facts, inner, deep + 1) if passes else ""  # type: ignore[arg-type]
 
 
 def _estimator(facts: Facts, node: ast.AST) -> str:
@@ -352,10 +350,8 @@ def _boosting(facts: Facts) -> Iterator[Finding]:
         named = next((params[k] for k in ("objective", "loss_function", "application") if k in params), None)
         objective = facts.values.text(named) if named is not None else last_name(call.func)
         metric = facts.values.one(params.get("metric") or params.get("eval_metric"))
-        metrics = (
-            [str(one) for one in metric] if isinstance(metric, list) else [metric] * isinstance(metric, str)
-        )
-        wrong = _wrong_objective(facts, objective, metrics) if objective else None
+        metrics = metric if isinstance(metric, list) else [metric] * isinstance(metric, str)
+        wrong = _wrong_objective(facts, objective, [*map(str, metrics)]) if objective else None
         if wrong is not None:
             yield finding("wrong-loss", named or call, wrong[0], **wrong[1])
 

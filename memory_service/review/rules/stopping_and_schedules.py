@@ -161,9 +161,8 @@ def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
 
 def _seeds(facts: Facts) -> Iterator[Finding]:
     training, script, kinds = facts.training, facts.script, facts.training.kinds
-    handed = (
-        n for n in script.all(ast.Attribute) if _RE.seed.search(n.attr) and last_name(n.value) in _SET.seeded
-    )
+    named = (node for node in script.all(ast.Attribute) if _RE.seed.search(node.attr))
+    handed = (node for node in named if last_name(node.value) in _SET.seeded)
     seeds = [call for call in script.calls if _RE.seed.search(last_name(call.func))]
     seeded = any(map(script.runs, [*seeds, *handed]))  # `for seed in (random.seed, np.random.seed): seed(7)`
     if not kinds or seeded or ("transformers" in kinds and not kinds & {"torch", "keras"}):

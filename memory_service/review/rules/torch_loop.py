@@ -291,10 +291,9 @@ def _is_own_method(facts: Facts, call: ast.Call) -> bool:
 
 def _is_one_of_models(facts: Facts, call: ast.Call) -> bool:
     """`u(x) for u in unets`: what is called goes through a collection of models."""
-    around = [
-        [up] if isinstance(up, ast.For) else getattr(up, "generators", []) for up in facts.script.above(call)
-    ]
-    over = (last_name(o.iter) for each in around for o in each if last_name(o.target) == last_name(call.func))
+    around = [one for up in facts.script.above(call) for one in getattr(up, "generators", [up])]
+    loops = (one for one in around if isinstance(one, ast.For | ast.comprehension))
+    over = (last_name(one.iter) for one in loops if last_name(one.target) == last_name(call.func))
     name = next(filter(None, over), "")
     return name.endswith("s") and bool(_RE.model.search(name[:-1]))
 
@@ -515,11 +514,8 @@ def _not_zeroed(facts: Facts, loop: Loop, batch: ast.For) -> Iterator[Finding]:
     steps = [c for c in script.called("step") if home(c) is home(loop.backward) and _is_optimizer(facts, c)]
     others = (c for c in script.within_calls(batch.body) if not is_call(c, "step", "unscale_"))
     handed = (last_name(argument) for call in others for argument in arguments_of(call))
-    if (
-        not steps
-        or not all(batch in script.loops(c) for c in steps)
-        or any(map(_RE.optimizer.search, handed))
-    ):
+    inside = bool(steps) and all(batch in script.loops(c) for c in steps)
+    if not inside or any(map(_RE.optimizer.search, handed)):
         return  # a helper from elsewhere may do anything with it
     calls = (call for node in batch.body for call in calls_in(node))
     if not any("torch.optim" in script.qualified(call.func) for call in calls):  # made anew it has none

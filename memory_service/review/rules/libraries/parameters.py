@@ -216,10 +216,8 @@ def _linear_layers(facts: Facts) -> Iterator[Finding]:
             rows[call] = getattr(given, "elts", call.args)
         elif given is not None:
             rows.setdefault((made, script.function(call), receiver_name(call)), []).append(given)
-    for kept in (
-        [layer for layer in row if not is_call(layer, "Dropout", "Flatten")] for row in rows.values()
-    ):
-        for layer, after in pairwise(kept):
+    for row in rows.values():
+        for layer, after in pairwise(layer for layer in row if not is_call(layer, "Dropout", "Flatten")):
             linear = is_call(layer, "Linear") and facts.value(layer, "bias", 2) is not False
             linear = linear or (is_call(layer, "Dense") and not facts.argument(layer, "activation", 1))
             if linear and is_call(after, "Linear", "Dense") and not facts.values.open_ended(layer):  # type: ignore[arg-type]
@@ -296,10 +294,8 @@ def _rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     if not name.startswith("Adam") or not of_torch or facts.values.open_ended(call):
         return
     if given := facts.argument(call, "lr", 1):
-        rate, most = (
-            facts.values.number(given),
-            FINE_TUNING_RATE if called("from_pretrained") else LARGEST_RATE,
-        )
+        most = FINE_TUNING_RATE if called("from_pretrained") else LARGEST_RATE
+        rate = facts.values.number(given)
         own = getattr(call.args[0], "elts", []) if call.args else []  # tensors, as pixels are
         if rate is not None and rate > most and not (own and all(isinstance(one, ast.Name) for one in own)):
             yield wrong(given, "rate", rate=rate, name=name)
