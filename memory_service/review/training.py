@@ -124,8 +124,10 @@ class Training:
             batch = next((p for p in again if not self._is_over_epochs(p)), None)
             rest = [p for p in around if p not in (batch, *around[: around.index(again[0]) if again else 0])]
             epoch = next((p for p in rest if not self.is_fold(p)), None)
-            if epoch is None and batch is not None and (self._counts_steps(batch) or self._is_single(batch)):
-                epoch = batch
+            if epoch is None and batch is not None:  # one pass over a loader is all of the training
+                learns = (is_call(c, "step", "apply_gradients") for c in self.script.within_calls(batch.body))
+                single = isinstance(batch, ast.For) and self.script.runs(batch) and any(learns)
+                epoch = batch if self._counts_steps(batch) or single else None
             out.append(Loop(call, batch, epoch))
         known = {loop.epoch for loop in out}
         return out + [Loop(epoch, None, epoch) for epoch in self._helper_loops if epoch not in known]
@@ -138,11 +140,6 @@ class Training:
         given = names_in(outer.target) & {name for one in inner.body for name in names_in(one)}
         rows = any(_RE.loader.search(name) for name in words_in(outer.iter))
         return counted and rows and bool(given) and not self._is_over_epochs(inner)
-
-    def _is_single(self, batch: AnyLoop) -> bool:
-        """The file itself goes over a loader once: one pass is all of the training."""
-        learns = (is_call(call, "step", "apply_gradients") for call in self.script.within_calls(batch.body))
-        return isinstance(batch, ast.For) and self.script.runs(batch) and any(learns)
 
     def _counts_steps(self, loop: AnyLoop) -> bool:
         """`while step < N`, `for step in range(N)` with a batch drawn in each: all of the training."""
@@ -176,17 +173,14 @@ class Training:
         """Loops over epochs that leave the training to a helper from elsewhere."""
         if not self.script.uses("torch", "accelerate", "timm"):
             return []
-        return [
-            loop for loop in self.script.all(ast.For)
-            if self._is_over_epochs(loop) and any(
-                self._is_helper(last_name(call.func)) and self.script.loops(call)[:1] == [loop]
-                for call in self.script.within_calls(loop.body, follow=False)
-            )
-        ]  # fmt: skip
-
-    def _is_helper(self, name: str) -> bool:
-        known = name in self.script.functions or name in ("train", "fit") or _RE.not_helper.search(name)
-        return not known and bool(_RE.helper.search(name))
+        names = {*filter(_RE.helper.search, self.script.calls_by_name)} - {
+            *self.script.functions,
+            "train",
+            "fit",
+        }
+        calls = self.script.called(*(name for name in names if not _RE.not_helper.search(name)))
+        around = {loop for call in calls for loop in self.script.loops(call)[:1]}
+        return [loop for loop in self.script.all(ast.For) if loop in around and self._is_over_epochs(loop)]
 
     def _is_over_epochs(self, loop: AnyLoop) -> bool:
         """`for epoch in range(...)`; a range with a step walks over batches."""
@@ -234,6 +228,7 @@ class Training:
         bases = (made_by, *bases_of(self.script.classes.get(made_by)))
         trainer = any(b.endswith("Trainer") for b in bases) or (not made_by and named.endswith("trainer"))
         of_file, mm = made_by in self.script.functions, uses(*_LIST.of_openmmlab)
+        compiled = named and any(receiver_name(c).lower() == named for c in self.script.called("compile"))
         functions: dict[str, tuple[tuple[str, bool], ...]] = {
             "LightningCLI": (("lightning", True),),
             "run_training": (("nnunet", uses("nnunetv2", "nnunet")),),
@@ -251,7 +246,7 @@ class Training:
                 ("lightning", uses(*LIGHTNING) and (made_by == "Trainer" or (trainer and made_by == ""))),
                 ("autogluon", uses("autogluon") and made_by.endswith("Predictor")),
                 ("boosting", bool(BOOSTED.match(made_by))),
-                ("keras", uses(*KERAS) and (bool(_SET.of_keras & given) or self._is_compiled(base))),
+                ("keras", uses(*KERAS) and bool(_SET.of_keras & given or compiled)),
                 ("fastai", made_by.endswith("earner") and uses("fastai")),
                 ("boosting", uses(*BOOSTERS) and bool(_SET.of_boosting & given)),
                 ("transformers", uses("sentence_transformers") and "train_objectives" in given),
@@ -265,11 +260,6 @@ class Training:
         asked = methods.get(name.removesuffix("_generator"), ()) if base is not None else ()
         found = next((kind for kind, holds in functions.get(known, asked) if holds), None)
         return "boosting" if trees else found
-
-    def _is_compiled(self, model: ast.AST | None) -> bool:
-        """`model.compile(...)` of Keras stands somewhere for what is fitted."""
-        name = last_name(model) if model is not None else ""
-        return bool(name) and any(receiver_name(call) == name for call in self.script.called("compile"))
 
     @cached_property
     def kinds(self) -> set[str]:

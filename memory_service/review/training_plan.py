@@ -190,7 +190,9 @@ def _model_of(facts: Facts, call: ast.Call, saved: set[str]) -> str | None:
         stated = facts.text(call, "pretrained_model_name_or_path", 0)
         other = _RE.not_a_model.search(last_name(call.func.value))
         own = stated is not None and (stated in saved or _RE.a_file.search(stated))
-        return None if other or own else _of_hub(stated)
+        plain = _RE.hub_rows.sub("", stated or "")  # `google/vit-large-patch16-224-in21k` under timm's name
+        hub = (re.sub(p, made, plain) for p, made in _NAMES["hub"].items() if re.fullmatch(p, plain))
+        return None if other or own else next(hub, stated)
     if qualified.startswith("segmentation_models_pytorch.") and name in _NAMES["segmentation"]:
         given = facts.argument(call, "encoder_name", 0)
         stated = "resnet34" if given is None else facts.values.text(given)
@@ -201,12 +203,6 @@ def _model_of(facts: Facts, call: ast.Call, saved: set[str]) -> str | None:
 
 def _of_torchvision(name: str | None) -> str | None:
     return _NAMES["torchvision"].get(name, name) if name and _RE.architecture.match(name) else None
-
-
-def _of_hub(name: str | None) -> str | None:
-    """`google/vit-large-patch16-224-in21k` under timm's name; other names as they are."""
-    plain = _RE.hub_rows.sub("", name or "")
-    return next((re.sub(p, made, plain) for p, made in _NAMES["hub"].items() if re.fullmatch(p, plain)), name)
 
 
 def _saved_to(facts: Facts) -> set[str]:

@@ -650,20 +650,6 @@ def _type_named(node: ast.AST, values: Values) -> Kind:
     return "number" if name in _SET.number_types else "text" if name in _SET.text_types else ""
 
 
-def kind_selected(node: ast.Call, values: Values) -> Kind:
-    """What `df.select_dtypes("number")` or polars' `df.select(cs.numeric())` takes."""
-    leaves_out = values.argument(node, "exclude", 1) if last_name(node.func) == "select_dtypes" else None
-    given = values.argument(node, "include", 0)
-    stated = given if given is not None else leaves_out
-    if stated is None or (given is not None and leaves_out is not None):
-        return ""
-    types = stated.elts if isinstance(stated, ast.List | ast.Tuple) else [stated]
-    found = {_type_named(one, values) for one in types[:20]}
-    kind: Any = found.pop() if len(found) == 1 else ""
-    others: Any = {"number": "text", "text": "number"}
-    return kind if given is not None else others.get(kind, "")  # type: ignore[no-any-return]
-
-
 def _is_all(node: ast.AST) -> bool:
     """`:`, and what leaves the rows as they are beside an axis more: `...`, `None`, `np.newaxis`."""
     if isinstance(node, ast.Slice):
@@ -673,10 +659,16 @@ def _is_all(node: ast.AST) -> bool:
 
 @method("select_dtypes")
 def columns_of_kind(walk: Walk, use: Use) -> Value | None:
-    """`df.select_dtypes("number")`: columns made here that are of the kind, and no target that may not be."""
-    kind = kind_selected(use.node, walk.values)
-    if not kind or not use.base.rows:
+    """`df.select_dtypes("number")`, polars' `cs.numeric()`: columns made here that are of the kind."""
+    given, leaves_out = walk.values.argument(use.node, "include", 0), None
+    if use.name == "select_dtypes":
+        leaves_out = walk.values.argument(use.node, "exclude", 1)
+    types = getattr(given or leaves_out, "elts", [given or leaves_out])[:20]
+    found = {_type_named(one, walk.values) if one is not None else "" for one in types}
+    kind = found.pop() if len(found) == 1 else ""
+    if not kind or not use.base.rows or (given is not None and leaves_out is not None):
         return None
+    kind = kind if given is not None else "text" if kind == "number" else "number"
     made = {name[1:-1] for name, item in use.base.attrs.items() if item.content == kind}
     others = {name[1:-1] for name in use.base.attrs if name[:1] == "["}
     if kind != "number" or not walk.predicts_numbers:

@@ -55,21 +55,13 @@ def _saves(facts: Facts, call: ast.Call) -> bool:
 def _same_path(facts: Facts, call: ast.Call) -> bool:
     """The file's name is the same whatever the fold: a constant all the way."""
     name = last_name(call.func)
-    if name in ("ModelCheckpoint", "BackupAndRestore") or name.endswith("Callback"):
-        places = (("filename", None), ("filepath", 0), ("dirpath", 0), ("fname", 0))
-        given = [facts.argument(call, parameter, position) for parameter, position in places]
-        known = [facts.values.all(g) for g in given if g is not None]
-        fixed = bool(known) and all(k is not None for k in known)
-        if name == "ModelCheckpoint" and facts.script.uses(*LIGHTNING):
-            formatted = any("{" in str(v) for k in known for v in k or ())  # else -v1, -v2 is put behind it
-            return fixed and not formatted and facts.value(call, "enable_version_counter") is False
-        return fixed
-    if name == "dump":
-        opened = [c for c in ast.walk(call) if is_call(c, "open") and c.args]
-        if opened and facts.values.text(opened[0].args[0]):
-            return True
-    same = [a for a in arguments_of(call) if _is_fixed(facts, a)]
-    others = [a for a in arguments_of(call) if a not in same]
+    counts = facts.value(call, "enable_version_counter") is not False  # it puts -v1, -v2 behind the name
+    formatted = any("{" in text for text in texts_in(call))
+    if name == "ModelCheckpoint" and facts.script.uses(*LIGHTNING) and (counts or formatted):
+        return False
+    given = [a.args[0] if is_call(a, "open") and a.args else a for a in arguments_of(call)]
+    same = [a for a in given if _is_fixed(facts, a)]
+    others = [a for a in given if a not in same]
     joined = (ast.JoinedStr, ast.BinOp)
     made = any(isinstance(a, joined) or any(map(_RE.path.search, words_in(a))) for a in others)
     texts = ((facts.values.text(a), facts.values.origin(a)) for a in same)
@@ -81,8 +73,6 @@ def _is_fixed(facts: Facts, node: ast.AST, deep: int = 0) -> bool:
     """Whether a path is the same for each fold: of texts, settings, and names set to such, in no loop."""
     if isinstance(node, ast.Constant) or deep > MOST_NAMES:
         return isinstance(node, ast.Constant)
-    if is_call(node, "parse_args", "load", "safe_load", *facts.script.classes):
-        return not facts.script.loops(node)
     joined = is_call(node, "join", "Path", "str", "joinpath")
     if joined or isinstance(node, ast.BinOp | ast.JoinedStr | ast.FormattedValue):
         inner = (part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))

@@ -300,11 +300,12 @@ def small_batches(facts: Facts) -> Iterator[Finding]:
     training, context = facts.training, facts.context
     trains = training.trains or training.offers
     batches = training_batches(facts) if trains and accumulation(facts) in (1, None) else []
+    seen = _seen(facts)
     for place, batch in batches if context.card != "cpu" else ():
         case, rows = "", context.n_train
-        if _sees_images(facts) and not facts.dense and batch <= NEVER_WITHOUT_REASON and not _is_large(facts):
+        if seen == "images" and batch <= NEVER_WITHOUT_REASON:
             case = "images" if rows is None or rows >= 50 * batch else ""
-        elif batch <= DEFAULT_BATCH and _is_short_text(facts):
+        elif seen == "short texts" and batch <= DEFAULT_BATCH:
             case = "texts"
         elif facts.modality == "tabular" and facts.script.uses("torch", "tensorflow", "keras", "fastai"):
             few = batch <= NEVER_WITHOUT_REASON if rows is None else rows >= 50 * LEAST_ROWS
@@ -315,25 +316,17 @@ def small_batches(facts: Facts) -> Iterator[Finding]:
             yield finding("batch-too-small", facts.values.origin(place), case, **known)
 
 
-def _sees_images(facts: Facts) -> bool:
-    """Images, or sound that a network for images gets as a spectrogram."""
-    text = facts.script.text
-    as_image = "spectrogram" in text and re.search(r"conv2d\(|torchvision\.models|create_model\(", text)
-    return facts.modality == "image" or (facts.modality == "audio" and bool(as_image))
-
-
-def _is_short_text(facts: Facts) -> bool:
-    """Short texts on a card, and rows enough for larger batches."""
-    short = facts.seq_len is not None and facts.seq_len <= SHORT_TEXT
-    enough = facts.context.n_train is None or facts.context.n_train >= 50 * 64
-    large = _is_large(facts) or _RE.large_text_model.search(facts.script.text)
-    return short and enough and facts.context.card is not None and not large
-
-
-def _is_large(facts: Facts) -> bool:
-    calls = facts.script.called("create_model", "from_pretrained")
+def _seen(facts: Facts) -> str:
+    """ "images" (or spectrograms), or "short texts" on a card with rows enough; "" of large models, too."""
+    text, calls = facts.script.text, facts.script.called("create_model", "from_pretrained")
     names = [facts.text(call, "model_name", 0) for call in calls]
-    return (facts.image_size or 0) >= LARGE_INPUT or any(n and _RE.large_model.search(n) for n in names)
+    large = (facts.image_size or 0) >= LARGE_INPUT or any(n and _RE.large_model.search(n) for n in names)
+    as_image = "spectrogram" in text and re.search(r"conv2d\(|torchvision\.models|create_model\(", text)
+    if facts.modality == "image" or (facts.modality == "audio" and as_image):
+        return "" if large or facts.dense else "images"
+    enough = facts.context.n_train is None or facts.context.n_train >= 50 * 64
+    short = facts.seq_len is not None and facts.seq_len <= SHORT_TEXT and facts.context.card is not None
+    return "short texts" if short and enough and not large and not _RE.large_text_model.search(text) else ""
 
 
 def accumulation(facts: Facts) -> int | None:
@@ -360,10 +353,8 @@ def precision_rules(facts: Facts) -> Iterator[Finding]:
     """no-mixed-precision and deprecated-amp."""
     yield from _deprecated(facts)
     if facts.for_card and facts.context.tensor_cores is not False:
-        kinds = facts.training.kinds
-        yield from _torch(facts) if "torch" in kinds else ()
-        yield from _lightning(facts) if "lightning" in kinds else ()
-        yield from _transformers(facts) if "transformers" in kinds else ()
+        yield from _torch(facts) if "torch" in facts.training.kinds else ()
+        yield from _by_trainer(facts)
         yield from _by_fit(facts)
 
 
@@ -438,18 +429,17 @@ def _asks_for_half(facts: Facts, call: ast.Call) -> bool:
     return facts.values.one(given) not in ("no", "32", 32, "32-true")
 
 
-def _lightning(facts: Facts) -> Iterator[Finding]:
-    for trainer in facts.script.called("Trainer") if facts.script.uses(*LIGHTNING) else ():
+def _by_trainer(facts: Facts) -> Iterator[Finding]:
+    script, kinds = facts.script, facts.training.kinds
+    lightning = "lightning" in kinds and script.uses(*LIGHTNING)
+    for trainer in script.called("Trainer") if lightning else ():
         given = facts.argument(trainer, "precision")
         value, on_cpu = facts.values.one(given), facts.text(trainer, "accelerator") == "cpu"
         if given is None and not on_cpu and not facts.values.open_ended(trainer):
             yield finding("no-mixed-precision", trainer, "trainer-default")
         elif given is not None and not on_cpu and value in (32, "32", "32-true"):
             yield finding("no-mixed-precision", given, "trainer", value=value)
-
-
-def _transformers(facts: Facts) -> Iterator[Finding]:
-    for call in facts.training.arguments:
+    for call in facts.training.arguments if "transformers" in kinds else ():
         given = [facts.argument(call, name) for name in ("fp16", "bf16", "half_precision_backend")]
         on = any(node is not None and facts.values.one(node) is not False for node in given)
         if not on and not facts.values.open_ended(call) and facts.value(call, "use_cpu") is not True:

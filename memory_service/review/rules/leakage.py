@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import accumulate, islice, takewhile
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.interpretation.state import Rows, all_of
+from memory_service.review.interpretation.state import Rows, Value, all_of
 from memory_service.review.interpretation.walk import Coding, Division, Supervised
 from memory_service.review.rules.loss import VALUE_FAMILIES, metric_of
 from memory_service.review.source.script import (
@@ -166,23 +165,19 @@ MOST_INPUTS = 20
 
 def target_rules(facts: Facts) -> Iterator[Finding]:
     """target-in-features: the first column of each script that is the answer, or computed from it."""
-    for supervised in (part for whole in facts.walk.supervised for part in _parts(whole)):
-        for column, place in _telling(supervised):
-            yield finding("target-in-features", place, column=column)
-            return
+    for whole in facts.walk.supervised:
+        beside = [*(whole.features.keys or {}).values(), *(whole.features.items or ())]  # `fit([X, shop], y)`
+        for features in beside[:MOST_INPUTS] or [whole.features]:
+            for column, place in _telling(features, whole):
+                yield finding("target-in-features", place, column=column)
+                return
 
 
-def _parts(supervised: Supervised) -> list[Supervised]:
-    """Inputs side by side: `model.fit({"numeric": X, "shop": shop}, y)`, `model.fit([X, shop], y)`."""
-    value = supervised.features
-    inputs = [*(value.keys or {}).values(), *(value.items or ())][:MOST_INPUTS]
-    return [replace(supervised, features=one) for one in inputs] or [supervised]
-
-
-def _telling(supervised: Supervised) -> Iterator[tuple[str, ast.AST]]:
+def _telling(features: Value, supervised: Supervised) -> Iterator[tuple[str, ast.AST]]:
     """(column, where) that tells the answer."""
-    features, answer = supervised.features, supervised.answer
-    target = _target(supervised)
+    answer = supervised.answer
+    named = (answer.columns, None if answer.series else answer.reads)
+    target = next((one for names in named if names is not None and len(names) == 1 for one in names), None)
     known = features.whole or (features.columns is not None and len(features.columns) > 1)
     if target is None or not known or not all_of(features.rows) & all_of(answer.rows):
         return
@@ -205,22 +200,14 @@ def _telling(supervised: Supervised) -> Iterator[tuple[str, ast.AST]]:
             yield column, features.place or supervised.place
 
 
-def _target(supervised: Supervised) -> str | None:
-    answer = supervised.answer
-    for names in (answer.columns, None if answer.series else answer.reads):
-        if names is not None and len(names) == 1:
-            return next(iter(names))
-    return None
-
-
 _FORECAST, _IS_FORECAST = "time-series-regression", "the task is a forecast"
 
 
 def row_rules(facts: Facts) -> Iterator[Finding]:
     """shuffled-time-series and groups-across-folds."""
-    found = sorted(facts.walk.divisions, key=lambda one: facts.script.order.get(one.place, 0))
-    yield from _series(facts, found)
-    yield from _groups(facts, found)
+    divisions = sorted(facts.walk.divisions, key=lambda one: facts.script.order.get(one.place, 0))
+    yield from _series(facts, divisions)
+    yield from _groups(facts, divisions)
 
 
 def _series(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:

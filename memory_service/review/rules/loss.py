@@ -191,8 +191,6 @@ def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
         return "what a threshold made"
     if not isinstance(node, ast.Call) or name == "argmax":
         return "what argmax picked" if isinstance(node, ast.Call) else ""
-    if name in ("round", "rint") and len(given) == 1:
-        return "rounded predictions"
     if name == "predict" and base is not None:
         made = _estimator(facts, base)
         return f"the classes of {made}.predict" if _RE.classifier.search(made) else ""
@@ -412,11 +410,15 @@ def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
 
 
 def _new_head(facts: Facts, call: ast.Call) -> ast.AST | None:
-    """What was put where the network that is called had its head."""
-    home, heads = facts.script.function, new_heads(facts.script)
+    """What was put where the network that is called had its head; nothing where more is wrapped around it."""
+    home, heads, order = facts.script.function, new_heads(facts.script), facts.script.order
     heads = ((n, head) for n, head in heads if ast.dump(head.value) == ast.dump(call.func))
     near = (n for n, head in heads if home(n) is home(call) or isinstance(head.value, ast.Attribute))
-    found = [node.value for node in near if not _wrapped_since(facts, call, node)]
+    last = next(iter(facts.values.last(call.func)), None) if isinstance(call.func, ast.Name) else None
+    wraps = last is not None and any(
+        is_call(c, "Sequential") for c in calls_in(last)
+    )  # `nn.Sequential(net, …)`
+    found = [node.value for node in near if last is None or not wraps or order[last] < order[node]]
     return found[0] if len(found) == 1 else None
 
 
@@ -427,14 +429,6 @@ def new_heads(script: Script) -> Iterator[tuple[ast.Assign, ast.Attribute]]:
             head = target.value if isinstance(target, ast.Subscript) else target
             if isinstance(head, ast.Attribute) and head.attr in _SET.heads and not is_of_self(head):
                 yield node, head
-
-
-def _wrapped_since(facts: Facts, call: ast.Call, head: ast.Assign) -> bool:
-    """`net = nn.Sequential(net, nn.LogSoftmax(1))` behind the new head: what wraps it is the output now."""
-    last = next(iter(facts.values.last(call.func)), None) if isinstance(call.func, ast.Name) else None
-    if last is None or facts.script.order[last] < facts.script.order[head]:
-        return False
-    return any(is_call(c, "Sequential") for c in calls_in(last))
 
 
 def _of_constructor(facts: Facts, call: ast.AST | None, deep: int) -> str | None:

@@ -248,8 +248,11 @@ def logged_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-parameter: a figure that nobody logs."""
     script = facts.script
     known = _logged(facts) if script.uses(*LIGHTNING) else _compiled(facts) if script.uses(*KERAS) else None
-    if script.uses(*LIGHTNING) and known:
-        yield from _lightning(facts, known)
+    if script.uses(*LIGHTNING) and known:  # Lightning ends with an error, or keeps nothing
+        for place, given in islice(_watched(facts), _MOST_WATCHED):
+            monitor = facts.values.text(given)
+            if monitor is not None and not any(monitor in (n, f"{n}_epoch", f"{n}_step") for n in known):
+                yield _nobody(place, monitor, known, f"monitor={max(known)!r}")
     elif not script.uses(*LIGHTNING) and known is not None:
         for call in script.called("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"):
             if not script.qualified(call.func).startswith("torch."):
@@ -261,14 +264,6 @@ def logged_rules(facts: Facts) -> Iterator[Finding]:
 def _nobody(place: ast.AST, name: str, known: Iterable[str], fix: str) -> Finding:
     there = ", ".join(sorted(known)[:6])
     return finding("wrong-parameter", place, "not-logged", name=name, there=there, fix=fix)
-
-
-def _lightning(facts: Facts, known: set[str]) -> Iterator[Finding]:
-    """No module of the file logs it: Lightning ends with an error, or keeps nothing."""
-    for place, given in islice(_watched(facts), _MOST_WATCHED):
-        monitor = facts.values.text(given)
-        if monitor is not None and not any(monitor in (n, f"{n}_epoch", f"{n}_step") for n in known):
-            yield _nobody(place, monitor, known, f"monitor={max(known)!r}")
 
 
 def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:

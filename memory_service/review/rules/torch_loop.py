@@ -99,8 +99,10 @@ def mode_at(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()
             return "train" if anew else last
     if function is None:
         return "" if _comes_in_eval(facts) else "train"
-    if _loads_own_model(facts, function):
-        return "train"
+    stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    loads = (c for c in script.called("load_state_dict") if script.function(c) is function)
+    if any(receiver_name(load) in stored for load in loads):
+        return "train"  # it makes the model that it loads weights into: nobody can have switched it before
     if len(seen) > MOST_CALLERS or function in seen:
         return ""
     found = {mode_at(facts, caller, seen | {function}) for caller in script.callers(call)}
@@ -114,13 +116,6 @@ def _is_off(facts: Facts, node: ast.AST, beside: ast.AST) -> bool:
     around = [up for up in facts.script.around(node, ast.If) if isinstance(up.test, ast.Name)]
     off = [up for up in around if facts.values.one(up.test) is False and beside not in {*ast.walk(up)}]
     return any(node in ast.walk(part) for up in off for part in up.body)
-
-
-def _loads_own_model(facts: Facts, function: Function) -> bool:
-    """The function makes the model that it loads weights into: nobody can have switched it before."""
-    stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    loads = (c for c in facts.script.called("load_state_dict") if facts.script.function(c) is function)
-    return any(receiver_name(call) in stored for call in loads)
 
 
 def _made_anew(facts: Facts, call: ast.Call, since: int) -> bool:
@@ -241,20 +236,13 @@ def _both_phases(facts: Facts) -> set[ast.AST]:
     script = facts.script
     found: set[ast.AST] = set()
     for step in script.called("backward"):
-        tests = [up.test for up in script.around(step, ast.If)]
-        if any(isinstance(test, ast.Compare) and _asks_phase(facts, test, step) for test in tests):
+        parts = names_in(*(loop.target for loop in script.loops(step) if isinstance(loop, ast.For)))
+        tests = [up.test for up in script.around(step, ast.If) if isinstance(up.test, ast.Compare)]
+        named = any(last_name(t.left) in parts and any(map(texts_in, t.comparators)) for t in tests)
+        if named or any(_RE.phase.search(word) for test in tests for word in words_in(test)):
             found |= facts.training.batches & set(script.loops(step))
     switched = any(c.args or c.keywords for c in script.called("train"))
     return set() if switched or any(found and switch_of(facts, c) == "eval" for c in script.calls) else found
-
-
-def _asks_phase(facts: Facts, test: ast.Compare, step: ast.Call) -> bool:
-    """`phase == "train"`, or any name against a text where a loop around goes through the parts."""
-    loops = (loop for loop in facts.script.loops(step) if isinstance(loop, ast.For))
-    parts = {name for loop in loops for name in names_in(loop.target)}
-    texts = [c.value for c in test.comparators if isinstance(c, ast.Constant)]
-    named = last_name(test.left) in parts and any(isinstance(value, str) for value in texts)
-    return named or any(_RE.phase.search(word) for word in words_in(test))
 
 
 def _is_model(facts: Facts, call: ast.Call) -> bool:
@@ -418,8 +406,7 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
         if isinstance(last, ast.Break) and not any(isinstance(n, ast.Continue) for n in ast.walk(batch)):
             yield finding("result-thrown-away", last, "one-batch")
         for call in calls_in(batch):
-            of_torch = re.match(r"torch\.optim\.[A-Z]\w+$", facts.script.qualified(call.func))
-            if of_torch and facts.script.loops(call)[:1] == [batch]:
+            if _is_of_torch(facts, call) and facts.script.loops(call)[:1] == [batch]:
                 yield wrong(call, "optimizer-anew", name=last_name(call.func))
     yield from _off_card(facts, loops)
     for epochs in facts.training.epoch_loops[:1] if not _RE.used.search(facts.script.text) else ():
@@ -433,9 +420,8 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
 
 
 def _by_wrong_numbers(facts: Facts) -> Iterator[Finding]:
-    """`10 * np.log(ratio)` of decibels; a mean of a batch that is divided by the rows of it, or of all."""
-    script, summed = facts.script, set[str]()
-    singly = names_in(*(loop.iter for loop in facts.training.batches if isinstance(loop, ast.For)))
+    """`10 * np.log(ratio)` of decibels; a mean of a batch that is divided by the rows of it."""
+    script = facts.script
     for node in script.all(ast.BinOp) if _RE.decibels.search(script.text) else ():
         log = is_call(node.right, "log") and script.qualified(node.right.func).startswith(_LOGS)
         if log and isinstance(node.op, ast.Mult) and facts.values.number(node.left) in (10, 20):
@@ -449,11 +435,6 @@ def _by_wrong_numbers(facts: Facts) -> Iterator[Finding]:
         shape = isinstance(by, ast.Subscript) and last_name(by.value) == "shape"  # `x.shape[0]`
         if by is not None and (shape or is_call(by, "size")):
             yield wrong(change, "mean-divided", by=ast.unparse(by))
-        summed |= {last_name(change.target)} if share is None else set()
-    for node in script.all(ast.BinOp) if "dataset" not in singly else ():
-        shared = isinstance(node.op, ast.Div) and last_name(node.left) in summed
-        if shared and is_call(node.right, "len") and "dataset" in map(last_name, node.right.args[:1]):
-            yield wrong(node, "mean-divided", by=ast.unparse(node.right))
 
 
 def _is_sum(facts: Facts, item: ast.Call) -> bool:
@@ -593,8 +574,11 @@ def _is_optimizer(facts: Facts, step: ast.Call) -> bool:
     named = base is not None and bool(_RE.optimizer.search(last_name(base)))
     if step.keywords or base is None or (step.args and not named):
         return False
-    makers = facts.values.makers(base)
-    return named or any(re.match(r"torch\.optim\.\w+$", facts.script.qualified(m.func)) for m in makers)
+    return named or any(_is_of_torch(facts, maker) for maker in facts.values.makers(base))
+
+
+def _is_of_torch(facts: Facts, call: ast.Call) -> bool:
+    return bool(re.match(r"torch\.optim\.[A-Z]\w+$", facts.script.qualified(call.func)))
 
 
 def _loss_of(backward: ast.AST) -> ast.AST | None:
@@ -635,10 +619,11 @@ def _kept(facts: Facts, loop: Loop, batch: ast.For, name: str) -> Iterator[Findi
     inside = [n for statement in batch.body for n in ast.walk(statement)]
     stated = [(to, n.value) for n in inside if isinstance(n, ast.Assign) for to in n.targets]
     made = [value for to, value in stated if _is(to, name)]
-    if loop.backward not in inside or not made or any(map(_lets_go, made)):
+    plain = {v for _, v in stated if any(is_call(call, *_SET.lets_go) for call in calls_in(v))}
+    if loop.backward not in inside or not made or plain.intersection(made):
         return
     named = [(to.id, value) for to, value in stated if isinstance(to, ast.Name)]
-    fresh = {to for to, value in named if to not in names_in(value) or _lets_go(value)} | {name}
+    fresh = {to for to, value in named if to not in names_in(value) or value in plain} | {name}
     for node in inside:
         holder: ast.AST | None = None
         if isinstance(node, ast.Call) and is_call(node, "append") and len(node.args) == 1:
@@ -652,10 +637,6 @@ def _kept(facts: Facts, loop: Loop, batch: ast.For, name: str) -> Iterator[Findi
         without_grad = any(is_call(context, *_SET.off) for context in contexts)
         if holder is not None and last_name(holder) not in fresh and not without_grad:
             yield finding("loss-keeps-graph", node, name=name)
-
-
-def _lets_go(value: ast.AST) -> bool:
-    return any(is_call(call, *_SET.lets_go) for call in calls_in(value))
 
 
 def _carries(value: ast.AST, name: str) -> bool:

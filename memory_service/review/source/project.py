@@ -216,7 +216,7 @@ def notebook_of(text: str) -> Notebook | None:
     if not name.startswith(("python", "ipython")) or kernel.get("name") == "ir":
         return Notebook("", Cells((0,), (1,)), (), name[:40])
     old = str(language.get("version", ""))[:1] == "2" or kernel.get("name") == "python2"
-    return _joined(list(_code_cells(document)), old=old)
+    return _joined(document, old=old)
 
 
 def without_outputs(raw: bytes) -> bytes:
@@ -280,23 +280,23 @@ def _cells(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [cell for one in lists if isinstance(one, list) for cell in one if isinstance(cell, dict)]
 
 
-def _code_cells(document: Mapping[str, Any]) -> Iterator[tuple[int, str, bool]]:
-    """(number, code, whether the cell ran)."""
-    for number, cell in enumerate(_cells(document), 1):
-        given = cell.get("source", cell.get("input", ""))
-        parts = given if isinstance(given, list) else [given]
-        code = "".join(part for part in parts if isinstance(part, str)).replace("\r\n", "\n").rstrip()
-        if cell.get("cell_type") == "code" and code:
-            yield number, code, bool(cell.get("execution_count") or cell.get("prompt_number"))
-
-
-def _joined(cells: list[tuple[int, str, bool]], *, old: bool) -> Notebook:
+def _joined(document: Mapping[str, Any], *, old: bool) -> Notebook:
     """old: of Python 2, where what cannot be read may be right."""
     lines: list[str] = []
     starts: list[int] = []
+    numbers: list[int] = []
     broken: list[Unreadable] = []
-    certain = not old and not any(ran for _, _, ran in cells)
-    for number, code, _ in cells:
+    cells = [(at, cell) for at, cell in enumerate(_cells(document), 1) if cell.get("cell_type") == "code"]
+    certain = not old and not any(
+        cell.get("execution_count") or cell.get("prompt_number") for _, cell in cells
+    )
+    for number, cell in cells:
+        given = cell.get("source", cell.get("input", ""))
+        parts = given if isinstance(given, list) else [given]
+        code = "".join(part for part in parts if isinstance(part, str)).replace("\r\n", "\n").rstrip()
+        if not code:
+            continue
+        numbers.append(number)
         lines.append(f"# In[{number}]")
         starts.append(len(lines))
         try:
@@ -304,8 +304,7 @@ def _joined(cells: list[tuple[int, str, bool]], *, old: bool) -> Notebook:
         except Unreadable as why:
             broken.append(replace(why, line=len(lines) + why.line, fix=_FIX, certain=certain))
             lines += [""] * (code.count("\n") + 1)
-    numbers = tuple(number for number, _, _ in cells)
-    return Notebook("\n".join(lines), Cells(tuple(starts) or (0,), numbers or (1,)), tuple(broken))
+    return Notebook("\n".join(lines), Cells(tuple(starts) or (0,), tuple(numbers) or (1,)), tuple(broken))
 
 
 def _python(code: str) -> str:

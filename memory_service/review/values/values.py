@@ -157,26 +157,21 @@ Assigned = dict[tuple[ast.AST, str], list[ast.AST | None]]
 
 def assignments(script: Script) -> Assigned:
     """(scope, name) -> what it is set to; None for what comes from a loop, an unpacking or `with`."""
-    named = ((item, given) for item, given in _settings(script) if isinstance(item, ast.Name))
+    settings = [*_set_by(script.all(ast.Assign)), *_set_by(s for s in script.all(ast.AnnAssign) if s.value)]
+    settings += [(walrus.target, walrus.value) for walrus in script.all(ast.NamedExpr)]
+    entered = [item.optional_vars for item in script.all(ast.withitem) if item.optional_vars]
+    for target in (*(loop.target for loop in script.all(ast.For)), *entered):
+        settings += unpacked(target, None)
+    looped = (ast.ExceptHandler, ast.For, ast.While)
+    changed = (change for change in script.all(ast.AugAssign) if not any(script.around(change, *looped)))
+    settings += [(change.target, None) for change in changed]
+    named = ((item, given) for item, given in settings if isinstance(item, ast.Name))
     out: Assigned = grouped(((script.scope(item), item.id), given) for item, given in named)
     for stated in script.all(ast.Global):
         for name in stated.names:
             inner = out.pop((script.scope(stated), name), [])
             out[script.tree, name] = [*out.get((script.tree, name), []), *inner]
     return {key: _without_retries(script, operand) for key, operand in out.items()}
-
-
-def _settings(script: Script) -> Iterator[tuple[ast.AST, ast.AST | None]]:
-    """Every target with what is put there."""
-    yield from _set_by(script.all(ast.Assign))
-    yield from _set_by(stated for stated in script.all(ast.AnnAssign) if stated.value)
-    yield from ((walrus.target, walrus.value) for walrus in script.all(ast.NamedExpr))
-    named = [item.optional_vars for item in script.all(ast.withitem) if item.optional_vars]
-    for target in (*(loop.target for loop in script.all(ast.For)), *named):
-        yield from unpacked(target, None)
-    for change in script.all(ast.AugAssign):
-        if not any(script.around(change, ast.ExceptHandler, ast.For, ast.While)):
-            yield change.target, None
 
 
 def _without_retries(script: Script, value: list[ast.AST | None]) -> list[ast.AST | None]:
@@ -446,7 +441,12 @@ class Values:
 
     def passed(self, function: Function, name: str) -> list[ast.AST | None]:
         """What callers in this file give for a parameter, and the default where one leaves it out."""
-        position, default = _parameter_of(function, name)
+        of = function.args
+        positional = [*of.posonlyargs, *of.args]
+        defaults = [*[None] * (len(positional) - len(of.defaults)), *of.defaults, *of.kw_defaults]
+        named = [one.arg for one in (*positional, *of.kwonlyargs)]
+        default = defaults[named.index(name)] if name in named else None
+        position = named.index(name) if name in named[: len(positional)] else None
         calls, skipped = self.callers(function)
         given: list[ast.AST | None] = []
         for call in calls:
@@ -537,8 +537,11 @@ class Values:
         with suppress(Unknown):
             found = computed(partial(self.of, deep=deep + 1, seen=seen | {node}), node)
         if found is None:
-            found = self.union(self.definitions(node), deep + 1, seen | {node})
-        if found is None:
+            nodes = self.definitions(node)[: MOST_VALUES + 1]
+            known = (one and self.of(one, deep + 1, seen | {node}) for one in nodes)
+            whole = [*takewhile(lambda one: one is not None, known)]
+            found = [value for one in whole for value in one or ()] if len(whole) == len(nodes) else None
+        if not found:
             return None
         if isinstance(found[0], list) and isinstance(node, ast.Name):
             scope, _ = self.binding(node.id, node) or (None, [])
@@ -550,27 +553,9 @@ class Values:
                 distinct.append(value)
         return distinct if len(distinct) <= MOST_VALUES else None
 
-    def union(self, nodes: list[ast.AST | None], deep: int, seen: frozenset[ast.AST]) -> Known:
-        """The values of all of them; None where one is unknown."""
-        found = (node and self.of(node, deep, seen) for node in nodes[: MOST_VALUES + 1])
-        known = [*takewhile(lambda one: one is not None, found)]
-        whole = len(known) == len(nodes[: MOST_VALUES + 1])
-        return [value for one in known for value in one or ()] or None if whole else None
-
     @cached_property
     def _changed(self) -> set[tuple[ast.AST, str]]:
         """(scope, name) of lists that grow or shrink."""
         changes = self.script.called(*_SET.changes)
         changed = [(holder.id, call) for call in changes if isinstance(holder := receiver(call), ast.Name)]
         return {(bound[0], name) for name, call in changed if (bound := self.binding(name, call))}
-
-
-def _parameter_of(function: Function, name: str) -> tuple[int | None, ast.AST | None]:
-    """Its position among positional parameters, and its default."""
-    a = function.args
-    positional = [*a.posonlyargs, *a.args]
-    without = [None] * (len(positional) - len(a.defaults))
-    for at, default in enumerate([*without, *a.defaults, *a.kw_defaults]):
-        if [*positional, *a.kwonlyargs][at].arg == name:
-            return at if at < len(positional) else None, default
-    return None, None
