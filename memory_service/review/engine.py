@@ -28,7 +28,8 @@ from memory_service.review.values.mappings import expand
 from memory_service.review.values.values import Values
 
 MOST_FINDINGS = 200
-FAILED = "could not be applied to this script"
+FAILED, TOO_DEEP = "could not be applied to this script", "the script is nested too deep for them"
+_MISTAKES = (RecursionError, AttributeError, LookupError, TypeError, ValueError, ArithmeticError)
 
 _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     hardware.loader_rules, hardware.precision_rules, hardware.memory_rules,
@@ -74,11 +75,9 @@ def review_source(
     for group in _GROUPS:
         try:
             found.extend(islice(group(facts), max(1, MOST_FINDINGS + 1 - len(found))))
-        except RecursionError:
-            left_out.append(f"{group.__name__.replace('_', ' ')}: the script is nested too deep for them")
-        except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
-            # a mistake of a rule costs its findings, not those of all others
-            left_out.append(f"{group.__name__.replace('_', ' ')}: {FAILED} ({type(error).__name__})")
+        except _MISTAKES as error:  # of a rule: it costs its findings, not those of all others
+            why = TOO_DEEP if isinstance(error, RecursionError) else f"{FAILED} ({type(error).__name__})"
+            left_out.append(f"{group.__name__.replace('_', ' ')}: {why}")
     if len(found) > MOST_FINDINGS:
         left_out.append(f"findings past the first {MOST_FINDINGS}")
     return Reviewed(in_order(found), tuple(left_out), facts, source.places)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 from memory_service.review.interpretation.expressions import walk_script
 from memory_service.review.interpretation.walk import Walk
-from memory_service.review.source.script import Script, entries_of, is_call, last_name
-from memory_service.review.tables import name_lists, patterns
+from memory_service.review.source.script import Script, entries_of, is_call, last_name, name_of
+from memory_service.review.tables import words_of
 from memory_service.review.training import Training
 from memory_service.review.values.values import Values
 
-_LIST = name_lists("facts")
-_RE = patterns("facts")
-Found = TypeVar("Found")
+_RE, _, _LIST, *_ = words_of("facts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +41,7 @@ class Facts:
     values: Values
     training: Training
     context: Context
-    cache: dict[Any, Any] = field(default_factory=dict)
-
-    def once(self, work_out: Callable[[Facts], Found]) -> Found:
-        """What one rule has worked out and others want."""
-        if work_out not in self.cache:
-            self.cache[work_out] = work_out(self)
-        return self.cache[work_out]  # type: ignore[no-any-return]
+    cache: dict[str, Any] = field(default_factory=dict)  # what one rule has worked out and others want
 
     def argument(self, call: ast.Call, name: str, position: int | None = None) -> ast.AST | None:
         return self.values.argument(call, name, position)
@@ -119,7 +111,13 @@ class Facts:
         return found if isinstance(found, int) and 16 <= found <= 4096 else None
 
     def _sizes_of_cuts(self) -> Iterator[int]:
-        cropped = self._cropped(self.script.called("Resize"))
+        cropped: set[ast.AST] = (
+            set()
+        )  # `[Resize(256), CenterCrop(224)]`: the model gets what is cut out of it
+        for around in {self.script.parents.get(one) for one in self.script.called("Resize")}:
+            steps: list[ast.AST] = getattr(around, "elts", None) or getattr(around, "args", [])
+            crops = [at for at, step in enumerate(steps) if name_of(step).endswith("Crop")]
+            cropped |= {step for step in steps[: max(crops, default=0)] if is_call(step, "Resize")}
         for call in (one for one in self.script.called(*_LIST.cuts) if one not in cropped):
             whole = last_name(call.func) == "create_transform"  # timm's: (channels, height, width)
             named = (k.value for k in call.keywords if k.arg in _LIST.sizes)
@@ -133,17 +131,6 @@ class Facts:
         pairs = [(place, self.values.one(place)) for place in places]
         square = (at for at, two in pairs if isinstance(two, list) and len(two) == 2 and two[0] == two[1])
         return {size for place in square if (size := self._pixels(place)) is not None}
-
-    def _cropped(self, resizes: Iterable[ast.Call]) -> set[ast.AST]:
-        """`[Resize(256), CenterCrop(224)]`: what is cut out of it afterwards is what the model gets."""
-        out: set[ast.AST] = set()
-        for around in {self.script.parents.get(one) for one in resizes}:
-            steps: list[ast.AST] = getattr(around, "elts", None) or getattr(around, "args", [])
-            cut = False
-            for step in reversed(steps):
-                cut = cut or (isinstance(step, ast.Call) and last_name(step.func).endswith("Crop"))
-                out |= {step} if cut and is_call(step, "Resize") else set()
-        return out
 
     def _sizes_of_timm(self) -> set[int]:
         """Sizes given to timm's `resolve_data_config`, or that the name of the model says."""

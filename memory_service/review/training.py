@@ -24,12 +24,10 @@ from memory_service.review.source.script import (
     words,
     words_in,
 )
-from memory_service.review.tables import name_lists, name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.values.values import Values
 
-_LIST = name_lists("training")
-_RE = patterns("training")
-_SET = name_sets("training")
+_RE, _SET, _LIST, *_ = words_of("training")
 AnyLoop = ast.For | ast.While
 _ENDS = ast.Break | ast.Return | ast.Raise
 
@@ -229,37 +227,30 @@ class Training:
         trainer = any(b.endswith("Trainer") for b in bases) or (not made_by and named.endswith("trainer"))
         of_file, mm = made_by in self.script.functions, uses(*_LIST.of_openmmlab)
         compiled = named and any(receiver_name(c).lower() == named for c in self.script.called("compile"))
-        functions: dict[str, tuple[tuple[str, bool], ...]] = {
-            "LightningCLI": (("lightning", True),),
-            "run_training": (("nnunet", uses("nnunetv2", "nnunet")),),
-            "train_": (("openmmlab", mm),),
-        }
-        methods: dict[str, tuple[tuple[str, bool], ...]] = {
-            "train": (
-                ("openmmlab", mm and (trainer or named == "runner")),
-                ("transformers", uses(*_LIST.of_hub) and trainer),
-                ("ultralytics", uses("ultralytics") and not of_file and bool(_SET.of_ultralytics & given)),
-                ("ultralytics", uses("ultralytics") and made_by in _SET.ultralytics),
-            ),
-            "train_model": (("transformers", uses("simpletransformers")),),
-            "fit": (
-                ("lightning", uses(*LIGHTNING) and (made_by == "Trainer" or (trainer and made_by == ""))),
-                ("autogluon", uses("autogluon") and made_by.endswith("Predictor")),
-                ("boosting", bool(BOOSTED.match(made_by))),
-                ("keras", uses(*KERAS) and bool(_SET.of_keras & given or compiled)),
-                ("fastai", made_by.endswith("earner") and uses("fastai")),
-                ("boosting", uses(*BOOSTERS) and bool(_SET.of_boosting & given)),
-                ("transformers", uses("sentence_transformers") and "train_objectives" in given),
-                ("sklearn", uses("sklearn")),
-            ),
-        }
-        fastai = (("fastai", uses("fastai")),)
-        methods |= dict.fromkeys(("fit_one_cycle", "fine_tune", "fit_flat_cos"), fastai)
-        trees = TRAINS_TREES.match(self.script.qualified(call.func))
-        known = name if name == "train_model" or not name.startswith("train_") else "train_"
-        asked = methods.get(name.removesuffix("_generator"), ()) if base is not None else ()
-        found = next((kind for kind, holds in functions.get(known, asked) if holds), None)
-        return "boosting" if trees else found
+        lightning, keras = uses(*LIGHTNING), bool(_SET.of_keras & given or compiled)
+        yolo = made_by in _SET.ultralytics or (not of_file and bool(_SET.of_ultralytics & given))
+        rows = (  # names of calls, what trains, whether it does
+            ("LightningCLI", "lightning", True),
+            ("run_training", "nnunet", uses("nnunetv2", "nnunet")),
+            ("train_detector train_segmentor", "openmmlab", mm),
+            ("train", "openmmlab", base and mm and (trainer or named == "runner")),
+            ("train", "transformers", base and uses(*_LIST.of_hub) and trainer),
+            ("train", "ultralytics", base and uses("ultralytics") and yolo),
+            ("train_model", "transformers", base and uses("simpletransformers")),
+            ("fit", "lightning", lightning and (made_by == "Trainer" or (trainer and made_by == ""))),
+            ("fit", "autogluon", uses("autogluon") and made_by.endswith("Predictor")),
+            ("fit", "boosting", BOOSTED.match(made_by)),
+            ("fit", "keras", uses(*KERAS) and keras),
+            ("fit", "fastai", made_by.endswith("earner") and uses("fastai")),
+            ("fit", "boosting", uses(*BOOSTERS) and _SET.of_boosting & given),
+            ("fit", "transformers", uses("sentence_transformers") and "train_objectives" in given),
+            ("fit", "sklearn", uses("sklearn")),
+            ("fit_one_cycle fine_tune fit_flat_cos", "fastai", base and uses("fastai")),
+        )
+        if TRAINS_TREES.match(self.script.qualified(call.func)):
+            return "boosting"
+        asked = (row for row in rows if name.removesuffix("_generator") in row[0].split() and row[2])
+        return next((kind for names, kind, _ in asked if base is not None or names != "fit"), None)
 
     @cached_property
     def kinds(self) -> set[str]:

@@ -14,12 +14,10 @@ from memory_service.review.rules.hardware import accumulation, loaders_of, switc
 from memory_service.review.rules.own_settings import COUNTS
 from memory_service.review.rules.stopping_and_schedules import boosted_rounds, stops_rounds
 from memory_service.review.source.script import Script, entries_of, last_name, targets_of
-from memory_service.review.tables import name_lists, name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.training import BOOSTERS
 
-_LIST = name_lists("training_plan")
-_RE = patterns("training_plan")
-_SET = name_sets("training_plan")
+_RE, _SET, _LIST, *_ = words_of("training_plan")
 _NAMES = shipped_table(__package__, "model_names.toml")
 RECOMPUTED = "activations are computed anew"  # less memory for more time
 

@@ -43,11 +43,10 @@ from memory_service.review.interpretation.walk import (
     slides_along,
 )
 from memory_service.review.source.script import Function, arguments_of, is_call, last_name, receiver
-from memory_service.review.tables import name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.values.values import Values
 
-_RE = patterns("interpretation")
-_SET = name_sets("interpretation")
+_RE, _SET, *_ = words_of("interpretation")
 
 
 def call_other(walk: Walk, use: Use, *, method: bool) -> Value:

@@ -24,9 +24,9 @@ from memory_service.review.interpretation.walk import (
     slides_along,
 )
 from memory_service.review.source.script import is_call, receiver_name
-from memory_service.review.tables import name_sets, patterns
+from memory_service.review.tables import words_of
 
-_RE = patterns("interpretation")
+_RE, _SET, *_ = words_of("interpretation")
 
 
 def collection_method(walk: Walk, use: Use) -> Value | None:
@@ -75,7 +75,6 @@ def cloned(_walk: Walk, use: Use) -> Value | None:
     return Value(made=first.made, items=first.items, attrs=dict(first.attrs), call=first.call)
 
 
-_SET = name_sets("interpretation")
 PICKS = _SET.picks
 MOST_WITHIN = 4
 

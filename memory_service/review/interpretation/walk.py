@@ -23,11 +23,10 @@ from memory_service.review.interpretation.state import (
     one_of,
 )
 from memory_service.review.source.script import Function, bases_of, is_call, last_name, receiver, roots
-from memory_service.review.tables import name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.values.values import Values
 
-_RE = patterns("interpretation")
-_SET = name_sets("interpretation")
+_RE, _SET, *_ = words_of("interpretation")
 _ROLES = (("train", _RE.of_training), ("valid", _RE.of_validation))
 Kind = Literal["number", "text", ""]
 MOST_OPERATIONS = 12

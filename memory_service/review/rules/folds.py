@@ -20,11 +20,10 @@ from memory_service.review.source.script import (
     texts_in,
     words_in,
 )
-from memory_service.review.tables import name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.training import LIGHTNING
 
-_RE = patterns("folds")
-_SET = name_sets("folds")
+_RE, _SET, *_ = words_of("folds")
 _NO_SAVE = ("numpy.", "PIL.", "matplotlib.", "json.", "yaml.")
 MOST_NAMES = 4  # names within names that are followed to settings
 

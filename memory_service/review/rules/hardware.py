@@ -27,12 +27,10 @@ from memory_service.review.source.script import (
     unpacked,
     words_in,
 )
-from memory_service.review.tables import name_lists, name_maps, name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.training import LIGHTNING, Loop, guards_of
 
-_LIST = name_lists("hardware")
-_MAP = name_maps("hardware")
-_RE = patterns("hardware")
+_RE, _SET, _LIST, _MAP = words_of("hardware")
 Role = Literal["train", "valid", "test", ""]
 MOST_CALLERS = 8  # callers of a function that makes loaders, each looked at by itself
 
@@ -55,12 +53,10 @@ class Loader:
 
 def loaders_of(facts: Facts) -> list[Loader]:
     """Every loader that the file makes, in its order; of a function that makes them one for each caller."""
-    return facts.once(_loaders)
-
-
-def _loaders(facts: Facts) -> list[Loader]:
+    if (known := facts.cache.get("loaders")) is not None:
+        return known  # type: ignore[no-any-return]
     script, values = facts.script, facts.values
-    found = []
+    found: list[Loader] = []
     used = script.uses("torch", "lightning", "pytorch_lightning", "accelerate") or "torch" in script.text
     calls = script.called("DataLoader", *(heir.name for heir in script.heirs.get("DataLoader", ())))
     for call in calls if used else ():
@@ -75,6 +71,7 @@ def _loaders(facts: Facts) -> list[Loader]:
         for caller in callers:
             with values.called_by(function, caller):  # type: ignore[arg-type]
                 found.append(_loader(facts, call, caller))
+    facts.cache["loaders"] = found
     return found
 
 
@@ -460,7 +457,6 @@ def _by_fit(facts: Facts) -> Iterator[Finding]:
         yield finding("no-mixed-precision", facts.argument(fit, "amp") or fit, facts.training.fits[fit])
 
 
-_SET = name_sets("hardware")
 _ANY = _SET.peak | {"memory_allocated", "memory_stats", "get_memory_info", "get_memory_usage"}
 MOST_NAMES = 4
 MOST_HELPERS = 2

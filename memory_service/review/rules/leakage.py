@@ -25,12 +25,10 @@ from memory_service.review.source.script import (
     receiver,
     receiver_name,
 )
-from memory_service.review.tables import PATTERNS, name_sets, patterns
+from memory_service.review.tables import PATTERNS, words_of
 from memory_service.review.values.values import Values
 
-_RE = patterns("leakage")
-_ROWS_RE = patterns("interpretation")
-_SET = name_sets("leakage")
+_RE, _SET, *_ = words_of("leakage")
 _EACH_HAS = [pattern for name, pattern in PATTERNS["leakage"].items() if name.startswith("each_has")]
 MOST_READ = 20_000  # signs of comments and docstrings that are looked through
 
@@ -146,7 +144,7 @@ def column_of(values: Values, node: ast.AST) -> str | None:
             inner = inner.elts[1]
         return values.text(inner)
     named = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
-    named = named and bool(_ROWS_RE.target_column.match(last_name(node)))
+    named = named and bool(PATTERNS["interpretation"]["target_column"].match(last_name(node)))
     return last_name(node) if named and not isinstance(values.one(node), str) else None
 
 

@@ -26,12 +26,10 @@ from memory_service.review.source.script import (
     unpacked,
     without_methods,
 )
-from memory_service.review.tables import name_maps, name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.training import BOOSTED, BOOSTERS, KERAS, TRAINS_TREES
 
-_MAP = name_maps("loss")
-_RE = patterns("loss")
-_SET = name_sets("loss")
+_RE, _SET, _, _MAP = words_of("loss")
 Why = tuple[str, dict[str, Any]]  # case of wrong-loss, and values in its message
 _LOSSES = {name: kind for kind, names in _MAP.names_of.items() for name in names.split()}
 CLASS_FAMILIES = frozenset(("auc", "log-loss", "accuracy", "f-score", "mcc"))

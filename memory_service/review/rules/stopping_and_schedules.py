@@ -19,11 +19,10 @@ from memory_service.review.source.script import (
     receiver_name,
     targets_of,
 )
-from memory_service.review.tables import name_lists, name_maps, name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.training import KERAS, LIGHTNING, STOPS, TRAINS_TREES
 
-_LIST = name_lists("stopping_and_schedules")
-_RE = patterns("stopping_and_schedules")
+_RE, _SET, _LIST, _MAP = words_of("stopping_and_schedules")
 MOST_WITHOUT_STOPPING = 5  # so few epochs end within R16's patience of 3-5 anyway
 MANY_ROUNDS = 500
 
@@ -176,10 +175,6 @@ def _seeds(facts: Facts) -> Iterator[Finding]:
         folds = last_name(random[0].func) in ("KFold", "StratifiedKFold")
         if not folds or facts.value(random[0], "shuffle", 1) is True:
             yield finding("no-seed", random[0], "estimator")
-
-
-_MAP = name_maps("stopping_and_schedules")
-_SET = name_sets("stopping_and_schedules")
 
 
 def watched_rules(facts: Facts) -> Iterator[Finding]:

@@ -28,10 +28,10 @@ from memory_service.review.source.script import (
     texts_in,
     words_in,
 )
-from memory_service.review.tables import name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.training import Loop, guards_of
 
-_RE = patterns("torch_loop")
+_RE, _SET, *_ = words_of("torch_loop")
 
 
 def words_passed(call: ast.Call) -> set[str]:
@@ -385,7 +385,6 @@ def _turns_off(facts: Facts, node: ast.AST) -> bool:
     return bool(_RE.turns_off.search(name))
 
 
-_SET = name_sets("torch_loop")
 _LOGS = ("math.", "numpy.", "torch.", "tensorflow.")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -23,12 +23,11 @@ from memory_service.review.source.script import (
     receiver,
     texts_in,
 )
-from memory_service.review.tables import name_sets, patterns
+from memory_service.review.tables import words_of
 
 Values = Any  # `values.values.Values`, which imports this module
 
-_RE = patterns("mappings")
-_SET = name_sets("mappings")
+_RE, _SET, *_ = words_of("mappings")
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class Mappings:
             case ast.BinOp(op=ast.BitOr(), left=left, right=right):
                 return _over(self.entries(left, deep), self.entries(right, deep))
             case ast.BoolOp(values=values):
-                return self._either([one for one in values if not _is_nothing(one)], deep)
+                return _merged([self.entries(one, deep) for one in values if not _is_nothing(one)])
             case ast.Name():
                 return self._named(node, deep)
             case ast.Attribute(attr="__dict__", value=base):
@@ -140,7 +139,7 @@ class Mappings:
 
     def _defined(self, node: ast.AST, deep: int) -> Entries:
         found = self._values.definitions(node, deep)
-        known = self._either([one for one in found if one is not None], deep)
+        known = _merged([self.entries(one, deep) for one in found if one is not None])
         return Entries(known.known, open=known.open or not found or None in found)
 
     def _literal(self, node: ast.Dict, deep: int) -> Entries:
@@ -182,9 +181,6 @@ class Mappings:
             out = _over(out, more)
         return out
 
-    def _either(self, nodes: Sequence[ast.AST], deep: int) -> Entries:
-        return _merged([self.entries(node, deep) for node in nodes])
-
     def _named(self, node: ast.Name, deep: int) -> Entries:
         bound = self._values.binding(node.id, node)
         if bound is None:
@@ -199,7 +195,7 @@ class Mappings:
             before = [s for s in before if self._script.order.get(s, 0) < self._script.order.get(node, 0)]
         before = self._latest(before, node)
         if before:
-            known = self._either(before, deep)
+            known = _merged([self.entries(one, deep) for one in before])
             first = Entries(known.known, known.open or unknown > 0)
         elif isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
             first = self._handed(scope, node.id, deep)
@@ -235,7 +231,7 @@ class Mappings:
         given = self._values.passed(function, name) if len(calls) <= MOST_CALLERS else []
         if not given or None in given:
             return _UNKNOWN
-        return self._either([g for g in given if g is not None and not _is_nothing(g)], deep)
+        return _merged([self.entries(g, deep) for g in given if g is not None and not _is_nothing(g)])
 
     def _fields(self, node: ast.AST, deep: int) -> Entries:
         """The fields of an object: a dataclass, a class of settings, the parsed command line."""
@@ -339,7 +335,10 @@ def settings_of(text: str, place: ast.AST) -> ast.Dict | None:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = _yaml(text)
-    return _literal(found, place) if isinstance(found, dict) and found else None
+    literal = ast.parse(repr(found), mode="eval").body if isinstance(found, dict) and found else None
+    for node in ast.walk(literal) if literal is not None else ():
+        ast.copy_location(node, place)
+    return cast("ast.Dict | None", literal)
 
 
 def _yaml(text: str) -> dict[str, Any] | None:
@@ -366,10 +365,3 @@ def _scalar(text: str) -> Any:
         return _WORDS[text.lower()] if text.lower() in _WORDS else ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError):
         return text
-
-
-def _literal(value: dict[str, Any], place: ast.AST) -> ast.Dict:
-    found = ast.parse(repr(value), mode="eval").body
-    for node in ast.walk(found):
-        ast.copy_location(node, place)
-    return cast("ast.Dict", found)

@@ -27,11 +27,10 @@ from memory_service.review.source.script import (
     targets_of,
     unpacked,
 )
-from memory_service.review.tables import name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.values.mappings import Entries, Mappings, fields, instances
 
-_RE = patterns("values")
-_SET = name_sets("values")
+_RE, _SET, *_ = words_of("values")
 MOST_VALUES = 8
 _LONGEST_TEXT = 2_000
 LARGEST = 10**18
@@ -475,24 +474,22 @@ class Values:
         owner = last_name(base)
         set_there = self.attributes.get(owner, {}).get(name, [])
         if owner in self.script.imports:  # what one function sets another may find as it was
-            around = (self.script.function(base), None)
-            set_there = [n for n in set_there if self.script.function(n) in around]
+            there = (self.script.function(base), None)
+            set_there = [n for n in set_there if self.script.function(n) in there]
         made_by = [call for call in self.definitions(base, deep) if isinstance(call, ast.Call)]
         given = [k.value for call in made_by for k in call.keywords if k.arg == name]
         if given or set_there:
             return [*given, *set_there]
-        if owner == "hparams":
-            return self._hyperparameter(base, name)
+        if owner == "hparams":  # `self.hparams.lr` is what the constructor was given as `lr`
+            around = self.script.class_of(base)
+            makers = [
+                f for f in self.script.functions.get("__init__", ()) if self.script.class_of(f) is around
+            ]
+            makers = [f for f in makers if any(p.arg == name for p in all_parameters(f))]
+            return [node for f in makers[:1] for node in self.passed(f, name) if node is not None]
         objects = instances(self, base, deep + 1)
         found = [fields(self, holder, call).get(name, []) for holder, call in objects]
         return [n for nodes in found for n in nodes] if all(found) else []
-
-    def _hyperparameter(self, at: ast.AST, name: str) -> list[ast.AST]:
-        """`self.hparams.lr` is what the constructor was given as `lr`."""
-        around = self.script.class_of(at)
-        made = [f for f in self.script.functions.get("__init__", ()) if self.script.class_of(f) is around]
-        made = [f for f in made if any(p.arg == name for p in all_parameters(f))]
-        return [n for f in made[:1] for n in self.passed(f, name) if n is not None]
 
     def _of_call(self, node: ast.Call, deep: int) -> Sequence[ast.AST]:
         """A setting with its default, or what a helper of the file returns."""

@@ -27,13 +27,11 @@ from memory_service.review.source.script import (
     receiver_name,
     targets_of,
 )
-from memory_service.review.tables import name_maps, name_sets, patterns
+from memory_service.review.tables import PATTERNS, words_of
 from memory_service.review.training import KERAS, LIGHTNING
 
-_MAP = name_maps("parameters")
-_RE = patterns("parameters")
-_SET = name_sets("parameters")
-GROWS = patterns("stopping_and_schedules").grows
+_RE, _SET, _, _MAP = words_of("parameters")
+GROWS = PATTERNS["stopping_and_schedules"]["grows"]
 MOST_COPIES = 3  # of copies of a table
 LARGEST_RATE = 0.05  # of Adam; no recipe has more
 FINE_TUNING_RATE = 5e-3  # no pretrained transformer is trained at more

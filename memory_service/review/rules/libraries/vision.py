@@ -25,11 +25,9 @@ from memory_service.review.source.script import (
     words,
     words_in,
 )
-from memory_service.review.tables import name_maps, name_sets, patterns
+from memory_service.review.tables import words_of
 
-_MAP = name_maps("vision")
-_RE = patterns("vision")
-_SET = name_sets("vision")
+_RE, _SET, _, _MAP = words_of("vision")
 timm_trap = partial(finding, "timm-trap")
 MOST_READ = 60  # uses of a name that are looked at
 
