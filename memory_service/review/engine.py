@@ -76,8 +76,8 @@ def review_source(
         try:
             found.extend(islice(group(facts), max(1, MOST_FINDINGS + 1 - len(found))))
         except _MISTAKES as error:  # of a rule: it costs its findings, not those of all others
-            why = TOO_DEEP if isinstance(error, RecursionError) else f"{FAILED} ({type(error).__name__})"
-            left_out.append(f"{group.__name__.replace('_', ' ')}: {why}")
+            reason = TOO_DEEP if isinstance(error, RecursionError) else f"{FAILED} ({type(error).__name__})"
+            left_out.append(f"{group.__name__.replace('_', ' ')}: {reason}")
     if len(found) > MOST_FINDINGS:
         left_out.append(f"findings past the first {MOST_FINDINGS}")
     return Reviewed(in_order(found), tuple(left_out), facts, source.places)
@@ -120,17 +120,16 @@ def review_text(
 ) -> ReviewedText:
     """`engine.review_source`, with the facts as plain values."""
     reviewed = review_source(script, context, files, name)
-    facts = None if reviewed.facts is None else replace(_sizing_facts(reviewed.facts), run=run_of(script))
-    return Reviewed(reviewed.findings, reviewed.not_checked, facts, reviewed.places)
-
-
-def _sizing_facts(facts: Facts) -> SizingFacts:
+    if (facts := reviewed.facts) is None:
+        return Reviewed(reviewed.findings, reviewed.not_checked, None, reviewed.places)
     plan = training_plan_of(facts)
     place = plan.batch_place
-    return SizingFacts(
+    known = SizingFacts(
         plan=replace(plan, batch_place=place and head_of(place), place=plan.place and head_of(plan.place)),
         small_batches=tuple(small_batches(facts)) if plan.trains else (),
         batch_place=place and head_of(facts.values.origin(place)),
         has_reason=place is not None and has_reason(facts, place, place),
         plain_images=facts.modality == "image" and not facts.dense,
+        run=run_of(script),
     )
+    return Reviewed(reviewed.findings, reviewed.not_checked, known, reviewed.places)

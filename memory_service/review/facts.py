@@ -16,7 +16,7 @@ from memory_service.review.tables import words_of
 from memory_service.review.training import Training
 from memory_service.review.values.values import Values
 
-_RE, _, _LIST, *_ = words_of("facts")
+_RE, _SET, *_ = words_of("facts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +71,20 @@ class Facts:
         uses, text, task = self.script.uses, self.script.text, self.context.task
         if task:
             known = "image" if task in ("object-detection", "video-classification") else ""
-            return next((kind for kind in _LIST.kinds if task.startswith(kind)), known)
+            return next((kind for kind in _SET.kinds if task.startswith(kind)), known)
         if uses("torchaudio", "librosa"):
             return "audio"
-        if uses(*_LIST.image_modules) or _RE.image_words.search(text):
+        if uses(*_SET.image_modules) or _RE.image_words.search(text):
             return "image"
-        if uses(*_LIST.text_modules) or "textvectorization" in text:
+        if uses(*_SET.text_modules) or "textvectorization" in text:
             return "text"
         return "tabular" if self.script.called("read_csv", "read_parquet", "read_feather") else ""
 
     @cached_property
     def dense(self) -> bool:
         """Whether the model answers per pixel or per box: batches are small there."""
-        stated = self.script.uses(*_LIST.dense_modules) or bool(_RE.dense_words.search(self.script.text))
-        return stated or self.context.task in _LIST.dense_tasks
+        stated = self.script.uses(*_SET.dense_modules) or bool(_RE.dense_words.search(self.script.text))
+        return stated or self.context.task in _SET.dense_tasks
 
     @cached_property
     def image_size(self) -> int | None:
@@ -118,9 +118,9 @@ class Facts:
             steps: list[ast.AST] = getattr(around, "elts", None) or getattr(around, "args", [])
             crops = [at for at, step in enumerate(steps) if name_of(step).endswith("Crop")]
             cropped |= {step for step in steps[: max(crops, default=0)] if is_call(step, "Resize")}
-        for call in (one for one in self.script.called(*_LIST.cuts) if one not in cropped):
+        for call in (one for one in self.script.called(*_SET.cuts) if one not in cropped):
             whole = last_name(call.func) == "create_transform"  # timm's: (channels, height, width)
-            named = (k.value for k in call.keywords if k.arg in _LIST.sizes)
+            named = (k.value for k in call.keywords if k.arg in _SET.sizes)
             places = [*call.args[: 1 if whole else 2], *named]
             sizes = (self._pixels(place, -1 if whole else 0) for place in places)
             yield from (size for size in sizes if size is not None)
@@ -148,7 +148,7 @@ class Facts:
         """Tokens that a text is cut to, by the script's own parameters."""
         if self.modality != "text":
             return None
-        numbers = map(self.values.number, self.script.given_as(*_LIST.lengths))
+        numbers = map(self.values.number, self.script.given_as(*_SET.lengths))
         return max((int(number) for number in numbers if number and number >= 1), default=None)
 
     @cached_property

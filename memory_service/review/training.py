@@ -53,9 +53,8 @@ def _changes_course(node: ast.If) -> bool:
 
 def _splits(node: ast.AST) -> Iterator[tuple[ast.expr, ast.Call]]:
     """(splitter, call) of `splitter.split(...)` under a node."""
-    for call in islice(calls_in(node), 200):
-        if is_call(call, "split") and isinstance(call.func, ast.Attribute):
-            yield call.func.value, call
+    calls = ((receiver(call), call) for call in islice(calls_in(node), 200) if is_call(call, "split"))
+    return ((splitter, call) for splitter, call in calls if splitter is not None)
 
 
 _USUAL = {"epochs": 100.0, "batch": 16.0, "imgsz": 640.0, "workers": 8.0, "patience": 100.0}
@@ -382,24 +381,20 @@ class Training:
 
     def fold_count(self, loop: ast.For) -> int | None:
         """How many folds a loop trains, where the text says."""
-        counted = (self._splits_of(splitter) for splitter in self._splitters(loop.iter))
-        number = next((number for number in counted if number is not None), None)
-        found = self.values.one(loop.iter) if number is None else None
-        return len(found) if isinstance(found, list) else number
+        for splitter in self._splitters(loop.iter):
+            makers = (m for m in self.values.makers(splitter) if re.search("Fold|Split", last_name(m.func)))
+            given = [self.values.argument(maker, "n_splits", 0) for maker in islice(makers, 1)]
+            numbers = (5 if node is None else self.values.number(node) for node in given)
+            if number := next(numbers, None):
+                return int(number)
+        found = self.values.one(loop.iter)
+        return len(found) if isinstance(found, list) else None
 
     def _splitters(self, node: ast.AST) -> Iterator[ast.expr]:
         """What splits under an expression, or under what its names are set to: `list(KFold(5).split(X))`."""
         names = (n for n in ast.walk(node) if isinstance(n, ast.Name))
         sources = (source for name in names for source in self.values.assigned(name.id, name)[:4])
         return (splitter for place in (node, *sources) for splitter, _ in _splits(place))
-
-    def _splits_of(self, splitter: ast.AST) -> int | None:
-        makers = (m for m in self.values.makers(splitter) if re.search(r"Fold|Split", last_name(m.func)))
-        if (maker := next(makers, None)) is None:
-            return None
-        given = self.values.argument(maker, "n_splits", 0)
-        number = 5.0 if given is None else self.values.number(given)
-        return int(number) if number is not None else None
 
     def clocked(self, place: ast.AST | list[ast.stmt]) -> bool:
         """Whether something under a place (functions of the file included) stops by the clock."""

@@ -85,8 +85,11 @@ def training_plan_of(facts: Facts) -> TrainingPlan:
     if len({size for _, size in batches}) == 1:
         batch_place, batch = batches[0]
     workers = [w for x in loaders_of(facts) for w in x.workers or () if isinstance(w, int)]
+    kind = next((kind for kind in _LIST.kinds if kind in training.kinds), None)
+    names = {"boosting": BOOSTERS, None: _LIST.frameworks}.get(kind, ())
     read = TrainingPlan(
-        framework=_framework(facts), model=models[0] if len(models) == 1 else None, models=tuple(models),
+        framework=next(filter(facts.script.uses, names), kind),
+        model=models[0] if len(models) == 1 else None, models=tuple(models),
         batch_size=batch, batch_place=batch_place, grad_accumulation=accumulation(facts),
         image_size=facts.image_size if facts.modality in ("image", "audio") else None,
         seq_len=facts.seq_len, precision=_precision(facts),
@@ -157,15 +160,12 @@ def _can_be(value: Any, name: str) -> bool:
 _ONE = ast.Constant(1)
 
 
-def _framework(facts: Facts) -> str | None:
-    kinds, uses = facts.training.kinds, facts.script.uses
-    kind = next((kind for kind in _LIST.kinds if kind in kinds), None)
-    known = {"boosting": BOOSTERS, None: _LIST.frameworks}.get(kind, ())
-    return next((name for name in known if uses(name)), kind)
-
-
 def _models(facts: Facts) -> list[str]:
-    saved = _saved_to(facts)
+    writes = facts.script.called("save_pretrained", "save_model", "mkdir", "Path")
+    given = [*(c.args[0] for c in writes if c.args), *facts.script.given_as("output_dir", "save_directory")]
+    saved = {
+        text for node in given if (text := facts.values.text(node))
+    }  # what is loaded from there is no other
     found = [name for call in facts.script.calls if (name := _model_of(facts, call, saved))]
     if not found and "boosting" in facts.training.kinds:
         found = [name for name in BOOSTERS if facts.script.uses(name)]
@@ -201,13 +201,6 @@ def _model_of(facts: Facts, call: ast.Call, saved: set[str]) -> str | None:
 
 def _of_torchvision(name: str | None) -> str | None:
     return _NAMES["torchvision"].get(name, name) if name and _RE.architecture.match(name) else None
-
-
-def _saved_to(facts: Facts) -> set[str]:
-    """Folders that the file itself writes to: a model that is loaded from there is no further one."""
-    writes = facts.script.called("save_pretrained", "save_model", "mkdir", "Path")
-    given = [*(c.args[0] for c in writes if c.args), *facts.script.given_as("output_dir", "save_directory")]
-    return {text for node in given if (text := facts.values.text(node))}
 
 
 def _precision(facts: Facts) -> str | None:

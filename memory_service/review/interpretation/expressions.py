@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -141,7 +141,13 @@ def side_by_side(walk: Walk, use: Use) -> Value | None:
     operand = use.first.items if use.first is not None else None
     axis = walk.constant(walk.values.argument(use.node, "axis", 1), use.scope)
     if use.name.startswith("concat") and axis not in (1, -1, "columns"):
-        return _below_one_another(operand or [])
+        if not operand or not all(one.whole for one in operand):
+            return None
+        out = derived(*(one.bare() for one in operand))  # below one another: what is still in every table
+        out.whole, out.dropped = True, frozenset().union(*(one.dropped for one in operand))
+        for one in operand:
+            out.attrs |= {k: either(out.attrs.get(k), v) for k, v in one.single_columns().items()}
+        return out
     named = [item for item in operand or () if item.columns]
     if not named or any(item.whole for item in operand or ()):
         return None
@@ -154,17 +160,6 @@ def side_by_side(walk: Walk, use: Use) -> Value | None:
 @library("isin", "in1d")
 def is_in(_walk: Walk, use: Use) -> Value:
     return replace(derived(use.base, *use.args), cut=("isin", short(use.node), "in"))
-
-
-def _below_one_another(tables: list[Value]) -> Value | None:
-    """`pd.concat([train, test])`: what is still in every table is in the whole."""
-    if not tables or not all(one.whole for one in tables):
-        return None
-    out = derived(*(one.bare() for one in tables))
-    out.whole, out.dropped = True, frozenset().union(*(one.dropped for one in tables))
-    for one in tables:
-        out.attrs |= {k: either(out.attrs.get(k), v) for k, v in one.single_columns().items()}
-    return out
 
 
 @method(*_SET.random, *_SET.orders)
@@ -760,18 +755,13 @@ def run_branches(
 def walk_script(values: Values) -> Walk:
     """What a run would do. Where the walk asks for the targets, it is made again with those found."""
     first = _walk(Walk(values))
-    targets = _target_columns(first.answers) | first.target_names
-    return _walk(Walk(values, targets)) if first.needs_targets and targets else first
-
-
-def _target_columns(values: Iterable[Value]) -> frozenset[str]:
-    """The columns that targets are, and those of which one is the logarithm or root."""
-    out: set[str] = set()
-    for value in values:
+    targets = set(first.target_names)
+    for value in first.answers:  # columns that targets are, and those of which one is the logarithm or root
         own = value.columns if value.columns is not None and len(value.columns) == 1 else frozenset[str]()
-        if len(value.reads | own) <= 1 or (own and len(value.reads - own) == 1):
-            out |= value.reads | own
-    return frozenset(out)
+        targets |= (
+            value.reads | own if len(value.reads | own) <= 1 or len(value.reads - own) == len(own) else set()
+        )
+    return _walk(Walk(values, frozenset(targets))) if first.needs_targets and targets else first
 
 
 def _walk(walk: Walk) -> Walk:

@@ -87,12 +87,15 @@ def _loader(facts: Facts, call: ast.Call, place: ast.Call) -> Loader:
         node = values.argument(call, name, position)
         return [] if node is None else values.all(node)
 
-    dataset = values.argument(call, "dataset", 0)
+    dataset, batch = values.argument(call, "dataset", 0), values.argument(call, "batch_size", 1)
+    batch = values.origin(batch) if batch is not None else None  # as the one caller looked at gives it
+    number = values.number(batch)
+    if batch is not None and number is not None and not isinstance(batch, ast.Constant):
+        batch = ast.copy_location(ast.Constant(number), batch)
     data = facts.walk.loaders.get(call, [])
     return Loader(
-        call, place, _role(facts, call, dataset, place),
-        _as_given(facts, values.argument(call, "batch_size", 1)), known("num_workers", 5),
-        known("pin_memory", 7), known("persistent_workers"),
+        call, place, _role(facts, call, dataset, place), batch,
+        known("num_workers", 5), known("pin_memory", 7), known("persistent_workers"),
         bool(data) and all(_in_memory(one) for one in data),
         bool(data) and all(flat(one).on_card for one in data), values.open_ended(call),
     )  # fmt: skip
@@ -105,15 +108,6 @@ def _in_memory(data: Value) -> bool:
     if data.made in ("Subset", "ConcatDataset"):
         return bool(parts) and all(_in_memory(one) for one in parts)
     return data.made in ("TensorDataset", "ArrayDataset")
-
-
-def _as_given(facts: Facts, node: ast.AST | None) -> ast.AST | None:
-    """Where a number is written, as the one caller looked at gives it; where it is computed, the number."""
-    written = facts.values.origin(node) if node is not None else None
-    number = facts.values.number(written)
-    if written is None or number is None or isinstance(written, ast.Constant):
-        return written
-    return ast.copy_location(ast.Constant(number), written)
 
 
 def _role(facts: Facts, call: ast.Call, dataset: ast.AST | None, place: ast.Call) -> Role:
@@ -437,8 +431,8 @@ def _by_trainer(facts: Facts) -> Iterator[Finding]:
         elif given is not None and not on_cpu and value in (32, "32", "32-true"):
             yield finding("no-mixed-precision", given, "trainer", value=value)
     for call in facts.training.arguments if "transformers" in kinds else ():
-        given = [facts.argument(call, name) for name in ("fp16", "bf16", "half_precision_backend")]
-        on = any(node is not None and facts.values.one(node) is not False for node in given)
+        switches = [facts.argument(call, name) for name in ("fp16", "bf16", "half_precision_backend")]
+        on = any(node is not None and facts.values.one(node) is not False for node in switches)
         if not on and not facts.values.open_ended(call) and facts.value(call, "use_cpu") is not True:
             yield finding("no-mixed-precision", call, "arguments")
 
@@ -548,7 +542,11 @@ def _reads_within(facts: Facts, place: ast.AST | list[ast.stmt]) -> bool:
 
 
 def _of_loop(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> Iterator[Finding]:
-    steps = _steps_listed(facts, loop, epoch) if loop.batch is None else None
+    step = facts.script.function(loop.backward) if loop.batch is None else None
+    comps = (n for n in facts.script.within(epoch.body) if isinstance(n, ast.ListComp | ast.GeneratorExp))
+    whole = comps if step is not None and facts.script.function(epoch) is not step else ()
+    of_step = (c for c in whole if any(is_call(call, step.name) for call in calls_in(c.elt)))  # type: ignore[union-attr]
+    steps = next(of_step, None)  # `[train_step(batch) for batch in loader]`
     batches = loop.batch.body if loop.batch is not None else steps
     # an imported helper that has the batches may read there
     first = batches is None or _reads_within(facts, batches)
@@ -558,15 +556,6 @@ def _of_loop(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> Iterator[F
         yield finding("no-memory-at-first-batch", place, "loop")
     if batches is not None and not _every_epoch(facts, loop.batch, epoch):
         yield finding("no-memory-every-epoch", epoch, "loop")
-
-
-def _steps_listed(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> ast.AST | None:
-    """`[train_step(batch) for batch in loader]`: the loop over batches as one expression."""
-    step = facts.script.function(loop.backward)
-    if step is None or facts.script.function(epoch) is step:
-        return None
-    comps = (n for n in facts.script.within(epoch.body) if isinstance(n, ast.ListComp | ast.GeneratorExp))
-    return next((c for c in comps if any(is_call(call, step.name) for call in calls_in(c.elt))), None)
 
 
 def _every_epoch(facts: Facts, batch: ast.For | ast.While | None, epoch: ast.For | ast.While) -> bool:

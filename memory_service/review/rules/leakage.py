@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from itertools import accumulate, islice, takewhile
 
@@ -40,15 +40,6 @@ def prose_of(script: Script) -> list[str]:
     joined = [" ".join(re.sub(r"[*`_]{1,2}(\w{1,80})[*`]{1,2}", r"\1", text).lower().split()) for text in out]
     read = accumulate(map(len, joined))
     return [text for text, signs in zip(joined, read, strict=True) if signs < MOST_READ]
-
-
-def several_each(texts: Sequence[str]) -> Iterator[str]:
-    """Words for what has several rows each: "91 actors, ~400 clips each" -> "actor"."""
-    single = {stated[1] for text in texts for stated in _RE.one_row_each.finditer(text)}
-    for text in texts:
-        for pattern in _EACH_HAS:
-            words = (stated[1].rstrip("s") for stated in pattern.finditer(text))
-            yield from (word for word in words if word not in single)
 
 
 def group_column(facts: Facts) -> str:
@@ -110,7 +101,10 @@ def _cut_from_file(node: ast.AST) -> bool:
 def _documented_columns(facts: Facts) -> Iterator[str]:
     """A comment or a docstring tells of several rows each, or that each row has a number of its own."""
     known = list(dict.fromkeys(_columns_mentioned(facts)))
-    for word in several_each(prose_of(facts.script)):
+    texts = prose_of(facts.script)  # "91 actors, ~400 clips each" -> "actor"
+    single = {stated[1] for text in texts for stated in _RE.one_row_each.finditer(text)}
+    several = (stated[1] for text in texts for pattern in _EACH_HAS for stated in pattern.finditer(text))
+    for word in (word.rstrip("s") for word in several if word.rstrip("s") not in single):
         yield from (c for c in known if _RE.group_column.match(c) and c.lower().startswith(word))
     for names in () if _RE.one_each.search(facts.script.text) else _noted(facts):
         for name in names:  # of a file or number of its own beside its patient
@@ -369,13 +363,8 @@ recoded = partial(finding, "labels-reencoded")
 
 
 def code_rules(facts: Facts) -> Iterator[Finding]:
-    """labels-reencoded and refitted-on-test: classes in two orders, or codes made of other rows alone."""
+    """labels-reencoded and refitted-on-test: classes in two orders, codes or scales of other rows alone."""
     yield from [*_listed_twice(facts), *_listed_unordered(facts)] or _recoded(facts)
-    yield from _refitted(facts)
-
-
-def _refitted(facts: Facts) -> Iterator[Finding]:
-    """refitted-on-test: a scaler, imputer or vectorizer fitted on training rows, then on those to predict."""
     certain = (fit for fit in facts.walk.fitted if fit.unconditional and fit.rows)
     fits = [fit for fit in certain if fit.what not in _SET.only_shown]
     for at, later in enumerate(fits):

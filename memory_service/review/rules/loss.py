@@ -24,7 +24,6 @@ from memory_service.review.source.script import (
     receiver,
     receiver_name,
     unpacked,
-    without_methods,
 )
 from memory_service.review.tables import words_of
 from memory_service.review.training import BOOSTED, BOOSTERS, KERAS, TRAINS_TREES
@@ -90,14 +89,6 @@ _MISMATCHES = {
 }  # fmt: skip
 
 
-def _output_of(facts: Facts, node: ast.AST | None) -> ast.AST | None:
-    """The call that made an output, without changes of its shape."""
-    for _ in range(4):
-        node = without_methods(node, _SET.shapes)
-        node = next(iter(facts.values.last(node)), None) if isinstance(node, ast.Name) else node
-    return node
-
-
 def _has_one_output(facts: Facts, node: ast.AST) -> bool:
     """An output, as the network gives it, of one class: what is laid out anew may be several choices."""
     source = next(iter(facts.values.last(node)), None) if isinstance(node, ast.Name) else node
@@ -114,16 +105,15 @@ def _predicts_labels(facts: Facts) -> bool:
         return False
     switched = {receiver_name(call) for call in script.called("eval", "train")}
     for call in script.called("sigmoid"):
-        source = _output_of(facts, call.args[0] if call.args else receiver(call))
+        source: ast.AST | None = call.args[0] if call.args else receiver(call)
+        for _ in range(4):  # what made the output, without changes of its shape
+            while is_call(source, *_SET.shapes) and receiver(source) is not None:
+                source = receiver(source)
+            source = next(iter(facts.values.last(source)), None) if isinstance(source, ast.Name) else source
         name = last_name(source.func) if isinstance(source, ast.Call) else ""
         if name and (re.search(r"model|net", name, re.IGNORECASE) or name in switched):
             return True
-    return _compares_labels(facts)
-
-
-def _compares_labels(facts: Facts) -> bool:
-    """Outputs of the Trainer are compared with a threshold and judged over several labels."""
-    script, values = facts.script, facts.values
+    values = facts.values  # or the Trainer's are compared with a threshold and judged over several labels
     averages = {values.text(given) for given in script.given_as("average")}
     judged = script.called("f1_score", "average_precision_score", "roc_auc_score", "fbeta_score")
     tests = (test for test in script.all(ast.Compare) if isinstance(test.ops[0], ast.Gt | ast.GtE))

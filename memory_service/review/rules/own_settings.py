@@ -13,7 +13,7 @@ from memory_service.review.rules.libraries.parameters import largest_tuning_rate
 from memory_service.review.rules.loss import against_metric
 from memory_service.review.tables import words_of
 
-_, _SET, _, _MAP = words_of("own_settings")
+_RE, _SET, _, _MAP = words_of("own_settings")
 COUNTS = _SET.counts
 _LOSSES = {"labels": "ce", "values": "mse"}  # what is learned -> the kind of loss
 

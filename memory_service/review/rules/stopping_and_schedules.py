@@ -299,7 +299,11 @@ def _keras(facts: Facts, call: ast.Call, known: set[str]) -> Iterator[Finding]:
     at = 1 if last_name(call.func) == "ModelCheckpoint" else 0
     monitor = facts.values.text(facts.values.argument(call, "monitor", at))
     figure = (monitor or "").removeprefix("val_")
-    if not figure or figure in _SET.always_in_keras or _plain(figure) in {_plain(name) for name in known}:
+    names = (
+        re.sub(r"_\d+$", "", name.lower()) for name in (figure, *known)
+    )  # `AUC`, `auc` and `auc_1` alike
+    same, *others = (name.replace("_", "") for name in names)
+    if not figure or figure in _SET.always_in_keras or same in others:
         return
     best = next((name for name in sorted(known) if name in figure or figure in name), "loss")
     yield _nobody(call, str(monitor), known | {"loss"}, f'monitor="val_{best}"')
@@ -334,11 +338,6 @@ def _only_source(facts: Facts, node: ast.AST) -> ast.AST:
     """What a name or attribute is set to, where that is once; else itself."""
     sources = facts.values.sources(node)
     return sources[0] if len(sources) == 1 else node
-
-
-def _plain(name: str) -> str:
-    """`AUC`, `auc` and `auc_1` alike."""
-    return re.sub(r"_\d+$", "", name.lower()).replace("_", "")
 
 
 def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:

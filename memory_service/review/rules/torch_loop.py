@@ -74,13 +74,6 @@ def only_predicts(facts: Facts, call: ast.Call, rows: list[ast.For]) -> ast.For 
     return next((loop for loop in rows if names_in(loop.target) & passed), None)
 
 
-def held_out(facts: Facts) -> set[str]:
-    """Names of the second parts of a split: `X_a, X_b, y_a, y_b = train_test_split(X, y)` -> X_b, y_b."""
-    stated = (facts.script.parents[call] for call in facts.script.called("train_test_split"))
-    parts = (getattr(s.targets[0], "elts", []) for s in stated if isinstance(s, ast.Assign))
-    return {part.id for split in parts for part in split[1::2] if isinstance(part, ast.Name)}
-
-
 _READY_MADE = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
 MOST_CALLERS = 4  # functions above one another that are followed
 
@@ -322,7 +315,10 @@ def _after_batches(facts: Facts, call: ast.Call) -> bool:
     batches = [loop.batch for loop in facts.training.loops if loop.batch and [loop.epoch] == near]
     if not batches or order[batches[-1]] >= order[call]:
         return False
-    return bool(found & held_out(facts)) or _names_rows(found)
+    stated = (facts.script.parents[split] for split in facts.script.called("train_test_split"))
+    parts = (getattr(s.targets[0], "elts", []) for s in stated if isinstance(s, ast.Assign))
+    held_out = {last_name(part) for split in parts for part in split[1::2]}  # `X_b` and `y_b` of four
+    return bool(found & held_out) or _names_rows(found)
 
 
 def _in_comprehension(facts: Facts, call: ast.Call) -> bool:

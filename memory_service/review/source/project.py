@@ -120,7 +120,9 @@ def without_magics(text: str) -> str:
 
 def tree_of(text: str) -> ast.Module:
     """The tree of plain Python. Unreadable for anything else."""
-    _silence_warnings()
+    first = warnings.filters[0] if warnings.filters else None
+    if first is None or first[0] != "ignore" or getattr(first[3], "pattern", "") != _NAME:
+        warnings.filterwarnings("ignore", module=_NAME)  # of doubtful escapes: not of this program; once
     try:
         return ast.parse(text, filename=_NAME)
     except SyntaxError as error:
@@ -132,13 +134,6 @@ def tree_of(text: str) -> ast.Module:
 
 
 _NAME = "reviewed-script"
-
-
-def _silence_warnings() -> None:
-    """Doubtful escapes of a script are not warnings of this program. A filter of that name, once."""
-    first = warnings.filters[0] if warnings.filters else None
-    if first is None or first[0] != "ignore" or getattr(first[3], "pattern", "") != _NAME:
-        warnings.filterwarnings("ignore", module=_NAME)
 
 
 def _decoded(raw: bytes) -> str:

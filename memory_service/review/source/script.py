@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice, takewhile
 from typing import Any, TypeGuard, TypeVar, overload
@@ -91,13 +91,6 @@ def is_none(node: ast.AST | None) -> bool:
 def is_of_self(node: ast.AST) -> bool:
     """`self.x`."""
     return isinstance(node, ast.Attribute) and last_name(node.value) == "self"
-
-
-def without_methods(node: ast.AST | None, names: Collection[str]) -> ast.AST | None:
-    """What stands before trailing calls of these methods: `x` of `x.float().cuda()`."""
-    while is_call(node, *names) and receiver(node) is not None:
-        node = receiver(node)
-    return node
 
 
 def arguments_of(call: ast.Call) -> list[ast.expr]:

@@ -170,13 +170,10 @@ def assignments(script: Script) -> Assigned:
         for name in stated.names:
             inner = out.pop((script.scope(stated), name), [])
             out[script.tree, name] = [*out.get((script.tree, name), []), *inner]
-    return {key: _without_retries(script, operand) for key, operand in out.items()}
-
-
-def _without_retries(script: Script, value: list[ast.AST | None]) -> list[ast.AST | None]:
-    """What an `except`, or a trial run, sets is not what a run starts with."""
-    first = [node for node in value if node is None or not any(script.around(node, ast.ExceptHandler))]
-    return [node for node in first if node is None or not of_trial(script, node)] or first or value
+    for key, nodes in out.items():  # what an `except`, or a trial run, sets is not what a run starts with
+        first = [node for node in nodes if node is None or not any(script.around(node, ast.ExceptHandler))]
+        out[key] = [node for node in first if node is None or not of_trial(script, node)] or first or nodes
+    return out
 
 
 def is_trial(script: Script, test: ast.AST) -> bool:

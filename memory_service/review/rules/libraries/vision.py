@@ -77,8 +77,11 @@ def _models(facts: Facts) -> Iterator[Finding]:
     made = script.called("create_model")
     calls = [c for c in made if not script.qualified(c.func).startswith("segmentation_models_pytorch.")]
     names = {name for call in calls if (name := facts.text(call, "model_name", 0))}
-    if len(names) == 1:
-        yield from _wrong_head(facts, next(iter(names)))
+    name = names.pop() if len(names) == 1 else ""
+    right = next((head for head, pattern in _MAP.heads.items() if re.match(pattern, name)), None)
+    for node, target in new_heads(script) if right else ():
+        if target.attr != right and facts.values.made_by(target.value) == "create_model":
+            yield timm_trap(node, "wrong-head", name=name, right=right, head=target.attr)
     plain = (call for call in calls if not facts.values.open_ended(call))
     for call in (call for call in plain if not _only_configures(facts, call)):
         yield from _wrong_size(facts, call)
@@ -118,14 +121,6 @@ def _only_configures(facts: Facts, call: ast.Call) -> bool:
     return 0 < len(read) <= MOST_READ and all(
         name_of(one) in _SET.configures for each in above for one in each
     )
-
-
-def _wrong_head(facts: Facts, name: str) -> Iterator[Finding]:
-    """`model.fc = nn.Linear(...)` on a network whose head has another name does nothing."""
-    right = next((head for head, pattern in _MAP.heads.items() if re.match(pattern, name)), None)
-    for node, target in new_heads(facts.script) if right else ():
-        if target.attr != right and facts.values.made_by(target.value) == "create_model":
-            yield timm_trap(node, "wrong-head", name=name, right=right, head=target.attr)
 
 
 def _wrong_size(facts: Facts, call: ast.Call) -> Iterator[Finding]:
