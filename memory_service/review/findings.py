@@ -103,12 +103,8 @@ def sarif(findings: Iterable[Mapping[str, Any]], filename: str, version: str) ->
     """One run with every rule described and every finding as a result. `findings` as the answer has them."""
     order = list(RULES)
     rules = [
-        {
-            "id": rule.id,
-            "shortDescription": {"text": rule.about},
-            "defaultConfiguration": {"level": rule.severity},
-            "properties": {"source": rule.source},
-        }
+        {"id": rule.id, "shortDescription": {"text": rule.about}, "properties": {"source": rule.source}}
+        | {"defaultConfiguration": {"level": rule.severity}}
         for rule in RULES.values()
     ]
     run = {

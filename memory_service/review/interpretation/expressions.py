@@ -8,18 +8,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from memory_service.review.interpretation.learning import (
-    aggregate,
-    code,
-    collection_method,
-    sum_into,
-    transform,
-)
+from memory_service.review.interpretation.learning import aggregate, code, of_collection, sum_into, transform
 from memory_service.review.interpretation.state import (
     DEFERRED,
     OTHER_ROWS,
     UNKNOWN,
-    ColumnNames,
+    Columns,
     Scope,
     Value,
     all_of,
@@ -30,6 +24,7 @@ from memory_service.review.interpretation.state import (
 from memory_service.review.interpretation.walk import (
     LIBRARY,
     METHODS,
+    Body,
     Use,
     Walk,
     compare_values,
@@ -53,7 +48,7 @@ def call_other(walk: Walk, use: Use, *, method: bool) -> Value:
     """A function or class from outside the file, or a method of what is no object of the file's classes."""
     base = use.base
     own = base.items is not None or base.keys is not None or base.element is not None
-    if own and (found := collection_method(walk, use)) is not None:
+    if own and (found := of_collection(walk, use)) is not None:
         return found
     handler = (METHODS if method else LIBRARY).get(use.name)
     given = handler(walk, use) if handler is not None else None
@@ -553,9 +548,9 @@ def filter_columns(walk: Walk, node: Comprehension, over: Value, scope: Scope) -
     known = over.names
     if len(node.generators) > 1 or last_name(node.elt) != last_name(through.target):
         return None
-    matched = matched_columns(walk, through, over.owner, scope)
+    matched = matching(walk, through, over.owner, scope)
     if matched:
-        return Value(over.rows, made="columns", names=ColumnNames(matched), place=node)
+        return Value(over.rows, made="columns", names=Columns(matched), place=node)
     if known is None:
         return None
     for test in through.ifs:
@@ -574,9 +569,7 @@ def filter_columns(walk: Walk, node: Comprehension, over: Value, scope: Scope) -
     return Value(over.rows, made="columns", names=known, place=node)
 
 
-def matched_columns(
-    walk: Walk, through: ast.comprehension, table: Value | None, scope: Scope
-) -> frozenset[str]:
+def matching(walk: Walk, through: ast.comprehension, table: Value | None, scope: Scope) -> frozenset[str]:
     """`c for c in df.columns if c.startswith("lag_")`: the columns made here that begin or end so."""
     test = through.ifs[0] if len(through.ifs) == 1 and table is not None else None
     name = receiver(test)
@@ -730,9 +723,7 @@ def run_block(walk: Walk, node: ast.stmt, scope: Scope) -> bool:
     return False
 
 
-def run_branches(
-    walk: Walk, bodies: Sequence[Sequence[ast.stmt]], scope: Scope, test: ast.AST | None = None
-) -> bool:
+def run_branches(walk: Walk, bodies: Sequence[Body], scope: Scope, test: ast.AST | None = None) -> bool:
     """One of these runs; what follows is true for any of them."""
     before = dict(scope.names)
     left: list[dict[str, Value]] = []

@@ -5,15 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from memory_service.review.interpretation.state import (
-    DEFERRED,
-    ColumnNames,
-    Scope,
-    Value,
-    derived,
-    either,
-    flat,
-)
+from memory_service.review.interpretation.state import DEFERRED, Columns, Scope, Value, derived, either, flat
 from memory_service.review.interpretation.walk import (
     Coding,
     Use,
@@ -29,7 +21,7 @@ from memory_service.review.tables import words_of
 _RE, _SET, *_ = words_of("interpretation")
 
 
-def collection_method(walk: Walk, use: Use) -> Value | None:
+def of_collection(walk: Walk, use: Use) -> Value | None:
     """Lists, tuples and dicts of the script's own."""
     base, name, args = use.base, use.name, use.args
     if name in ("append", "add", "extend", "insert", "appendleft") and args:
@@ -140,12 +132,12 @@ def columns_taken(walk: Walk, given: Value, by: Value, deep: int = 0) -> Value |
     if by.made not in ("ColumnTransformer", "make_column_transformer") or "remainder" in by.attrs:
         return None
     parts = steps.items if by.made == "ColumnTransformer" and steps is not None else list(by.attrs.values())
-    names: ColumnNames | None = None
+    names: Columns | None = None
     for part in parts or ():
         last = part.items[-1] if part.items and len(part.items) > 1 else None
         stated = last.listed_names() if last is not None else None
         if last is not None and isinstance(last.const, str):
-            stated = ColumnNames(frozenset((last.const,)))
+            stated = Columns(frozenset((last.const,)))
         if stated is None:
             return None
         names = stated if names is None else names.together_with(stated)

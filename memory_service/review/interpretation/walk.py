@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from memory_service.review.interpretation.state import (
     UNKNOWN,
-    ColumnNames,
+    Columns,
     Learned,
     Rows,
     Scope,
@@ -99,6 +99,7 @@ MOST_SUPERVISED = 200
 
 
 Named = dict[str, Value]
+Body = Sequence[ast.stmt]
 MOST_CALLED = 8  # functions entered within one another
 MOST_BASES = 4  # classes above one another
 MOST_TIMES = 12  # A function is entered that often; a run of the script may do it a thousand times
@@ -262,7 +263,7 @@ class Walk:
         if isinstance(key, str):
             return base.column(key)
         if isinstance(key, list) and key and all(isinstance(k, str) for k in key):
-            return self.pick_columns(base, ColumnNames(frozenset(key)), node)
+            return self.pick_columns(base, Columns(frozenset(key)), node)
         if isinstance(inner, ast.Tuple) and inner.elts:
             out, column = self.choose_rows(base, inner.elts[0], node, scope), inner.elts[-1]
             named = self.constant(column, scope) if len(inner.elts) == 2 else None
@@ -365,14 +366,12 @@ class Walk:
         base.dropped -= {name}
         base.columns = base.columns | {name} if base.columns is not None else None
 
-    def pick_columns(
-        self, base: Value, names: ColumnNames, node: ast.AST, stated: ast.AST | None = None
-    ) -> Value:
-        """Columns by a list of names, or all of the table but some. `stated`: where the list was made."""
+    def pick_columns(self, base: Value, names: Columns, node: ast.AST, at: ast.AST | None = None) -> Value:
+        """Columns by a list of names, or all of the table but some. `at`: where the list was made."""
         named = names.named
         out = base.columns_named(sorted(named)) if named is not None else base.without_columns(names.dropped)
-        elsewhere = stated is not None and self.script.function(stated) is not self.script.function(node)
-        out.place = stated if elsewhere else node
+        elsewhere = at is not None and self.script.function(at) is not self.script.function(node)
+        out.place = at if elsewhere else node
         return out
 
     def listed_columns(self, node: ast.AST | None, scope: Scope) -> frozenset[str] | None:
@@ -423,7 +422,7 @@ class Walk:
             return None
         return self.values.one(node)
 
-    def run_body(self, body: Sequence[ast.stmt], scope: Scope) -> bool:
+    def run_body(self, body: Body, scope: Scope) -> bool:
         """Whether it ends what is around it: `return`, `raise`, `continue`, `break`."""
         if self.deep > MOST_DEEP:
             return False
@@ -593,7 +592,7 @@ def _names_of_both(op: ast.AST, left: Value, right: Value) -> Value:
     names, more = left.names, right.names
     listed = [item.const for item in right.items or ()]
     if listed and all(isinstance(one, str) for one in listed):
-        more = ColumnNames(frozenset(listed))
+        more = Columns(frozenset(listed))
     if names is None or more is None:
         names = None
     elif isinstance(op, ast.Add | ast.BitOr):

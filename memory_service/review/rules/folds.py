@@ -93,7 +93,7 @@ def _trainer_saves(facts: Facts, loop: ast.For) -> bool:
         saves = _no_checkpoints(facts, call) is None
         if is_call(call, *_SET.arguments) and saves and facts.text(call, "output_dir", 0) is None:
             return True
-        if _is_lightning(facts, call):
+        if is_call(call, "Trainer") and facts.script.uses(*LIGHTNING):
             return saves
     return False
 
@@ -101,7 +101,8 @@ def _trainer_saves(facts: Facts, loop: ast.For) -> bool:
 def _switched_off(facts: Facts, loop: ast.For) -> ast.AST | None:
     """Where the script tells the trainer of its folds not to save, if it does: what to change."""
     calls = list(facts.script.within_calls(loop.body))
-    known = [c for c in calls if is_call(c, *_SET.arguments) or _is_lightning(facts, c)]
+    trainer = ("Trainer",) if facts.script.uses(*LIGHTNING) else ()
+    known = [c for c in calls if is_call(c, *_SET.arguments, *trainer)]
     if not known and any(last_name(c.func).endswith("Trainer") for c in calls):
         known = facts.training.arguments
     return next((place for call in known if (place := _no_checkpoints(facts, call)) is not None), None)
@@ -116,10 +117,6 @@ def _no_checkpoints(facts: Facts, call: ast.Call) -> ast.AST | None:
         given = facts.argument(call, "enable_checkpointing")
         off = facts.values.one(given) is False
     return given if off else None
-
-
-def _is_lightning(facts: Facts, call: ast.Call) -> bool:
-    return is_call(call, "Trainer") and facts.script.uses(*LIGHTNING)
 
 
 needs_all = partial(finding, "prediction-needs-all-folds")

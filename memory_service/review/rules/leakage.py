@@ -441,7 +441,13 @@ def _listed_twice(facts: Facts) -> Iterator[Finding]:
         return
     classes = (node for node in script.all(ast.Assign) if _RE.classes.search(last_name(node.targets[0])))
     listed = [(node, kind) for node in classes if (kind := _order_of(node.value))]
-    yield from _factorized(facts, [node for node, kind in listed if kind == "sorted"])
+    # `pd.factorize(df[c])[0]` counts classes as they come; `sorted(df[c].unique())` names them otherwise
+    counted = [c for c in script.called("factorize") if "sort" not in keyword_names(c)]
+    counted = [call for call in counted if isinstance(script.parents[call], ast.Subscript)]
+    columns = {column_of(facts.values, n) for call in counted for n in ast.walk(call)} - {None}
+    for place in (node for node, kind in listed if kind == "sorted"):
+        if columns & {column_of(facts.values, n) for n in ast.walk(place.value)}:
+            yield recoded(place, "factorized")
     for place, kind in listed:
         function = script.function(place)
         other = {k for p, k in listed if script.function(p) is not function}
@@ -449,16 +455,6 @@ def _listed_twice(facts: Facts) -> Iterator[Finding]:
         if kind != "sorted" and other and (kind == "set" or (predicts and other != {kind})):
             yield recoded(place, "twice", kind=kind)
             return
-
-
-def _factorized(facts: Facts, listed: list[ast.Assign]) -> Iterator[Finding]:
-    """`pd.factorize(df[c])[0]` counts classes as they come; `sorted(df[c].unique())` names them otherwise."""
-    unsorted = [c for c in facts.script.called("factorize") if "sort" not in keyword_names(c)]
-    unsorted = [call for call in unsorted if isinstance(facts.script.parents[call], ast.Subscript)]
-    columns = {column_of(facts.values, n) for call in unsorted for n in ast.walk(call)} - {None}
-    for place in listed:
-        if columns & {column_of(facts.values, n) for n in ast.walk(place.value)}:
-            yield recoded(place, "factorized")
 
 
 def _order_of(node: ast.AST) -> str:

@@ -11,7 +11,6 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.rules.libraries.parameters import largest_tuning_rate
 from memory_service.review.source.script import (
-    Function,
     entries_of,
     is_call,
     last_name,
@@ -86,10 +85,16 @@ def boosted_rounds(facts: Facts, fit: ast.Call) -> float | None:
     """How many rounds a fit boosts at most; None where that cannot be told."""
     model = receiver(fit)
     made = facts.values.makers(model)
-    rounds = _rounds(facts, fit, made)
-    for function, factory in _factories(facts, model, fit) if rounds is None else ():
-        with facts.values.called_by(function, factory):
-            rounds = _rounds(facts, fit, made)
+    rounds, order = _rounds(facts, fit, made), facts.script.order
+    sources = [model] if isinstance(model, ast.Call) else facts.values.sources(model) if model else []
+    before = [s for s in sources if order.get(s, 0) < order[fit] or isinstance(model, ast.Call)][-1:]
+    factories = (
+        call for call in before if isinstance(call, ast.Call)
+    )  # `model = make(rounds=2000)`, the last
+    for factory in factories if rounds is None else ():
+        for function in facts.script.functions.get(last_name(factory.func), ())[:1]:
+            with facts.values.called_by(function, factory):
+                rounds = _rounds(facts, fit, made)
     return _rounds(facts, fit, made, several=True) if rounds is None else rounds
 
 
@@ -103,15 +108,6 @@ def _rounds(facts: Facts, fit: ast.Call, made: list[ast.Call], *, several: bool 
                 return float(min(numbers))
     trains = TRAINS_TREES.match(facts.script.qualified(fit.func))
     return facts.number(fit, "num_boost_round", 2) if trains else None
-
-
-def _factories(facts: Facts, model: ast.AST | None, fit: ast.Call) -> list[tuple[Function, ast.Call]]:
-    """The function that made a model, and its last call before the fit: `model = make(rounds=2000)`."""
-    script, order = facts.script, facts.script.order
-    sources = [model] if isinstance(model, ast.Call) else facts.values.sources(model) if model else []
-    before = [s for s in sources if order.get(s, 0) < order[fit] or isinstance(model, ast.Call)][-1:]
-    made = [source for source in before if isinstance(source, ast.Call)]
-    return [(helper, call) for call in made for helper in script.functions.get(last_name(call.func), ())[:1]]
 
 
 def stops_rounds(facts: Facts, fit: ast.Call) -> bool:

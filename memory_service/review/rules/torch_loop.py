@@ -87,7 +87,9 @@ def mode_at(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()
     beside = (other for other in earlier if script.function(other) is function)
     switches = [(switch, other) for other in beside if (switch := switch_of(facts, other))]
     for last, since in reversed(switches):
-        if not _is_off(facts, since, call):
+        around = [up for up in script.around(since, ast.If) if isinstance(up.test, ast.Name)]
+        off = [up for up in around if facts.values.one(up.test) is False and up not in script.above(call)]
+        if not any(since in ast.walk(part) for up in off for part in up.body):  # `if TRAIN:` that is False
             anew = last == "eval" and _made_anew(facts, call, script.order[since])
             return "train" if anew else last
     if function is None:
@@ -104,13 +106,6 @@ def mode_at(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()
     return "eval" if found == {"eval"} else ""
 
 
-def _is_off(facts: Facts, node: ast.AST, beside: ast.AST) -> bool:
-    """`TRAIN = False`, and `if TRAIN:` around a node that is not around the other: it does not run."""
-    around = [up for up in facts.script.around(node, ast.If) if isinstance(up.test, ast.Name)]
-    off = [up for up in around if facts.values.one(up.test) is False and beside not in {*ast.walk(up)}]
-    return any(node in ast.walk(part) for up in off for part in up.body)
-
-
 def _made_anew(facts: Facts, call: ast.Call, since: int) -> bool:
     """The network that is called, or handed on, was built after the last switch: that was of another one."""
     script, order = facts.script, facts.script.order
@@ -118,11 +113,9 @@ def _made_anew(facts: Facts, call: ast.Call, since: int) -> bool:
     before = takewhile(lambda node: order[node] < order[call], script.all(ast.Assign))
     beside = (node for node in before if script.function(node) is script.function(call))
     built = [node for node in beside if any(ast.unparse(target) in used for target in node.targets)]
-    return bool(built) and order[built[-1]] > since and _is_new_network(facts, built[-1].value)
-
-
-def _is_new_network(facts: Facts, value: ast.AST) -> bool:
-    """`timm.create_model(...).cuda()`, `Net()`, `build()`: networks come out in training mode."""
+    if not built or order[built[-1]] <= since:
+        return False
+    value = built[-1].value  # `timm.create_model(...).cuda()`, `Net()`, `build()`: in training mode
     called = {name_of(call) for call in calls_in(value)}
     helpers = (f for name in called for f in facts.script.functions.get(name, ()))
     if _SET.switched & (called | {name_of(call) for helper in helpers for call in calls_in(helper)}):

@@ -23,6 +23,7 @@ from memory_service.errors import FieldError, TooLarge
 from memory_service.review.source.script import last_name, texts_in
 
 LONGEST_BYTES = 1_048_576
+Files = Mapping[str, str]  # path in a folder -> text
 LONGEST_NOTEBOOK = 2**25  # bytes with its outputs
 
 MOST_TOKENS = 80_000  # words and signs. A training script has a few thousand; of more a second would not do.
@@ -375,7 +376,7 @@ class Source:
     broken: tuple[Unreadable, ...] = ()
 
 
-def source_of(script: bytes | str, files: Mapping[str, str], name: str = "") -> Source:
+def source_of(script: bytes | str, files: Files, name: str = "") -> Source:
     """The script as a tree, with files of its folder by path. Unreadable, TooLong, TooLarge as of `_read`."""
     own = _read(script)
     if not files:
@@ -416,7 +417,7 @@ def _read(script: bytes | str) -> Source:
     return Source(parsed(code), code, Places(((0, "", notebook.cells),)), notebook.broken)
 
 
-def imported_by(tree: ast.AST, name: str, files: Mapping[str, str]) -> Iterator[tuple[ast.stmt, str, str]]:
+def imported_by(tree: ast.AST, name: str, files: Files) -> Iterator[tuple[ast.stmt, str, str]]:
     """(import, path in the folder, name in it or "") of what a file imports from its own folder."""
     stated = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
     for node, alias in ((one, alias) for one in stated for alias in one.names):
@@ -427,7 +428,7 @@ def imported_by(tree: ast.AST, name: str, files: Mapping[str, str]) -> Iterator[
             yield node, whole, alias.name
 
 
-def _path_of(dotted: str, level: int, name: str, files: Mapping[str, str]) -> str:
+def _path_of(dotted: str, level: int, name: str, files: Files) -> str:
     """The file of a module: beside the file that imports it, from the folder's root, or below `src`."""
     inside, home = dotted.replace(".", "/"), PurePosixPath(name).parent
     for _ in range(max(0, level - 1)):
@@ -437,9 +438,7 @@ def _path_of(dotted: str, level: int, name: str, files: Mapping[str, str]) -> st
     return next((path for path in paths if inside and path in files and path != name), "")
 
 
-def _needed(
-    tree: ast.Module, name: str, files: Mapping[str, str], seen: set[str]
-) -> Iterator[tuple[str, Source]]:
+def _needed(tree: ast.Module, name: str, files: Files, seen: set[str]) -> Iterator[tuple[str, Source]]:
     """Modules that a file needs, each once, those that it needs first."""
     for _, path, _ in list(imported_by(tree, name, files)):
         if path in seen or len(seen) > MOST_MODULES:
@@ -453,7 +452,7 @@ def _needed(
         yield path, one
 
 
-def _resolve(tree: ast.Module, name: str, files: Mapping[str, str], *, runs: bool) -> None:
+def _resolve(tree: ast.Module, name: str, files: Files, *, runs: bool) -> None:
     """Imports from the folder become plain names, loaders of settings what they load; `__main__` parts go."""
     own = {id(node): [""] for node, _, _ in imported_by(tree, name, files)}
     for node, _, inside in list(imported_by(tree, name, files)):
@@ -571,7 +570,7 @@ def _members(project: Path) -> Iterator[tuple[PurePath, int, Callable[[], bytes]
             yield PurePosixPath(*path.parts[within:]), info.file_size, partial(archive.read, info)
 
 
-def entries_of(files: Mapping[str, str]) -> list[str]:
+def entries_of(files: Files) -> list[str]:
     """Scripts and notebooks that no other file of the folder imports."""
     trees: dict[str, ast.AST] = {}
     for path, text in files.items():

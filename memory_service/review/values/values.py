@@ -461,7 +461,7 @@ class Values:
             found = self._of_settings(base, name, deep)
         if not found and owner not in self.script.imports and owner not in ("", "self", "torch", "np"):
             found = self.arguments.get(name, [])
-        return found or self._returned(name, method=True, deep=deep, only_properties=True)
+        return found or self._returned(name, method=True, deep=deep, properties=True)
 
     def _of_settings(self, base: ast.AST, name: str, deep: int) -> list[ast.AST]:
         """`cfg.name`: an entry of a mapping, or a field of an object: as made, set since, or of its class."""
@@ -506,13 +506,11 @@ class Values:
             return [given] if given is not None else []
         return self._returned(name, method=method, deep=deep)
 
-    def _returned(
-        self, name: str, *, method: bool, deep: int, only_properties: bool = False
-    ) -> list[ast.AST]:
+    def _returned(self, name: str, *, method: bool, deep: int, properties: bool = False) -> list[ast.AST]:
         """What the one function or method of that name in the file returns."""
         found = [*self.script.functions.get(name, ())]
         found = [f for f in found if isinstance(self.script.parents.get(f), ast.ClassDef) is method]
-        if only_properties:
+        if properties:
             found = [f for f in found if any("property" in last_name(d) for d in f.decorator_list)]
         known = len(found) == 1 and deep <= DEEPEST_DEFINITION
         returned = self.script.returned(found[0]) if known else []

@@ -220,7 +220,11 @@ def _steps(facts: Facts, compose: ast.Call) -> Iterator[Finding]:
         return
     calls = [step for step in steps.elts if isinstance(step, ast.Call)]
     names = [last_name(call.func) for call in calls]
-    validates = any(_RE.validation.search(name.lower()) for name in _names_of(facts, compose))
+    parent, stated = facts.script.parents.get(compose), facts.script.statement(compose)
+    called = [last_name(target) for target in stated.targets] if isinstance(stated, ast.Assign) else []
+    if isinstance(parent, ast.Dict):  # a dict of transforms
+        called = [key for key, value in entries_of(parent) if value is compose]
+    validates = any(_RE.validation.search(name.lower()) for name in called)
     if not of_torchvision and "ToTensorV2" in names[:-1]:
         at = names.index("ToTensorV2") + 1
         yield albumentations_trap(calls[at], "behind-tensor", name=names[at])
@@ -229,11 +233,3 @@ def _steps(facts: Facts, compose: ast.Call) -> Iterator[Finding]:
     random = [c for c in calls if facts.value(c, "p") not in certain and is_call(c, *named)]
     for call in random[:1] if validates and "tta" not in facts.script.text else ():
         yield (wrong if of_torchvision else albumentations_trap)(call, "random-validation")
-
-
-def _names_of(facts: Facts, call: ast.Call) -> list[str]:
-    """The key of a transform in a dict of transforms, else the names that it is assigned to."""
-    parent, statement = facts.script.parents.get(call), facts.script.statement(call)
-    if isinstance(parent, ast.Dict):
-        return [key for key, value in entries_of(parent) if value is call]
-    return [last_name(t) for t in statement.targets] if isinstance(statement, ast.Assign) else []
