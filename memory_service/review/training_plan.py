@@ -85,6 +85,7 @@ def training_plan_of(facts: Facts) -> TrainingPlan:
     if len({size for _, size in batches}) == 1:
         batch_place, batch = batches[0]
     workers = [w for x in loaders_of(facts) for w in x.workers or () if isinstance(w, int)]
+    folds, epochs = _times(facts)
     kind = next((kind for kind in _LIST.kinds if kind in training.kinds), None)
     names = {"boosting": BOOSTERS, None: _LIST.frameworks}.get(kind, ())
     read = TrainingPlan(
@@ -94,7 +95,7 @@ def training_plan_of(facts: Facts) -> TrainingPlan:
         image_size=facts.image_size if facts.modality in ("image", "audio") else None,
         seq_len=facts.seq_len, precision=_precision(facts),
         optimizer=next((v for k, v in _NAMES["optimizers"].items() if facts.script.called(k)), None),
-        folds=_folds(facts), epochs=_epochs(facts), boosting=_boosting(facts),
+        folds=folds, epochs=epochs, boosting=_boosting(facts),
         num_workers=max(workers, default=None),
         place=training.place, lighter=_lighter(facts), trains=training.trains or training.is_engine,
         options=_options(facts),
@@ -224,23 +225,19 @@ def _precision(facts: Facts) -> str | None:
     return "fp32"
 
 
-def _folds(facts: Facts) -> int | None:
-    loops = facts.training.fold_loops
-    if not loops:
-        return 1 if facts.training.trains else None
-    counted = facts.training.fold_count(loops[0])
-    return counted if counted is not None else _named(facts, r"n?_?(folds|splits)|num_folds")[0]
-
-
-def _epochs(facts: Facts) -> int | None:
-    training = facts.training
+def _times(facts: Facts) -> tuple[int | None, int | None]:
+    """(folds, epochs)."""
+    training, folds = facts.training, 1 if facts.training.trains else None
+    if training.fold_loops:
+        folds = training.fold_count(training.fold_loops[0])
+        folds = folds if folds is not None else _named(facts, r"n?_?(folds|splits)|num_folds")[0]
     if training.epoch_loops:
         counted = training.epochs(training.epoch_loops[0])
-        return counted if counted is not None else _named(facts, r"(n_?|num_?|max_?)?epochs")[0]
+        return folds, counted if counted is not None else _named(facts, r"(n_?|num_?|max_?)?epochs")[0]
     several = ("keras", "lightning", "transformers", "ultralytics", "fastai")
     kind = next((k for k in several if k in training.kinds), None)
     known = training.framework_epochs(kind) if kind is not None else None
-    return int(known) if known is not None else None
+    return folds, int(known) if known is not None else None
 
 
 def _boosting(facts: Facts) -> Boosting | None:

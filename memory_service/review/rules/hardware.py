@@ -344,7 +344,7 @@ def precision_rules(facts: Facts) -> Iterator[Finding]:
     """no-mixed-precision and deprecated-amp."""
     yield from _deprecated(facts)
     if facts.for_card and facts.context.tensor_cores is not False:
-        yield from _torch(facts) if "torch" in facts.training.kinds else ()
+        yield from [*_torch(facts), *_unscaled(facts)] if "torch" in facts.training.kinds else ()
         yield from _by_trainer(facts)
         yield from _by_fit(facts)
 
@@ -418,6 +418,18 @@ def _asks_for_half(facts: Facts, call: ast.Call) -> bool:
     if given is None:  # `accelerate launch` may say it
         return last_name(call.func) == "Accelerator" and facts.values.open_ended(call)
     return facts.values.one(given) not in ("no", "32", 32, "32-true")
+
+
+def _unscaled(facts: Facts) -> Iterator[Finding]:
+    """fp16, the default of autocast on a card, in a loop that learns, and nothing scales the loss."""
+    loops = [x.batch for x in facts.training.loops if x.batch is not None and facts.script.runs(x.backward)]
+    for call in facts.script.within_calls(loops) if not _RE.scales.search(facts.script.text) else ():
+        given = facts.argument(call, "dtype")
+        half = last_name(given) in ("float16", "half") if given is not None else len(call.args) < 2
+        on = facts.value(call, "enabled") is not False and facts.text(call, "device_type", 0) != "cpu"
+        if is_call(call, "autocast") and half and on and not facts.values.open_ended(call):
+            yield finding("no-mixed-precision", call, "unscaled")
+            return
 
 
 def _by_trainer(facts: Facts) -> Iterator[Finding]:

@@ -579,19 +579,14 @@ def _keeps_graph(facts: Facts, loop: Loop, batch: ast.For) -> Iterator[Finding]:
     """A loss kept as it is, beyond its batch, behind or before the backward pass that is made of it."""
     loss = _loss_of(loop.backward)
     names = {loss.id} if isinstance(loss, ast.Name) else set()
-    names = names_in(loss) & _of_rows(batch) if isinstance(loss, ast.BinOp) else names
+    if isinstance(loss, ast.BinOp):  # without a factor that is not made of the batch
+        parts: list[ast.AST] = getattr(batch.target, "elts", [batch.target])
+        made = names_in(*(parts[-1:] if is_call(batch.iter, "enumerate") else parts))
+        for node in (n for statement in batch.body for n in ast.walk(statement) if isinstance(n, ast.Assign)):
+            made |= names_in(*node.targets) if _tensors(node.value) & made else set()
+        names = names_in(loss) & made
     for name in sorted(names):
         yield from _kept(facts, loop, batch, name)
-
-
-def _of_rows(batch: ast.For) -> set[str]:
-    """Names that a loop makes of its batch; not a factor beside it that is drawn, or grows by step."""
-    parts: list[ast.AST] = getattr(batch.target, "elts", [batch.target])
-    made = names_in(*(parts[-1:] if is_call(batch.iter, "enumerate") else parts))
-    for node in (n for statement in batch.body for n in ast.walk(statement) if isinstance(n, ast.Assign)):
-        if _tensors(node.value) & made:
-            made |= names_in(*node.targets)
-    return made
 
 
 def _tensors(value: ast.AST) -> set[str]:

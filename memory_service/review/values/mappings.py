@@ -190,7 +190,8 @@ class Mappings:
         given = [s for s in sources if s is not None]
         change = self._growth.get(node.id, [])
         unknown = len(sources) - len(given) - sum(isinstance(g, ast.AugAssign) for g in change)
-        before = [s for s in given if not self._holds(s, node)]
+        around = {node, *self._script.above(node)}
+        before = [s for s in given if s not in around]
         if len(before) < len(given):  # `kw = {**kw, ...}` reads what it was before
             before = [s for s in before if self._script.order.get(s, 0) < self._script.order.get(node, 0)]
         before = self._latest(before, node)
@@ -200,9 +201,6 @@ class Mappings:
         elif isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
             first = self._handed(scope, node.id, deep)
         return self._with_growth(node, scope, first, deep)
-
-    def _holds(self, source: ast.AST, node: ast.AST) -> bool:
-        return source is node or any(up is source for up in self._script.above(node))
 
     def _latest(self, sources: list[ast.AST], node: ast.AST) -> list[ast.AST]:
         """Of several settings of a name those that can still stand at a place of the same function."""
@@ -235,8 +233,7 @@ class Mappings:
 
     def _fields(self, node: ast.AST, deep: int) -> Entries:
         """The fields of an object: a dataclass, a class of settings, the parsed command line."""
-        values = self._values
-        made = [fields(values, name, call) for name, call in instances(values, node, deep)]
+        made = [fields(self._values, *one) for one in instances(self._values, node, deep)]
         known = [{k: nodes[0] for k, nodes in one.items() if len(nodes) == 1} for one in made]
         return _merged([Entries(one) for one in known]) if made else _UNKNOWN
 
@@ -248,7 +245,7 @@ class Mappings:
             bound = self._values.binding(node.id, change)
             other = bound is None or bound[0] is not scope or any(script.around(change, ast.ExceptHandler))
             behind = later and not {*script.loops(node)} & {*script.loops(change)}
-            if other or behind or self._holds(change, node):
+            if other or behind or change in (node, *script.above(node)):
                 continue
             if is_call(change, "setdefault", "pop"):
                 kept = {key: value for key, value in out.known.items() if key not in texts_in(change)}
