@@ -69,7 +69,10 @@ def review_source(
     read = Script(source.tree, source.text)
     values = Values(read)
     expand(values)
-    facts = Facts(read, values, Training(read, values), _with_own_task(context or Context(), read))
+    asked, stated = context or Context(), getattr(read.own.get("TASK"), "value", None)
+    if isinstance(stated, str) and stated.startswith(asked.task or ""):
+        asked = replace(asked, task=stated)  # of a script of this service, where nobody asks for another
+    facts = Facts(read, values, Training(read, values), asked)
     found: list[Finding] = [_unreadable(why) for why in source.broken]
     left_out: list[str] = []
     for group in _GROUPS:
@@ -86,15 +89,6 @@ def review_source(
 def _unreadable(why: Unreadable) -> Finding:
     found = finding("syntax-error", why.line, why=why.why, fix=why.fix)
     return found if why.certain else replace(found, severity="warning")
-
-
-def _with_own_task(context: Context, script: Script) -> Context:
-    """What is asked with the task that a script of this service states, where nobody asks for another."""
-    stated = script.own.get("TASK")
-    task = stated.value if stated is not None else None
-    if not isinstance(task, str) or not task.startswith(context.task or ""):
-        return context
-    return replace(context, task=task)
 
 
 @dataclass(frozen=True, slots=True)

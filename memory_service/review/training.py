@@ -21,7 +21,6 @@ from memory_service.review.source.script import (
     receiver,
     receiver_name,
     roots,
-    words,
     words_in,
 )
 from memory_service.review.tables import words_of
@@ -46,7 +45,7 @@ def _changes_course(node: ast.If) -> bool:
         flag = inner.value if isinstance(inner, ast.Assign) else None
         if isinstance(flag, ast.Constant) and isinstance(flag.value, bool):
             return True
-        if isinstance(inner, ast.Call) and last_name(inner.func) in words("exit _exit stop set predict"):
+        if isinstance(inner, ast.Call) and last_name(inner.func) in _SET.ends:
             return True
     return "should_training_stop" in roots(node.test)
 

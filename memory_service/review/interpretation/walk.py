@@ -33,7 +33,7 @@ MOST_OPERATIONS = 12
 MOST_COLUMNS = 120  # of one table, followed by name; others are kept together
 MOST_STEPS = 30_000  # statements and expressions of one walk; a training script takes some thousand
 MOST_FITS = 100
-MOST_DIVISIONS = 200
+MOST_DIVISIONS = 200  # also of features that go on with an answer
 MOST_PARTS = 2_000  # fits and statistics, divisions, and parts of rows that are distinguished
 
 
@@ -93,9 +93,6 @@ class Supervised:
     features: Value
     answer: Value
     final: bool
-
-
-MOST_SUPERVISED = 200
 
 
 Named = dict[str, Value]
@@ -389,7 +386,7 @@ class Walk:
     ) -> None:
         """Features and answers go on together: into a fit, a split, a data set."""
         self.answers += [answer] if answer is not None else []
-        room = len(self.supervised) < MOST_SUPERVISED
+        room = len(self.supervised) < MOST_DIVISIONS
         if room and features is not None and answer is not None and answer.reads:
             self.supervised.append(Supervised(place, features, answer, final))
 

@@ -35,8 +35,9 @@ def fold_rules(facts: Facts) -> Iterator[Finding]:
     for loop in (loop for loop in outer if facts.training.fold_count(loop) != 1):
         saves = [c for c in facts.script.within_calls(loop.body) if _saves(facts, c)]
         imported = any(facts.training.trains_elsewhere(n) for n in facts.script.within(loop.body))
-        if not saves and not imported and not _trainer_saves(facts, loop):
-            place = _switched_off(facts, loop) or loop
+        written, off = _by_trainers(facts, [*facts.script.within_calls(loop.body)])
+        if not saves and not imported and not written:
+            place = off or loop
             found = finding("no-fold-checkpoint", place, "none")
             yield replace(found, severity="note") if facts.training.kinds <= _SET.of_minutes else found
         elif saves and all(_same_path(facts, c) for c in saves):
@@ -87,25 +88,15 @@ def _is_fixed(facts: Facts, node: ast.AST, deep: int = 0) -> bool:
     return bool(sources) and all(s is not None and _is_fixed(facts, s, deep + 1) for s in sources)
 
 
-def _trainer_saves(facts: Facts, loop: ast.For) -> bool:
-    """transformers' and Lightning's trainers write checkpoints unless told not to."""
-    for call in facts.script.within_calls(loop.body):
-        saves = _no_checkpoints(facts, call) is None
-        if is_call(call, *_SET.arguments) and saves and facts.text(call, "output_dir", 0) is None:
-            return True
-        if is_call(call, "Trainer") and facts.script.uses(*LIGHTNING):
-            return saves
-    return False
-
-
-def _switched_off(facts: Facts, loop: ast.For) -> ast.AST | None:
-    """Where the script tells the trainer of its folds not to save, if it does: what to change."""
-    calls = list(facts.script.within_calls(loop.body))
+def _by_trainers(facts: Facts, calls: list[ast.Call]) -> tuple[bool, ast.AST | None]:
+    """(whether trainers that a fold calls write checkpoints, where they are told not to)."""
     trainer = ("Trainer",) if facts.script.uses(*LIGHTNING) else ()
-    known = [c for c in calls if is_call(c, *_SET.arguments, *trainer)]
-    if not known and any(last_name(c.func).endswith("Trainer") for c in calls):
+    known = [call for call in calls if is_call(call, *_SET.arguments, *trainer)]
+    open_to = (c for c in known if is_call(c, *trainer) or facts.text(c, "output_dir", 0) is None)
+    written = any(_no_checkpoints(facts, call) is None for call in open_to)
+    if not known and any(last_name(call.func).endswith("Trainer") for call in calls):
         known = facts.training.arguments
-    return next((place for call in known if (place := _no_checkpoints(facts, call)) is not None), None)
+    return written, next((place for call in known if (place := _no_checkpoints(facts, call))), None)
 
 
 def _no_checkpoints(facts: Facts, call: ast.Call) -> ast.AST | None:

@@ -230,9 +230,7 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         yield wrong(place, "pretrained-rate", rate=rate)
 
 
-_MOST_RETURNS = 20
-_MOST_TRAINERS = 20
-_MOST_WATCHED = 100
+_MOST_LOOKED_AT = 20  # trainers, places that watch a figure, returns of a function
 
 
 def logged_rules(facts: Facts) -> Iterator[Finding]:
@@ -240,7 +238,7 @@ def logged_rules(facts: Facts) -> Iterator[Finding]:
     script = facts.script
     known = _logged(facts) if script.uses(*LIGHTNING) else _compiled(facts) if script.uses(*KERAS) else None
     if script.uses(*LIGHTNING) and known:  # Lightning ends with an error, or keeps nothing
-        for place, given in islice(_watched(facts), _MOST_WATCHED):
+        for place, given in islice(_watched(facts), _MOST_LOOKED_AT):
             monitor = facts.values.text(given)
             if monitor is not None and not any(monitor in (n, f"{n}_epoch", f"{n}_step") for n in known):
                 yield _nobody(place, monitor, known, f"monitor={max(known)!r}")
@@ -248,7 +246,7 @@ def logged_rules(facts: Facts) -> Iterator[Finding]:
         for call in script.called("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"):
             if not script.qualified(call.func).startswith("torch."):
                 yield from _keras(facts, call, known)
-    for call in facts.training.arguments[:_MOST_TRAINERS]:
+    for call in facts.training.arguments[:_MOST_LOOKED_AT]:
         yield from _trainer(facts, call)
 
 
@@ -346,7 +344,7 @@ def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     known: set[str] = set(_SET.always_in_trainer)
     heirs = [heir for name in _LIST.trainers for heir in script.heirs.get(name, ())]
     made = [one.name for one in heirs if not _SET.evaluates & {getattr(s, "name", "") for s in one.body}]
-    users = script.called(*_LIST.trainers, *made)[:_MOST_TRAINERS]
+    users = script.called(*_LIST.trainers, *made)[:_MOST_LOOKED_AT]
     for trainer in users:
         computed = values.argument(trainer, "compute_metrics")
         rows = values.argument(trainer, "eval_dataset")
@@ -365,7 +363,7 @@ def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 def _keys(facts: Facts, function: ast.AST) -> set[str] | None:
     """Names in what a function of metrics returns; None where one is unknown."""
     returned = facts.values.returned_by(function)
-    if not returned or len(returned) > _MOST_RETURNS:
+    if not returned or len(returned) > _MOST_LOOKED_AT:
         return None
     items = [facts.values.entries(value) for value in returned]
     if any(item.open or not item.known for item in items):

@@ -408,8 +408,9 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
 
 
 def _by_wrong_numbers(facts: Facts) -> Iterator[Finding]:
-    """`10 * np.log(ratio)` of decibels; a mean of a batch that is divided by the rows of it."""
-    script = facts.script
+    """`10 * np.log(ratio)` of decibels; a mean of a batch that is divided by the rows of it, or of all."""
+    script, summed = facts.script, set[str]()
+    singly = names_in(*(loop.iter for loop in facts.training.batches if isinstance(loop, ast.For)))
     for node in script.all(ast.BinOp) if _RE.decibels.search(script.text) else ():
         log = is_call(node.right, "log") and script.qualified(node.right.func).startswith(_LOGS)
         if log and isinstance(node.op, ast.Mult) and facts.values.number(node.left) in (10, 20):
@@ -423,6 +424,11 @@ def _by_wrong_numbers(facts: Facts) -> Iterator[Finding]:
         shape = isinstance(by, ast.Subscript) and last_name(by.value) == "shape"  # `x.shape[0]`
         if by is not None and (shape or is_call(by, "size")):
             yield wrong(change, "mean-divided", by=ast.unparse(by))
+        summed |= {last_name(change.target)} if share is None else set()
+    for node in script.all(ast.BinOp) if "dataset" not in singly else ():
+        shared = isinstance(node.op, ast.Div) and last_name(node.left) in summed
+        if shared and is_call(node.right, "len") and "dataset" in map(last_name, node.right.args[:1]):
+            yield wrong(node, "mean-divided", by=ast.unparse(node.right))
 
 
 def _is_sum(facts: Facts, item: ast.Call) -> bool:

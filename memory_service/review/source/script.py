@@ -20,11 +20,6 @@ Key = TypeVar("Key")
 Item = TypeVar("Item")
 
 
-def words(text: str) -> frozenset[str]:
-    """The words of a text: a set that reads well."""
-    return frozenset(text.split())
-
-
 def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
     """Key -> all that go by it, in their order."""
     out: dict[Key, list[Item]] = defaultdict(list)

@@ -22,7 +22,6 @@ from memory_service.review.source.script import (
     names_in,
     receiver,
     receiver_name,
-    words,
     words_in,
 )
 from memory_service.review.tables import words_of
@@ -152,7 +151,7 @@ def _schedules(facts: Facts) -> Iterator[Finding]:
 
 
 albumentations_trap = partial(finding, "albumentations-trap")
-_MOVES = _SET.random - _SET.colours | words("Resize CenterCrop LongestMaxSize PadIfNeeded")
+_MOVES = _SET.random - _SET.colours | _SET.cuts
 
 
 def albumentations_rules(facts: Facts) -> Iterator[Finding]:
