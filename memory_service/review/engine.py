@@ -28,7 +28,8 @@ from memory_service.review.values.mappings import expand
 from memory_service.review.values.values import Values
 
 MOST_FINDINGS = 200
-FAILED = "could not be applied to this script"
+FAILED, TOO_DEEP = "could not be applied to this script", "the script is nested too deep for them"
+_MISTAKES = (RecursionError, AttributeError, LookupError, TypeError, ValueError, ArithmeticError)
 
 _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     hardware.loader_rules, hardware.precision_rules, hardware.memory_rules,
@@ -68,17 +69,18 @@ def review_source(
     read = Script(source.tree, source.text)
     values = Values(read)
     expand(values)
-    facts = Facts(read, values, Training(read, values), _with_own_task(context or Context(), read))
+    asked, stated = context or Context(), getattr(read.own.get("TASK"), "value", None)
+    if isinstance(stated, str) and stated.startswith(asked.task or ""):
+        asked = replace(asked, task=stated)  # of a script of this service, where nobody asks for another
+    facts = Facts(read, values, Training(read, values), asked)
     found: list[Finding] = [_unreadable(why) for why in source.broken]
     left_out: list[str] = []
     for group in _GROUPS:
         try:
             found.extend(islice(group(facts), max(1, MOST_FINDINGS + 1 - len(found))))
-        except RecursionError:
-            left_out.append(f"{group.__name__.replace('_', ' ')}: the script is nested too deep for them")
-        except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
-            # a mistake of a rule costs its findings, not those of all others
-            left_out.append(f"{group.__name__.replace('_', ' ')}: {FAILED} ({type(error).__name__})")
+        except _MISTAKES as error:  # of a rule: it costs its findings, not those of all others
+            reason = TOO_DEEP if isinstance(error, RecursionError) else f"{FAILED} ({type(error).__name__})"
+            left_out.append(f"{group.__name__.replace('_', ' ')}: {reason}")
     if len(found) > MOST_FINDINGS:
         left_out.append(f"findings past the first {MOST_FINDINGS}")
     return Reviewed(in_order(found), tuple(left_out), facts, source.places)
@@ -87,15 +89,6 @@ def review_source(
 def _unreadable(why: Unreadable) -> Finding:
     found = finding("syntax-error", why.line, why=why.why, fix=why.fix)
     return found if why.certain else replace(found, severity="warning")
-
-
-def _with_own_task(context: Context, script: Script) -> Context:
-    """What is asked with the task that a script of this service states, where nobody asks for another."""
-    stated = script.own.get("TASK")
-    task = stated.value if stated is not None else None
-    if not isinstance(task, str) or not task.startswith(context.task or ""):
-        return context
-    return replace(context, task=task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +114,16 @@ def review_text(
 ) -> ReviewedText:
     """`engine.review_source`, with the facts as plain values."""
     reviewed = review_source(script, context, files, name)
-    facts = None if reviewed.facts is None else replace(_sizing_facts(reviewed.facts), run=run_of(script))
-    return Reviewed(reviewed.findings, reviewed.not_checked, facts, reviewed.places)
-
-
-def _sizing_facts(facts: Facts) -> SizingFacts:
+    if (facts := reviewed.facts) is None:
+        return Reviewed(reviewed.findings, reviewed.not_checked, None, reviewed.places)
     plan = training_plan_of(facts)
     place = plan.batch_place
-    return SizingFacts(
+    known = SizingFacts(
         plan=replace(plan, batch_place=place and head_of(place), place=plan.place and head_of(plan.place)),
         small_batches=tuple(small_batches(facts)) if plan.trains else (),
         batch_place=place and head_of(facts.values.origin(place)),
         has_reason=place is not None and has_reason(facts, place, place),
         plain_images=facts.modality == "image" and not facts.dense,
+        run=run_of(script),
     )
+    return Reviewed(reviewed.findings, reviewed.not_checked, known, reviewed.places)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 from memory_service.review.interpretation.expressions import walk_script
 from memory_service.review.interpretation.walk import Walk
-from memory_service.review.source.script import Script, entries_of, is_call, last_name
-from memory_service.review.tables import name_lists, patterns
+from memory_service.review.source.script import Script, entries_of, is_call, last_name, name_of
+from memory_service.review.tables import words_of
 from memory_service.review.training import Training
 from memory_service.review.values.values import Values
 
-_LIST = name_lists("facts")
-_RE = patterns("facts")
-Found = TypeVar("Found")
+_RE, _SET, *_ = words_of("facts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +41,7 @@ class Facts:
     values: Values
     training: Training
     context: Context
-    cache: dict[Any, Any] = field(default_factory=dict)
-
-    def once(self, work_out: Callable[[Facts], Found]) -> Found:
-        """What one rule has worked out and others want."""
-        if work_out not in self.cache:
-            self.cache[work_out] = work_out(self)
-        return self.cache[work_out]  # type: ignore[no-any-return]
+    cache: dict[str, Any] = field(default_factory=dict)  # what one rule has worked out and others want
 
     def argument(self, call: ast.Call, name: str, position: int | None = None) -> ast.AST | None:
         return self.values.argument(call, name, position)
@@ -79,20 +71,20 @@ class Facts:
         uses, text, task = self.script.uses, self.script.text, self.context.task
         if task:
             known = "image" if task in ("object-detection", "video-classification") else ""
-            return next((kind for kind in _LIST.kinds if task.startswith(kind)), known)
+            return next((kind for kind in _SET.kinds if task.startswith(kind)), known)
         if uses("torchaudio", "librosa"):
             return "audio"
-        if uses(*_LIST.image_modules) or _RE.image_words.search(text):
+        if uses(*_SET.image_modules) or _RE.image_words.search(text):
             return "image"
-        if uses(*_LIST.text_modules) or "textvectorization" in text:
+        if uses(*_SET.text_modules) or "textvectorization" in text:
             return "text"
         return "tabular" if self.script.called("read_csv", "read_parquet", "read_feather") else ""
 
     @cached_property
     def dense(self) -> bool:
         """Whether the model answers per pixel or per box: batches are small there."""
-        stated = self.script.uses(*_LIST.dense_modules) or bool(_RE.dense_words.search(self.script.text))
-        return stated or self.context.task in _LIST.dense_tasks
+        stated = self.script.uses(*_SET.dense_modules) or bool(_RE.dense_words.search(self.script.text))
+        return stated or self.context.task in _SET.dense_tasks
 
     @cached_property
     def image_size(self) -> int | None:
@@ -119,13 +111,17 @@ class Facts:
         return found if isinstance(found, int) and 16 <= found <= 4096 else None
 
     def _sizes_of_cuts(self) -> Iterator[int]:
-        cropped = self._cropped(self.script.called("Resize"))
-        for call in (one for one in self.script.called(*_LIST.cuts) if one not in cropped):
+        cropped: set[ast.AST] = (
+            set()
+        )  # `[Resize(256), CenterCrop(224)]`: the model gets what is cut out of it
+        for around in {self.script.parents.get(one) for one in self.script.called("Resize")}:
+            steps: list[ast.AST] = getattr(around, "elts", None) or getattr(around, "args", [])
+            crops = [at for at, step in enumerate(steps) if name_of(step).endswith("Crop")]
+            cropped |= {step for step in steps[: max(crops, default=0)] if is_call(step, "Resize")}
+        for call in (one for one in self.script.called(*_SET.cuts) if one not in cropped):
             whole = last_name(call.func) == "create_transform"  # timm's: (channels, height, width)
-            places = [
-                *call.args[: 1 if whole else 2],
-                *(k.value for k in call.keywords if k.arg in _LIST.sizes),
-            ]
+            named = (k.value for k in call.keywords if k.arg in _SET.sizes)
+            places = [*call.args[: 1 if whole else 2], *named]
             sizes = (self._pixels(place, -1 if whole else 0) for place in places)
             yield from (size for size in sizes if size is not None)
 
@@ -135,17 +131,6 @@ class Facts:
         pairs = [(place, self.values.one(place)) for place in places]
         square = (at for at, two in pairs if isinstance(two, list) and len(two) == 2 and two[0] == two[1])
         return {size for place in square if (size := self._pixels(place)) is not None}
-
-    def _cropped(self, resizes: Iterable[ast.Call]) -> set[ast.AST]:
-        """`[Resize(256), CenterCrop(224)]`: what is cut out of it afterwards is what the model gets."""
-        out: set[ast.AST] = set()
-        for around in {self.script.parents.get(one) for one in resizes}:
-            steps: list[ast.AST] = getattr(around, "elts", None) or getattr(around, "args", [])
-            cut = False
-            for step in reversed(steps):
-                cut = cut or (isinstance(step, ast.Call) and last_name(step.func).endswith("Crop"))
-                out |= {step} if cut and is_call(step, "Resize") else set()
-        return out
 
     def _sizes_of_timm(self) -> set[int]:
         """Sizes given to timm's `resolve_data_config`, or that the name of the model says."""
@@ -163,7 +148,7 @@ class Facts:
         """Tokens that a text is cut to, by the script's own parameters."""
         if self.modality != "text":
             return None
-        numbers = map(self.values.number, self.script.given_as(*_LIST.lengths))
+        numbers = map(self.values.number, self.script.given_as(*_SET.lengths))
         return max((int(number) for number in numbers if number and number >= 1), default=None)
 
     @cached_property

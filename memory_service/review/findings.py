@@ -43,11 +43,9 @@ class Finding:
         return asdict(self)
 
 
+_USUAL: dict[str, Any] = {"severity": "warning", "source": "R28", "says": {}}
 _TABLE = shipped_table(__package__, "rules.toml")
-RULES: Mapping[str, Rule] = {
-    name: Rule(name, **{"severity": "warning", "source": "R28", "says": {}} | about)
-    for name, about in _TABLE.items()
-}
+RULES: Mapping[str, Rule] = {name: Rule(name, **_USUAL | about) for name, about in _TABLE.items()}
 
 Place = ast.AST | int
 
@@ -105,12 +103,8 @@ def sarif(findings: Iterable[Mapping[str, Any]], filename: str, version: str) ->
     """One run with every rule described and every finding as a result. `findings` as the answer has them."""
     order = list(RULES)
     rules = [
-        {
-            "id": rule.id,
-            "shortDescription": {"text": rule.about},
-            "defaultConfiguration": {"level": rule.severity},
-            "properties": {"source": rule.source},
-        }
+        {"id": rule.id, "shortDescription": {"text": rule.about}, "properties": {"source": rule.source}}
+        | {"defaultConfiguration": {"level": rule.severity}}
         for rule in RULES.values()
     ]
     run = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from memory_service.domain.common.tables import shipped_table
 
@@ -16,10 +16,8 @@ def _written(entries: Mapping[str, Any], key: str) -> str:
     return _OTHER.sub(lambda other: _written(entries, other[1]), "".join(entries[key]))
 
 
-PATTERNS = {
-    section: {key: re.compile(_written(entries, key)) for key in entries}
-    for section, entries in _TABLES["patterns"].items()
-}
+_SECTIONS = _TABLES["patterns"].items()
+PATTERNS = {section: {key: re.compile(_written(all_, key)) for key in all_} for section, all_ in _SECTIONS}
 Entry = TypeVar("Entry")
 
 
@@ -33,19 +31,20 @@ class Section(Generic[Entry]):
         raise AttributeError(key)
 
 
-def patterns(section: str) -> Section[re.Pattern[str]]:
-    """Regular expressions; `{name}` in one stands for another."""
-    return Section(PATTERNS[section])
+class Words(NamedTuple):
+    """What one module looks for: patterns, sets of names, names in order, names -> what belongs to each."""
+
+    patterns: Section[re.Pattern[str]]
+    sets: Section[frozenset[str]]
+    lists: Section[tuple[str, ...]]
+    maps: Section[Mapping[str, str]]
 
 
-def name_sets(section: str) -> Section[frozenset[str]]:
-    return Section({key: frozenset(text.split()) for key, text in _TABLES["sets"][section].items()})
-
-
-def name_lists(section: str) -> Section[tuple[str, ...]]:
-    """Names in their order."""
-    return Section({key: tuple(text.split()) for key, text in _TABLES["lists"][section].items()})
-
-
-def name_maps(section: str) -> Section[Mapping[str, str]]:
-    return Section(_TABLES["maps"][section])
+def words_of(section: str) -> Words:
+    sets, lists = (_TABLES[kind].get(section, {}).items() for kind in ("sets", "lists"))
+    return Words(
+        Section(PATTERNS.get(section, {})),
+        Section({key: frozenset(text.split()) for key, text in sets}),
+        Section({key: tuple(text.split()) for key, text in lists}),
+        Section(_TABLES["maps"].get(section, {})),
+    )

@@ -21,15 +21,12 @@ from memory_service.review.source.script import (
     receiver,
     receiver_name,
     roots,
-    words,
     words_in,
 )
-from memory_service.review.tables import name_lists, name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.values.values import Values
 
-_LIST = name_lists("training")
-_RE = patterns("training")
-_SET = name_sets("training")
+_RE, _SET, _LIST, *_ = words_of("training")
 AnyLoop = ast.For | ast.While
 _ENDS = ast.Break | ast.Return | ast.Raise
 
@@ -48,16 +45,15 @@ def _changes_course(node: ast.If) -> bool:
         flag = inner.value if isinstance(inner, ast.Assign) else None
         if isinstance(flag, ast.Constant) and isinstance(flag.value, bool):
             return True
-        if isinstance(inner, ast.Call) and last_name(inner.func) in words("exit _exit stop set predict"):
+        if isinstance(inner, ast.Call) and last_name(inner.func) in _SET.ends:
             return True
     return "should_training_stop" in roots(node.test)
 
 
 def _splits(node: ast.AST) -> Iterator[tuple[ast.expr, ast.Call]]:
     """(splitter, call) of `splitter.split(...)` under a node."""
-    for call in islice(calls_in(node), 200):
-        if is_call(call, "split") and isinstance(call.func, ast.Attribute):
-            yield call.func.value, call
+    calls = ((receiver(call), call) for call in islice(calls_in(node), 200) if is_call(call, "split"))
+    return ((splitter, call) for splitter, call in calls if splitter is not None)
 
 
 _USUAL = {"epochs": 100.0, "batch": 16.0, "imgsz": 640.0, "workers": 8.0, "patience": 100.0}
@@ -124,8 +120,10 @@ class Training:
             batch = next((p for p in again if not self._is_over_epochs(p)), None)
             rest = [p for p in around if p not in (batch, *around[: around.index(again[0]) if again else 0])]
             epoch = next((p for p in rest if not self.is_fold(p)), None)
-            if epoch is None and batch is not None and (self._counts_steps(batch) or self._is_single(batch)):
-                epoch = batch
+            if epoch is None and batch is not None:  # one pass over a loader is all of the training
+                learns = (is_call(c, "step", "apply_gradients") for c in self.script.within_calls(batch.body))
+                single = isinstance(batch, ast.For) and self.script.runs(batch) and any(learns)
+                epoch = batch if self._counts_steps(batch) or single else None
             out.append(Loop(call, batch, epoch))
         known = {loop.epoch for loop in out}
         return out + [Loop(epoch, None, epoch) for epoch in self._helper_loops if epoch not in known]
@@ -138,11 +136,6 @@ class Training:
         given = names_in(outer.target) & {name for one in inner.body for name in names_in(one)}
         rows = any(_RE.loader.search(name) for name in words_in(outer.iter))
         return counted and rows and bool(given) and not self._is_over_epochs(inner)
-
-    def _is_single(self, batch: AnyLoop) -> bool:
-        """The file itself goes over a loader once: one pass is all of the training."""
-        learns = (is_call(call, "step", "apply_gradients") for call in self.script.within_calls(batch.body))
-        return isinstance(batch, ast.For) and self.script.runs(batch) and any(learns)
 
     def _counts_steps(self, loop: AnyLoop) -> bool:
         """`while step < N`, `for step in range(N)` with a batch drawn in each: all of the training."""
@@ -176,17 +169,14 @@ class Training:
         """Loops over epochs that leave the training to a helper from elsewhere."""
         if not self.script.uses("torch", "accelerate", "timm"):
             return []
-        return [
-            loop for loop in self.script.all(ast.For)
-            if self._is_over_epochs(loop) and any(
-                self._is_helper(last_name(call.func)) and self.script.loops(call)[:1] == [loop]
-                for call in self.script.within_calls(loop.body, follow=False)
-            )
-        ]  # fmt: skip
-
-    def _is_helper(self, name: str) -> bool:
-        known = name in self.script.functions or name in ("train", "fit") or _RE.not_helper.search(name)
-        return not known and bool(_RE.helper.search(name))
+        names = {*filter(_RE.helper.search, self.script.calls_by_name)} - {
+            *self.script.functions,
+            "train",
+            "fit",
+        }
+        calls = self.script.called(*(name for name in names if not _RE.not_helper.search(name)))
+        around = {loop for call in calls for loop in self.script.loops(call)[:1]}
+        return [loop for loop in self.script.all(ast.For) if loop in around and self._is_over_epochs(loop)]
 
     def _is_over_epochs(self, loop: AnyLoop) -> bool:
         """`for epoch in range(...)`; a range with a step walks over batches."""
@@ -234,43 +224,31 @@ class Training:
         bases = (made_by, *bases_of(self.script.classes.get(made_by)))
         trainer = any(b.endswith("Trainer") for b in bases) or (not made_by and named.endswith("trainer"))
         of_file, mm = made_by in self.script.functions, uses(*_LIST.of_openmmlab)
-        functions: dict[str, tuple[tuple[str, bool], ...]] = {
-            "LightningCLI": (("lightning", True),),
-            "run_training": (("nnunet", uses("nnunetv2", "nnunet")),),
-            "train_": (("openmmlab", mm),),
-        }
-        methods: dict[str, tuple[tuple[str, bool], ...]] = {
-            "train": (
-                ("openmmlab", mm and (trainer or named == "runner")),
-                ("transformers", uses(*_LIST.of_hub) and trainer),
-                ("ultralytics", uses("ultralytics") and not of_file and bool(_SET.of_ultralytics & given)),
-                ("ultralytics", uses("ultralytics") and made_by in _SET.ultralytics),
-            ),
-            "train_model": (("transformers", uses("simpletransformers")),),
-            "fit": (
-                ("lightning", uses(*LIGHTNING) and (made_by == "Trainer" or (trainer and made_by == ""))),
-                ("autogluon", uses("autogluon") and made_by.endswith("Predictor")),
-                ("boosting", bool(BOOSTED.match(made_by))),
-                ("keras", uses(*KERAS) and (bool(_SET.of_keras & given) or self._is_compiled(base))),
-                ("fastai", made_by.endswith("earner") and uses("fastai")),
-                ("boosting", uses(*BOOSTERS) and bool(_SET.of_boosting & given)),
-                ("transformers", uses("sentence_transformers") and "train_objectives" in given),
-                ("sklearn", uses("sklearn")),
-            ),
-        }
-        methods |= dict.fromkeys(
-            ("fit_one_cycle", "fine_tune", "fit_flat_cos"), (("fastai", uses("fastai")),)
+        compiled = named and any(receiver_name(c).lower() == named for c in self.script.called("compile"))
+        lightning, keras = uses(*LIGHTNING), bool(_SET.of_keras & given or compiled)
+        yolo = made_by in _SET.ultralytics or (not of_file and bool(_SET.of_ultralytics & given))
+        rows = (  # names of calls, what trains, whether it does
+            ("LightningCLI", "lightning", True),
+            ("run_training", "nnunet", uses("nnunetv2", "nnunet")),
+            ("train_detector train_segmentor", "openmmlab", mm),
+            ("train", "openmmlab", base and mm and (trainer or named == "runner")),
+            ("train", "transformers", base and uses(*_LIST.of_hub) and trainer),
+            ("train", "ultralytics", base and uses("ultralytics") and yolo),
+            ("train_model", "transformers", base and uses("simpletransformers")),
+            ("fit", "lightning", lightning and (made_by == "Trainer" or (trainer and made_by == ""))),
+            ("fit", "autogluon", uses("autogluon") and made_by.endswith("Predictor")),
+            ("fit", "boosting", BOOSTED.match(made_by)),
+            ("fit", "keras", uses(*KERAS) and keras),
+            ("fit", "fastai", made_by.endswith("earner") and uses("fastai")),
+            ("fit", "boosting", uses(*BOOSTERS) and _SET.of_boosting & given),
+            ("fit", "transformers", uses("sentence_transformers") and "train_objectives" in given),
+            ("fit", "sklearn", uses("sklearn")),
+            ("fit_one_cycle fine_tune fit_flat_cos", "fastai", base and uses("fastai")),
         )
-        trees = TRAINS_TREES.match(self.script.qualified(call.func))
-        known = name if name == "train_model" or not name.startswith("train_") else "train_"
-        asked = methods.get(name.removesuffix("_generator"), ()) if base is not None else ()
-        found = next((kind for kind, holds in functions.get(known, asked) if holds), None)
-        return "boosting" if trees else found
-
-    def _is_compiled(self, model: ast.AST | None) -> bool:
-        """`model.compile(...)` of Keras stands somewhere for what is fitted."""
-        name = last_name(model) if model is not None else ""
-        return bool(name) and any(receiver_name(call) == name for call in self.script.called("compile"))
+        if TRAINS_TREES.match(self.script.qualified(call.func)):
+            return "boosting"
+        asked = (row for row in rows if name.removesuffix("_generator") in row[0].split() and row[2])
+        return next((kind for names, kind, _ in asked if base is not None or names != "fit"), None)
 
     @cached_property
     def kinds(self) -> set[str]:
@@ -402,24 +380,20 @@ class Training:
 
     def fold_count(self, loop: ast.For) -> int | None:
         """How many folds a loop trains, where the text says."""
-        counted = (self._splits_of(splitter) for splitter in self._splitters(loop.iter))
-        number = next((number for number in counted if number is not None), None)
-        found = self.values.one(loop.iter) if number is None else None
-        return len(found) if isinstance(found, list) else number
+        for splitter in self._splitters(loop.iter):
+            makers = (m for m in self.values.makers(splitter) if re.search("Fold|Split", last_name(m.func)))
+            given = [self.values.argument(maker, "n_splits", 0) for maker in islice(makers, 1)]
+            numbers = (5 if node is None else self.values.number(node) for node in given)
+            if number := next(numbers, None):
+                return int(number)
+        found = self.values.one(loop.iter)
+        return len(found) if isinstance(found, list) else None
 
     def _splitters(self, node: ast.AST) -> Iterator[ast.expr]:
         """What splits under an expression, or under what its names are set to: `list(KFold(5).split(X))`."""
         names = (n for n in ast.walk(node) if isinstance(n, ast.Name))
         sources = (source for name in names for source in self.values.assigned(name.id, name)[:4])
         return (splitter for place in (node, *sources) for splitter, _ in _splits(place))
-
-    def _splits_of(self, splitter: ast.AST) -> int | None:
-        makers = (m for m in self.values.makers(splitter) if re.search(r"Fold|Split", last_name(m.func)))
-        if (maker := next(makers, None)) is None:
-            return None
-        given = self.values.argument(maker, "n_splits", 0)
-        number = 5.0 if given is None else self.values.number(given)
-        return int(number) if number is not None else None
 
     def clocked(self, place: ast.AST | list[ast.stmt]) -> bool:
         """Whether something under a place (functions of the file included) stops by the clock."""
@@ -457,9 +431,8 @@ class Training:
         return any(self._ends(node, loop) for node in self.script.within(loop.body, follow=False))
 
     def _ends(self, node: ast.AST, loop: AnyLoop) -> bool:
-        if not isinstance(node, _ENDS) or (
-            isinstance(node, ast.Break) and loop in self.script.loops(node)[1:]
-        ):
+        inner = isinstance(node, ast.Break) and loop in self.script.loops(node)[1:]
+        if not isinstance(node, _ENDS) or inner:
             return bool(_RE.stopper.search(name_of(node))) if isinstance(node, ast.Call) else False
         between = [*takewhile(lambda up: up is not loop, self.script.above(node))]
         guards = [up.test for up in between if isinstance(up, ast.If)]

@@ -14,12 +14,10 @@ from memory_service.review.rules.hardware import accumulation, loaders_of, switc
 from memory_service.review.rules.own_settings import COUNTS
 from memory_service.review.rules.stopping_and_schedules import boosted_rounds, stops_rounds
 from memory_service.review.source.script import Script, entries_of, last_name, targets_of
-from memory_service.review.tables import name_lists, name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.training import BOOSTERS
 
-_LIST = name_lists("training_plan")
-_RE = patterns("training_plan")
-_SET = name_sets("training_plan")
+_RE, _SET, _LIST, *_ = words_of("training_plan")
 _NAMES = shipped_table(__package__, "model_names.toml")
 RECOMPUTED = "activations are computed anew"  # less memory for more time
 
@@ -87,13 +85,17 @@ def training_plan_of(facts: Facts) -> TrainingPlan:
     if len({size for _, size in batches}) == 1:
         batch_place, batch = batches[0]
     workers = [w for x in loaders_of(facts) for w in x.workers or () if isinstance(w, int)]
+    folds, epochs = _times(facts)
+    kind = next((kind for kind in _LIST.kinds if kind in training.kinds), None)
+    names = {"boosting": BOOSTERS, None: _LIST.frameworks}.get(kind, ())
     read = TrainingPlan(
-        framework=_framework(facts), model=models[0] if len(models) == 1 else None, models=tuple(models),
+        framework=next(filter(facts.script.uses, names), kind),
+        model=models[0] if len(models) == 1 else None, models=tuple(models),
         batch_size=batch, batch_place=batch_place, grad_accumulation=accumulation(facts),
         image_size=facts.image_size if facts.modality in ("image", "audio") else None,
         seq_len=facts.seq_len, precision=_precision(facts),
         optimizer=next((v for k, v in _NAMES["optimizers"].items() if facts.script.called(k)), None),
-        folds=_folds(facts), epochs=_epochs(facts), boosting=_boosting(facts),
+        folds=folds, epochs=epochs, boosting=_boosting(facts),
         num_workers=max(workers, default=None),
         place=training.place, lighter=_lighter(facts), trains=training.trains or training.is_engine,
         options=_options(facts),
@@ -159,15 +161,12 @@ def _can_be(value: Any, name: str) -> bool:
 _ONE = ast.Constant(1)
 
 
-def _framework(facts: Facts) -> str | None:
-    kinds, uses = facts.training.kinds, facts.script.uses
-    kind = next((kind for kind in _LIST.kinds if kind in kinds), None)
-    known = {"boosting": BOOSTERS, None: _LIST.frameworks}.get(kind, ())
-    return next((name for name in known if uses(name)), kind)
-
-
 def _models(facts: Facts) -> list[str]:
-    saved = _saved_to(facts)
+    writes = facts.script.called("save_pretrained", "save_model", "mkdir", "Path")
+    given = [*(c.args[0] for c in writes if c.args), *facts.script.given_as("output_dir", "save_directory")]
+    saved = {
+        text for node in given if (text := facts.values.text(node))
+    }  # what is loaded from there is no other
     found = [name for call in facts.script.calls if (name := _model_of(facts, call, saved))]
     if not found and "boosting" in facts.training.kinds:
         found = [name for name in BOOSTERS if facts.script.uses(name)]
@@ -190,7 +189,9 @@ def _model_of(facts: Facts, call: ast.Call, saved: set[str]) -> str | None:
         stated = facts.text(call, "pretrained_model_name_or_path", 0)
         other = _RE.not_a_model.search(last_name(call.func.value))
         own = stated is not None and (stated in saved or _RE.a_file.search(stated))
-        return None if other or own else _of_hub(stated)
+        plain = _RE.hub_rows.sub("", stated or "")  # `google/vit-large-patch16-224-in21k` under timm's name
+        hub = (re.sub(p, made, plain) for p, made in _NAMES["hub"].items() if re.fullmatch(p, plain))
+        return None if other or own else next(hub, stated)
     if qualified.startswith("segmentation_models_pytorch.") and name in _NAMES["segmentation"]:
         given = facts.argument(call, "encoder_name", 0)
         stated = "resnet34" if given is None else facts.values.text(given)
@@ -201,19 +202,6 @@ def _model_of(facts: Facts, call: ast.Call, saved: set[str]) -> str | None:
 
 def _of_torchvision(name: str | None) -> str | None:
     return _NAMES["torchvision"].get(name, name) if name and _RE.architecture.match(name) else None
-
-
-def _of_hub(name: str | None) -> str | None:
-    """`google/vit-large-patch16-224-in21k` under timm's name; other names as they are."""
-    plain = _RE.hub_rows.sub("", name or "")
-    return next((re.sub(p, made, plain) for p, made in _NAMES["hub"].items() if re.fullmatch(p, plain)), name)
-
-
-def _saved_to(facts: Facts) -> set[str]:
-    """Folders that the file itself writes to: a model that is loaded from there is no further one."""
-    writes = facts.script.called("save_pretrained", "save_model", "mkdir", "Path")
-    given = [*(c.args[0] for c in writes if c.args), *facts.script.given_as("output_dir", "save_directory")]
-    return {text for node in given if (text := facts.values.text(node))}
 
 
 def _precision(facts: Facts) -> str | None:
@@ -237,23 +225,19 @@ def _precision(facts: Facts) -> str | None:
     return "fp32"
 
 
-def _folds(facts: Facts) -> int | None:
-    loops = facts.training.fold_loops
-    if not loops:
-        return 1 if facts.training.trains else None
-    counted = facts.training.fold_count(loops[0])
-    return counted if counted is not None else _named(facts, r"n?_?(folds|splits)|num_folds")[0]
-
-
-def _epochs(facts: Facts) -> int | None:
-    training = facts.training
+def _times(facts: Facts) -> tuple[int | None, int | None]:
+    """(folds, epochs)."""
+    training, folds = facts.training, 1 if facts.training.trains else None
+    if training.fold_loops:
+        folds = training.fold_count(training.fold_loops[0])
+        folds = folds if folds is not None else _named(facts, r"n?_?(folds|splits)|num_folds")[0]
     if training.epoch_loops:
         counted = training.epochs(training.epoch_loops[0])
-        return counted if counted is not None else _named(facts, r"(n_?|num_?|max_?)?epochs")[0]
+        return folds, counted if counted is not None else _named(facts, r"(n_?|num_?|max_?)?epochs")[0]
     several = ("keras", "lightning", "transformers", "ultralytics", "fastai")
     kind = next((k for k in several if k in training.kinds), None)
     known = training.framework_epochs(kind) if kind is not None else None
-    return int(known) if known is not None else None
+    return folds, int(known) if known is not None else None
 
 
 def _boosting(facts: Facts) -> Boosting | None:

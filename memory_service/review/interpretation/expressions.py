@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
-from memory_service.review.interpretation.learning import (
-    aggregate,
-    code,
-    collection_method,
-    sum_into,
-    transform,
-)
+from memory_service.review.interpretation.learning import aggregate, code, of_collection, sum_into, transform
 from memory_service.review.interpretation.state import (
     DEFERRED,
     OTHER_ROWS,
     UNKNOWN,
-    ColumnNames,
+    Columns,
     Scope,
     Value,
     all_of,
@@ -29,6 +24,7 @@ from memory_service.review.interpretation.state import (
 from memory_service.review.interpretation.walk import (
     LIBRARY,
     METHODS,
+    Body,
     Use,
     Walk,
     compare_values,
@@ -42,18 +38,17 @@ from memory_service.review.interpretation.walk import (
     slides_along,
 )
 from memory_service.review.source.script import Function, arguments_of, is_call, last_name, receiver
-from memory_service.review.tables import name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.values.values import Values
 
-_RE = patterns("interpretation")
-_SET = name_sets("interpretation")
+_RE, _SET, *_ = words_of("interpretation")
 
 
 def call_other(walk: Walk, use: Use, *, method: bool) -> Value:
     """A function or class from outside the file, or a method of what is no object of the file's classes."""
     base = use.base
     own = base.items is not None or base.keys is not None or base.element is not None
-    if own and (found := collection_method(walk, use)) is not None:
+    if own and (found := of_collection(walk, use)) is not None:
         return found
     handler = (METHODS if method else LIBRARY).get(use.name)
     given = handler(walk, use) if handler is not None else None
@@ -141,7 +136,13 @@ def side_by_side(walk: Walk, use: Use) -> Value | None:
     operand = use.first.items if use.first is not None else None
     axis = walk.constant(walk.values.argument(use.node, "axis", 1), use.scope)
     if use.name.startswith("concat") and axis not in (1, -1, "columns"):
-        return _below_one_another(operand or [])
+        if not operand or not all(one.whole for one in operand):
+            return None
+        out = derived(*(one.bare() for one in operand))  # below one another: what is still in every table
+        out.whole, out.dropped = True, frozenset().union(*(one.dropped for one in operand))
+        for one in operand:
+            out.attrs |= {k: either(out.attrs.get(k), v) for k, v in one.single_columns().items()}
+        return out
     named = [item for item in operand or () if item.columns]
     if not named or any(item.whole for item in operand or ()):
         return None
@@ -154,17 +155,6 @@ def side_by_side(walk: Walk, use: Use) -> Value | None:
 @library("isin", "in1d")
 def is_in(_walk: Walk, use: Use) -> Value:
     return replace(derived(use.base, *use.args), cut=("isin", short(use.node), "in"))
-
-
-def _below_one_another(tables: list[Value]) -> Value | None:
-    """`pd.concat([train, test])`: what is still in every table is in the whole."""
-    if not tables or not all(one.whole for one in tables):
-        return None
-    out = derived(*(one.bare() for one in tables))
-    out.whole, out.dropped = True, frozenset().union(*(one.dropped for one in tables))
-    for one in tables:
-        out.attrs |= {k: either(out.attrs.get(k), v) for k, v in one.single_columns().items()}
-    return out
 
 
 @method(*_SET.random, *_SET.orders)
@@ -450,11 +440,7 @@ def eval_call(walk: Walk, node: ast.Call, scope: Scope) -> Value:
         callee = attribute_of(walk, base, node.func) if walk.is_own(base, node.func.attr) else Value()
     else:
         callee = walk.evaluate(node.func, scope)
-    args: list[Value] = []
-    for argument in node.args:
-        given = walk.evaluate(argument.value if isinstance(argument, ast.Starred) else argument, scope)
-        args += given.items if isinstance(argument, ast.Starred) and given.items is not None else [given]
-    named: dict[str, Value] = {}
+    args, named = spread(walk, node.args, scope), dict[str, Value]()
     for keyword in node.keywords:
         given = walk.evaluate(keyword.value, scope)
         named |= {keyword.arg: given} if keyword.arg else (given.keys or {"**": given})
@@ -474,14 +460,16 @@ def eval_call(walk: Walk, node: ast.Call, scope: Scope) -> Value:
 
 @evaluates(ast.Tuple, ast.List, ast.Set)
 def eval_sequence(walk: Walk, node: ast.Tuple | ast.List | ast.Set, scope: Scope) -> Value:
-    items: list[Value] = []
-    for element in node.elts[:200]:
-        if isinstance(element, ast.Starred):
-            given = walk.evaluate(element.value, scope)
-            items += given.items[:MOST_ITEMS] if given.items is not None else [given]
-        else:
-            items.append(walk.evaluate(element, scope))
-    return Value(items=items[:MOST_ITEMS])
+    return Value(items=spread(walk, node.elts[:MOST_ITEMS], scope)[:MOST_ITEMS])
+
+
+def spread(walk: Walk, nodes: Sequence[ast.expr], scope: Scope) -> list[Value]:
+    """The values of arguments or elements, `*more` with each of its own."""
+    out: list[Value] = []
+    for node in nodes:
+        given = walk.evaluate(node.value if isinstance(node, ast.Starred) else node, scope)
+        out += given.items if isinstance(node, ast.Starred) and given.items is not None else [given]
+    return out
 
 
 @evaluates(ast.Dict)
@@ -560,9 +548,9 @@ def filter_columns(walk: Walk, node: Comprehension, over: Value, scope: Scope) -
     known = over.names
     if len(node.generators) > 1 or last_name(node.elt) != last_name(through.target):
         return None
-    matched = matched_columns(walk, through, over.owner, scope)
+    matched = matching(walk, through, over.owner, scope)
     if matched:
-        return Value(over.rows, made="columns", names=ColumnNames(matched), place=node)
+        return Value(over.rows, made="columns", names=Columns(matched), place=node)
     if known is None:
         return None
     for test in through.ifs:
@@ -581,9 +569,7 @@ def filter_columns(walk: Walk, node: Comprehension, over: Value, scope: Scope) -
     return Value(over.rows, made="columns", names=known, place=node)
 
 
-def matched_columns(
-    walk: Walk, through: ast.comprehension, table: Value | None, scope: Scope
-) -> frozenset[str]:
+def matching(walk: Walk, through: ast.comprehension, table: Value | None, scope: Scope) -> frozenset[str]:
     """`c for c in df.columns if c.startswith("lag_")`: the columns made here that begin or end so."""
     test = through.ifs[0] if len(through.ifs) == 1 and table is not None else None
     name = receiver(test)
@@ -618,32 +604,30 @@ def comprehension_scope(walk: Walk, generators: list[ast.comprehension], scope: 
 
 def truth_of(walk: Walk, test: ast.AST, scope: Scope) -> bool | None:
     """Whether a condition holds in this run, None where that is unknown."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        found = truth_of(walk, test.operand, scope)
-        return None if found is None else not found
-    if isinstance(test, ast.Name):
-        item = scope.find(test.id)
-        return bool(item.const) if item is not None and item.const is not UNKNOWN else None
-    if isinstance(test, ast.Compare) and len(test.ops) == 1:
-        return truth_of_comparison(walk, test, scope)
-    return None
 
+    def held(name: str) -> Any:
+        item = scope.find(name)
+        return item.const if item is not None else UNKNOWN
 
-def truth_of_comparison(walk: Walk, test: ast.Compare, scope: Scope) -> bool | None:
-    left, right, op = test.left, test.comparators[0], test.ops[0]
-    if isinstance(left, ast.Name) and left.id == "__name__":
-        return True
-    if isinstance(right, ast.Constant) and right.value is None and isinstance(op, ast.Is | ast.IsNot):
-        item = walk.evaluate(left, scope)
-        if item.const is None:
-            return isinstance(op, ast.Is)
-        known = item.rows or item.made or item.items or item.state or item.function
-        return isinstance(op, ast.IsNot) if known or item.const is not UNKNOWN else None
-    if isinstance(op, ast.Eq | ast.NotEq) and isinstance(left, ast.Name):
-        held_name = scope.find(left.id)
-        other = walk.constant(right, scope)
-        if held_name is not None and held_name.const is not UNKNOWN and isinstance(other, str | int):
-            return (held_name.const == other) is isinstance(op, ast.Eq)
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            found = truth_of(walk, operand, scope)
+            return None if found is None else not found
+        case ast.Name(id=name) if (value := held(name)) is not UNKNOWN:
+            return bool(value)
+        case ast.Compare(left=ast.Name(id="__name__"), ops=[_]):
+            return True
+        case ast.Compare(
+            left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]
+        ):
+            item = walk.evaluate(left, scope)
+            known = item.rows or item.made or item.items or item.state or item.function
+            if item.const is None or known or item.const is not UNKNOWN:
+                return isinstance(op, ast.Is) is (item.const is None)
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.Eq() | ast.NotEq() as op], comparators=[right]):
+            value, other = held(name), walk.constant(right, scope)
+            if value is not UNKNOWN and isinstance(other, str | int):
+                return (value == other) is isinstance(op, ast.Eq)
     return None
 
 
@@ -739,9 +723,7 @@ def run_block(walk: Walk, node: ast.stmt, scope: Scope) -> bool:
     return False
 
 
-def run_branches(
-    walk: Walk, bodies: Sequence[Sequence[ast.stmt]], scope: Scope, test: ast.AST | None = None
-) -> bool:
+def run_branches(walk: Walk, bodies: Sequence[Body], scope: Scope, test: ast.AST | None = None) -> bool:
     """One of these runs; what follows is true for any of them."""
     before = dict(scope.names)
     left: list[dict[str, Value]] = []
@@ -764,18 +746,13 @@ def run_branches(
 def walk_script(values: Values) -> Walk:
     """What a run would do. Where the walk asks for the targets, it is made again with those found."""
     first = _walk(Walk(values))
-    targets = _target_columns(first.answers) | first.target_names
-    return _walk(Walk(values, targets)) if first.needs_targets and targets else first
-
-
-def _target_columns(values: Iterable[Value]) -> frozenset[str]:
-    """The columns that targets are, and those of which one is the logarithm or root."""
-    out: set[str] = set()
-    for value in values:
+    targets = set(first.target_names)
+    for value in first.answers:  # columns that targets are, and those of which one is the logarithm or root
         own = value.columns if value.columns is not None and len(value.columns) == 1 else frozenset[str]()
-        if len(value.reads | own) <= 1 or (own and len(value.reads - own) == 1):
-            out |= value.reads | own
-    return frozenset(out)
+        targets |= (
+            value.reads | own if len(value.reads | own) <= 1 or len(value.reads - own) == len(own) else set()
+        )
+    return _walk(Walk(values, frozenset(targets))) if first.needs_targets and targets else first
 
 
 def _walk(walk: Walk) -> Walk:
@@ -787,20 +764,14 @@ def _walk(walk: Walk) -> Walk:
         for own in methods_in(made.kind):
             if own not in walk.times and not own.name.startswith("__"):
                 walk.enter_function(own, [], {}, made, walk.module)
+    objects: dict[ast.ClassDef, Value] = {}  # methods of one class are of one object
     for function in [function for functions in walk.script.functions.values() for function in functions]:
-        if function not in walk.times and not isinstance(walk.script.scope(function), Function):
-            enter_alone(walk, function)
-    return walk
-
-
-def enter_alone(walk: Walk, function: Function) -> None:
-    """A function that nothing here calls, with rows of its own for each parameter."""
-    owner: Value | None = None
-    around = walk.script.class_of(function)
-    if around is not None:  # methods of one class are of one object
-        if around not in walk.objects:
+        if function in walk.times or isinstance(walk.script.scope(function), Function):
+            continue
+        around = walk.script.class_of(function)
+        if around is not None and around not in objects:
             item = walk.module.find(around.name) or Value(kind=around)
-            walk.objects[around] = walk.make_instance(item, [], {}, None)
-        owner = walk.objects[around]
-    if function not in walk.times:
-        walk.enter_function(function, [], {}, owner, walk.module)
+            objects[around] = walk.make_instance(item, [], {}, None)
+        if function not in walk.times:
+            walk.enter_function(function, [], {}, objects.get(around) if around else None, walk.module)
+    return walk

@@ -5,15 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from memory_service.review.interpretation.state import (
-    DEFERRED,
-    ColumnNames,
-    Scope,
-    Value,
-    derived,
-    either,
-    flat,
-)
+from memory_service.review.interpretation.state import DEFERRED, Columns, Scope, Value, derived, either, flat
 from memory_service.review.interpretation.walk import (
     Coding,
     Use,
@@ -24,12 +16,12 @@ from memory_service.review.interpretation.walk import (
     slides_along,
 )
 from memory_service.review.source.script import is_call, receiver_name
-from memory_service.review.tables import name_sets, patterns
+from memory_service.review.tables import words_of
 
-_RE = patterns("interpretation")
+_RE, _SET, *_ = words_of("interpretation")
 
 
-def collection_method(walk: Walk, use: Use) -> Value | None:
+def of_collection(walk: Walk, use: Use) -> Value | None:
     """Lists, tuples and dicts of the script's own."""
     base, name, args = use.base, use.name, use.args
     if name in ("append", "add", "extend", "insert", "appendleft") and args:
@@ -75,7 +67,6 @@ def cloned(_walk: Walk, use: Use) -> Value | None:
     return Value(made=first.made, items=first.items, attrs=dict(first.attrs), call=first.call)
 
 
-_SET = name_sets("interpretation")
 PICKS = _SET.picks
 MOST_WITHIN = 4
 
@@ -141,12 +132,12 @@ def columns_taken(walk: Walk, given: Value, by: Value, deep: int = 0) -> Value |
     if by.made not in ("ColumnTransformer", "make_column_transformer") or "remainder" in by.attrs:
         return None
     parts = steps.items if by.made == "ColumnTransformer" and steps is not None else list(by.attrs.values())
-    names: ColumnNames | None = None
+    names: Columns | None = None
     for part in parts or ():
         last = part.items[-1] if part.items and len(part.items) > 1 else None
         stated = last.listed_names() if last is not None else None
         if last is not None and isinstance(last.const, str):
-            stated = ColumnNames(frozenset((last.const,)))
+            stated = Columns(frozenset((last.const,)))
         if stated is None:
             return None
         names = stated if names is None else names.together_with(stated)
@@ -187,10 +178,9 @@ def with_columns(walk: Walk, use: Use) -> Value | None:
     out.whole = out.whole and use.name != "select"
     own = flat(base).rows
     for operand in [h for h in (out, *out.attrs.values()) if h.learned or h.stats]:
-        operand.learned = frozenset(
-            walk.learned_from(one.place, one.what, one.kind, own) if DEFERRED in one.rows else one
-            for one in operand.learned
-        )
+        late = {one for one in operand.learned if DEFERRED in one.rows}
+        here = {walk.learned_from(one.place, one.what, one.kind, own) for one in late}
+        operand.learned = (operand.learned - late) | here
         operand.stats = frozenset(s for s in operand.stats if DEFERRED not in s.rows)
     return out
 
@@ -354,9 +344,7 @@ def reduce(walk: Walk, use: Use) -> Value:
     if base.made == "groupby" and not base.series:
         return reduce_groups(walk, use.node, base)
     if is_across(walk, use) or base.single or base.made in ("rolling", "groupby") or not found.rows:
-        reads = (
-            base.reads if base.made == "rolling" else frozenset[str]()
-        )  # a window ends with the row itself
+        reads = base.reads if base.made == "rolling" else frozenset[str]()  # it ends with the row itself
         return replace(derived(base), single=base.single, reads=reads)
     selected = [r.parent for r in found.rows if r.parent is not None and not r.part]  # by a mask
     of_target = walk.loops and base.columns and base.columns & walk.targets
@@ -404,9 +392,8 @@ def reduce_groups(walk: Walk, node: ast.AST, base: Value, *, rowwise: bool = Fal
     keys = set(key if isinstance(key, list) else [key])
     of_target = columns is not None and len(columns) == 1 and columns & walk.targets and not keys & columns
     out = replace(derived(base), columns=columns)
-    stats = (
-        {walk.learned_from(node, "mean", "target", found.rows)} if of_target and not base.series else set()
-    )
+    leaks = of_target and not base.series
+    stats = {walk.learned_from(node, "mean", "target", found.rows)} if leaks else set()
     if rowwise:
         return replace(out, learned=out.learned | stats)
     rows = frozenset(walk.grouped_rows(rows, node) for rows in found.rows)

@@ -53,23 +53,23 @@ def all_of(rows: frozenset[Rows]) -> frozenset[Rows]:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnNames:
+class Columns:
     """Columns by name: `named`, or (where that is None) all of a table but those `gone`."""
 
     named: frozenset[str] | None
     dropped: frozenset[str] = frozenset()
 
-    def without(self, names: frozenset[str]) -> ColumnNames:
-        return ColumnNames(None if self.named is None else self.named - names, self.dropped | names)
+    def without(self, names: frozenset[str]) -> Columns:
+        return Columns(None if self.named is None else self.named - names, self.dropped | names)
 
-    def together_with(self, other: ColumnNames) -> ColumnNames:
+    def together_with(self, other: Columns) -> Columns:
         """What either of two lists names."""
         if self.named is not None and other.named is not None:
-            return ColumnNames(self.named | other.named)
+            return Columns(self.named | other.named)
         if self.named is not None:
             return other.together_with(self)
         both = self.dropped & other.dropped if other.named is None else self.dropped - other.named
-        return ColumnNames(None, both)
+        return Columns(None, both)
 
 
 DEFERRED = Rows(ast.Module([], []))  # rows of whatever table an expression is handed to: polars' `col("x")`
@@ -115,7 +115,7 @@ class Value:
     reads: frozenset[str] = frozenset()  # columns that it was computed from, row by row
     whole: bool = False  # it has all columns of what was read, but the dropped
     dropped: frozenset[str] = frozenset()
-    names: ColumnNames | None = None  # what a list of columns names
+    names: Columns | None = None  # what a list of columns names
     place: ast.AST | None = None
     content: str = ""  # "number" or "text": what a new column holds
     on_card: bool = False  # tensors of it were put on the GPU
@@ -173,19 +173,19 @@ class Value:
         out.single = self.single
         return out
 
-    def listed_names(self) -> ColumnNames | None:
+    def listed_names(self) -> Columns | None:
         """What a list of columns names; None for a list that grew by what is not known, or for no list."""
         if self.names is not None or (self.items is not None and self.element is not None):
             return self.names
         listed = self.const if self.const is not UNKNOWN else [item.const for item in self.items or ()]
         if isinstance(listed, list | tuple) and listed and all(isinstance(one, str) for one in listed):
-            return ColumnNames(frozenset(listed))
+            return Columns(frozenset(listed))
         return None
 
     def table_names(self) -> Value:
         """`df.columns`."""
         known = self.columns is not None or self.whole
-        names = ColumnNames(self.columns, self.dropped) if known else None
+        names = Columns(self.columns, self.dropped) if known else None
         return Value(self.rows, made="columns", names=names, owner=self)
 
     def parts(self) -> Iterable[Value]:

@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from typing import Any, Literal, TypeVar
 
 from memory_service.review.interpretation.state import (
     UNKNOWN,
-    ColumnNames,
+    Columns,
     Learned,
     Rows,
     Scope,
@@ -24,18 +23,17 @@ from memory_service.review.interpretation.state import (
     one_of,
 )
 from memory_service.review.source.script import Function, bases_of, is_call, last_name, receiver, roots
-from memory_service.review.tables import name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.values.values import Values
 
-_RE = patterns("interpretation")
-_SET = name_sets("interpretation")
+_RE, _SET, *_ = words_of("interpretation")
 _ROLES = (("train", _RE.of_training), ("valid", _RE.of_validation))
 Kind = Literal["number", "text", ""]
 MOST_OPERATIONS = 12
 MOST_COLUMNS = 120  # of one table, followed by name; others are kept together
 MOST_STEPS = 30_000  # statements and expressions of one walk; a training script takes some thousand
 MOST_FITS = 100
-MOST_DIVISIONS = 200
+MOST_DIVISIONS = 200  # also of features that go on with an answer
 MOST_PARTS = 2_000  # fits and statistics, divisions, and parts of rows that are distinguished
 
 
@@ -97,10 +95,8 @@ class Supervised:
     final: bool
 
 
-MOST_SUPERVISED = 200
-
-
 Named = dict[str, Value]
+Body = Sequence[ast.stmt]
 MOST_CALLED = 8  # functions entered within one another
 MOST_BASES = 4  # classes above one another
 MOST_TIMES = 12  # A function is entered that often; a run of the script may do it a thousand times
@@ -122,7 +118,6 @@ class Walk:
         self.returned: list[list[Value]] = []
         self.yielded: list[list[Value]] = []
         self.made: list[Value] = []
-        self.objects: dict[ast.ClassDef, Value] = {}
         self.loops: list[ast.AST] = []
         self.calling: list[ast.Call] = []
         self.leaks: dict[Learned, ast.AST] = {}  # learned from rows -> the division that sets them apart
@@ -265,7 +260,7 @@ class Walk:
         if isinstance(key, str):
             return base.column(key)
         if isinstance(key, list) and key and all(isinstance(k, str) for k in key):
-            return self.pick_columns(base, ColumnNames(frozenset(key)), node)
+            return self.pick_columns(base, Columns(frozenset(key)), node)
         if isinstance(inner, ast.Tuple) and inner.elts:
             out, column = self.choose_rows(base, inner.elts[0], node, scope), inner.elts[-1]
             named = self.constant(column, scope) if len(inner.elts) == 2 else None
@@ -368,14 +363,12 @@ class Walk:
         base.dropped -= {name}
         base.columns = base.columns | {name} if base.columns is not None else None
 
-    def pick_columns(
-        self, base: Value, names: ColumnNames, node: ast.AST, stated: ast.AST | None = None
-    ) -> Value:
-        """Columns by a list of names, or all of the table but some. `stated`: where the list was made."""
+    def pick_columns(self, base: Value, names: Columns, node: ast.AST, at: ast.AST | None = None) -> Value:
+        """Columns by a list of names, or all of the table but some. `at`: where the list was made."""
         named = names.named
         out = base.columns_named(sorted(named)) if named is not None else base.without_columns(names.dropped)
-        elsewhere = stated is not None and self.script.function(stated) is not self.script.function(node)
-        out.place = stated if elsewhere else node
+        elsewhere = at is not None and self.script.function(at) is not self.script.function(node)
+        out.place = at if elsewhere else node
         return out
 
     def listed_columns(self, node: ast.AST | None, scope: Scope) -> frozenset[str] | None:
@@ -393,7 +386,7 @@ class Walk:
     ) -> None:
         """Features and answers go on together: into a fit, a split, a data set."""
         self.answers += [answer] if answer is not None else []
-        room = len(self.supervised) < MOST_SUPERVISED
+        room = len(self.supervised) < MOST_DIVISIONS
         if room and features is not None and answer is not None and answer.reads:
             self.supervised.append(Supervised(place, features, answer, final))
 
@@ -426,7 +419,7 @@ class Walk:
             return None
         return self.values.one(node)
 
-    def run_body(self, body: Sequence[ast.stmt], scope: Scope) -> bool:
+    def run_body(self, body: Body, scope: Scope) -> bool:
         """Whether it ends what is around it: `return`, `raise`, `continue`, `break`."""
         if self.deep > MOST_DEEP:
             return False
@@ -526,22 +519,20 @@ class Walk:
             self.made.append(made)
         return made
 
-    def method_of(self, owner: ast.ClassDef, name: str, deep: int = 0) -> Function | None:
-        own = (method for method in methods_in(owner) if method.name == name)
-        above = self._classes_above(owner) if deep < MOST_BASES else ()
-        inherited = (found for one in above if (found := self.method_of(one, name, deep + 1)))
-        return next(chain(own, inherited), None)
+    def method_of(self, owner: ast.ClassDef, name: str) -> Function | None:
+        methods = (method for one in self._lineage(owner) for method in methods_in(one))
+        return next((method for method in methods if method.name == name), None)
 
-    def class_attribute(self, owner: ast.ClassDef, name: str, deep: int = 0) -> Value | None:
-        item = self.module.find(owner.name)
-        if item is not None and name in item.attrs:
-            return item.attrs[name]
-        above = self._classes_above(owner) if deep < MOST_BASES else ()
-        return next((found for one in above if (found := self.class_attribute(one, name, deep + 1))), None)
+    def class_attribute(self, owner: ast.ClassDef, name: str) -> Value | None:
+        known = (self.module.find(one.name) for one in self._lineage(owner))
+        return next((item.attrs[name] for item in known if item is not None and name in item.attrs), None)
 
-    def _classes_above(self, owner: ast.ClassDef) -> Iterator[ast.ClassDef]:
-        above = (self.script.classes.get(last_name(base)) for base in owner.bases)
-        return (one for one in above if one is not None and one is not owner)
+    def _lineage(self, owner: ast.ClassDef, deep: int = 0) -> Iterator[ast.ClassDef]:
+        """A class of the file and those that it is made from."""
+        yield owner
+        for base in map(last_name, owner.bases) if deep < MOST_BASES else ():
+            if base in self.script.classes and self.script.classes[base] is not owner:
+                yield from self._lineage(self.script.classes[base], deep + 1)
 
 
 Handler = Callable[..., Any]  # (walk, node, scope) of a node of the tree, (walk, use) of a call
@@ -598,7 +589,7 @@ def _names_of_both(op: ast.AST, left: Value, right: Value) -> Value:
     names, more = left.names, right.names
     listed = [item.const for item in right.items or ()]
     if listed and all(isinstance(one, str) for one in listed):
-        more = ColumnNames(frozenset(listed))
+        more = Columns(frozenset(listed))
     if names is None or more is None:
         names = None
     elif isinstance(op, ast.Add | ast.BitOr):
@@ -654,20 +645,6 @@ def _type_named(node: ast.AST, values: Values) -> Kind:
     return "number" if name in _SET.number_types else "text" if name in _SET.text_types else ""
 
 
-def kind_selected(node: ast.Call, values: Values) -> Kind:
-    """What `df.select_dtypes("number")` or polars' `df.select(cs.numeric())` takes."""
-    leaves_out = values.argument(node, "exclude", 1) if last_name(node.func) == "select_dtypes" else None
-    given = values.argument(node, "include", 0)
-    stated = given if given is not None else leaves_out
-    if stated is None or (given is not None and leaves_out is not None):
-        return ""
-    types = stated.elts if isinstance(stated, ast.List | ast.Tuple) else [stated]
-    found = {_type_named(one, values) for one in types[:20]}
-    kind: Any = found.pop() if len(found) == 1 else ""
-    others: Any = {"number": "text", "text": "number"}
-    return kind if given is not None else others.get(kind, "")  # type: ignore[no-any-return]
-
-
 def _is_all(node: ast.AST) -> bool:
     """`:`, and what leaves the rows as they are beside an axis more: `...`, `None`, `np.newaxis`."""
     if isinstance(node, ast.Slice):
@@ -677,10 +654,16 @@ def _is_all(node: ast.AST) -> bool:
 
 @method("select_dtypes")
 def columns_of_kind(walk: Walk, use: Use) -> Value | None:
-    """`df.select_dtypes("number")`: columns made here that are of the kind, and no target that may not be."""
-    kind = kind_selected(use.node, walk.values)
-    if not kind or not use.base.rows:
+    """`df.select_dtypes("number")`, polars' `cs.numeric()`: columns made here that are of the kind."""
+    given, leaves_out = walk.values.argument(use.node, "include", 0), None
+    if use.name == "select_dtypes":
+        leaves_out = walk.values.argument(use.node, "exclude", 1)
+    types = getattr(given or leaves_out, "elts", [given or leaves_out])[:20]
+    found = {_type_named(one, walk.values) if one is not None else "" for one in types}
+    kind = found.pop() if len(found) == 1 else ""
+    if not kind or not use.base.rows or (given is not None and leaves_out is not None):
         return None
+    kind = kind if given is not None else "text" if kind == "number" else "number"
     made = {name[1:-1] for name, item in use.base.attrs.items() if item.content == kind}
     others = {name[1:-1] for name in use.base.attrs if name[:1] == "["}
     if kind != "number" or not walk.predicts_numbers:

@@ -20,11 +20,10 @@ from memory_service.review.source.script import (
     texts_in,
     words_in,
 )
-from memory_service.review.tables import name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.training import LIGHTNING
 
-_RE = patterns("folds")
-_SET = name_sets("folds")
+_RE, _SET, *_ = words_of("folds")
 _NO_SAVE = ("numpy.", "PIL.", "matplotlib.", "json.", "yaml.")
 MOST_NAMES = 4  # names within names that are followed to settings
 
@@ -36,8 +35,9 @@ def fold_rules(facts: Facts) -> Iterator[Finding]:
     for loop in (loop for loop in outer if facts.training.fold_count(loop) != 1):
         saves = [c for c in facts.script.within_calls(loop.body) if _saves(facts, c)]
         imported = any(facts.training.trains_elsewhere(n) for n in facts.script.within(loop.body))
-        if not saves and not imported and not _trainer_saves(facts, loop):
-            place = _switched_off(facts, loop) or loop
+        written, off = _by_trainers(facts, [*facts.script.within_calls(loop.body)])
+        if not saves and not imported and not written:
+            place = off or loop
             found = finding("no-fold-checkpoint", place, "none")
             yield replace(found, severity="note") if facts.training.kinds <= _SET.of_minutes else found
         elif saves and all(_same_path(facts, c) for c in saves):
@@ -55,24 +55,15 @@ def _saves(facts: Facts, call: ast.Call) -> bool:
 def _same_path(facts: Facts, call: ast.Call) -> bool:
     """The file's name is the same whatever the fold: a constant all the way."""
     name = last_name(call.func)
-    if name in ("ModelCheckpoint", "BackupAndRestore") or name.endswith("Callback"):
-        places = (("filename", None), ("filepath", 0), ("dirpath", 0), ("fname", 0))
-        given = [facts.argument(call, parameter, position) for parameter, position in places]
-        known = [facts.values.all(g) for g in given if g is not None]
-        fixed = bool(known) and all(k is not None for k in known)
-        if name == "ModelCheckpoint" and facts.script.uses(*LIGHTNING):
-            formatted = any("{" in str(v) for k in known for v in k or ())  # else -v1, -v2 is put behind it
-            return fixed and not formatted and facts.value(call, "enable_version_counter") is False
-        return fixed
-    if name == "dump":
-        opened = [c for c in ast.walk(call) if is_call(c, "open") and c.args]
-        if opened and facts.values.text(opened[0].args[0]):
-            return True
-    same = [a for a in arguments_of(call) if _is_fixed(facts, a)]
-    others = [a for a in arguments_of(call) if a not in same]
-    made = any(
-        isinstance(a, ast.JoinedStr | ast.BinOp) or any(map(_RE.path.search, words_in(a))) for a in others
-    )
+    counts = facts.value(call, "enable_version_counter") is not False  # it puts -v1, -v2 behind the name
+    formatted = any("{" in text for text in texts_in(call))
+    if name == "ModelCheckpoint" and facts.script.uses(*LIGHTNING) and (counts or formatted):
+        return False
+    given = [a.args[0] if is_call(a, "open") and a.args else a for a in arguments_of(call)]
+    same = [a for a in given if _is_fixed(facts, a)]
+    others = [a for a in given if a not in same]
+    joined = (ast.JoinedStr, ast.BinOp)
+    made = any(isinstance(a, joined) or any(map(_RE.path.search, words_in(a))) for a in others)
     texts = ((facts.values.text(a), facts.values.origin(a)) for a in same)
     files = (texts_in(origin)[-1:] if text is None else [text] for text, origin in texts)
     return not made and any(_RE.file.search(name) for names in files for name in names)
@@ -82,8 +73,6 @@ def _is_fixed(facts: Facts, node: ast.AST, deep: int = 0) -> bool:
     """Whether a path is the same for each fold: of texts, settings, and names set to such, in no loop."""
     if isinstance(node, ast.Constant) or deep > MOST_NAMES:
         return isinstance(node, ast.Constant)
-    if is_call(node, "parse_args", "load", "safe_load", *facts.script.classes):
-        return not facts.script.loops(node)
     joined = is_call(node, "join", "Path", "str", "joinpath")
     if joined or isinstance(node, ast.BinOp | ast.JoinedStr | ast.FormattedValue):
         inner = (part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
@@ -99,24 +88,15 @@ def _is_fixed(facts: Facts, node: ast.AST, deep: int = 0) -> bool:
     return bool(sources) and all(s is not None and _is_fixed(facts, s, deep + 1) for s in sources)
 
 
-def _trainer_saves(facts: Facts, loop: ast.For) -> bool:
-    """transformers' and Lightning's trainers write checkpoints unless told not to."""
-    for call in facts.script.within_calls(loop.body):
-        saves = _no_checkpoints(facts, call) is None
-        if is_call(call, *_SET.arguments) and saves and facts.text(call, "output_dir", 0) is None:
-            return True
-        if _is_lightning(facts, call):
-            return saves
-    return False
-
-
-def _switched_off(facts: Facts, loop: ast.For) -> ast.AST | None:
-    """Where the script tells the trainer of its folds not to save, if it does: what to change."""
-    calls = list(facts.script.within_calls(loop.body))
-    known = [c for c in calls if is_call(c, *_SET.arguments) or _is_lightning(facts, c)]
-    if not known and any(last_name(c.func).endswith("Trainer") for c in calls):
+def _by_trainers(facts: Facts, calls: list[ast.Call]) -> tuple[bool, ast.AST | None]:
+    """(whether trainers that a fold calls write checkpoints, where they are told not to)."""
+    trainer = ("Trainer",) if facts.script.uses(*LIGHTNING) else ()
+    known = [call for call in calls if is_call(call, *_SET.arguments, *trainer)]
+    open_to = (c for c in known if is_call(c, *trainer) or facts.text(c, "output_dir", 0) is None)
+    written = any(_no_checkpoints(facts, call) is None for call in open_to)
+    if not known and any(last_name(call.func).endswith("Trainer") for call in calls):
         known = facts.training.arguments
-    return next((place for call in known if (place := _no_checkpoints(facts, call)) is not None), None)
+    return written, next((place for call in known if (place := _no_checkpoints(facts, call))), None)
 
 
 def _no_checkpoints(facts: Facts, call: ast.Call) -> ast.AST | None:
@@ -128,10 +108,6 @@ def _no_checkpoints(facts: Facts, call: ast.Call) -> ast.AST | None:
         given = facts.argument(call, "enable_checkpointing")
         off = facts.values.one(given) is False
     return given if off else None
-
-
-def _is_lightning(facts: Facts, call: ast.Call) -> bool:
-    return is_call(call, "Trainer") and facts.script.uses(*LIGHTNING)
 
 
 needs_all = partial(finding, "prediction-needs-all-folds")

@@ -27,12 +27,10 @@ from memory_service.review.source.script import (
     unpacked,
     words_in,
 )
-from memory_service.review.tables import name_lists, name_maps, name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.training import LIGHTNING, Loop, guards_of
 
-_LIST = name_lists("hardware")
-_MAP = name_maps("hardware")
-_RE = patterns("hardware")
+_RE, _SET, _LIST, _MAP = words_of("hardware")
 Role = Literal["train", "valid", "test", ""]
 MOST_CALLERS = 8  # callers of a function that makes loaders, each looked at by itself
 
@@ -55,12 +53,10 @@ class Loader:
 
 def loaders_of(facts: Facts) -> list[Loader]:
     """Every loader that the file makes, in its order; of a function that makes them one for each caller."""
-    return facts.once(_loaders)
-
-
-def _loaders(facts: Facts) -> list[Loader]:
+    if (known := facts.cache.get("loaders")) is not None:
+        return known  # type: ignore[no-any-return]
     script, values = facts.script, facts.values
-    found = []
+    found: list[Loader] = []
     used = script.uses("torch", "lightning", "pytorch_lightning", "accelerate") or "torch" in script.text
     calls = script.called("DataLoader", *(heir.name for heir in script.heirs.get("DataLoader", ())))
     for call in calls if used else ():
@@ -75,6 +71,7 @@ def _loaders(facts: Facts) -> list[Loader]:
         for caller in callers:
             with values.called_by(function, caller):  # type: ignore[arg-type]
                 found.append(_loader(facts, call, caller))
+    facts.cache["loaders"] = found
     return found
 
 
@@ -90,12 +87,15 @@ def _loader(facts: Facts, call: ast.Call, place: ast.Call) -> Loader:
         node = values.argument(call, name, position)
         return [] if node is None else values.all(node)
 
-    dataset = values.argument(call, "dataset", 0)
+    dataset, batch = values.argument(call, "dataset", 0), values.argument(call, "batch_size", 1)
+    batch = values.origin(batch) if batch is not None else None  # as the one caller looked at gives it
+    number = values.number(batch)
+    if batch is not None and number is not None and not isinstance(batch, ast.Constant):
+        batch = ast.copy_location(ast.Constant(number), batch)
     data = facts.walk.loaders.get(call, [])
     return Loader(
-        call, place, _role(facts, call, dataset, place),
-        _as_given(facts, values.argument(call, "batch_size", 1)), known("num_workers", 5),
-        known("pin_memory", 7), known("persistent_workers"),
+        call, place, _role(facts, call, dataset, place), batch,
+        known("num_workers", 5), known("pin_memory", 7), known("persistent_workers"),
         bool(data) and all(_in_memory(one) for one in data),
         bool(data) and all(flat(one).on_card for one in data), values.open_ended(call),
     )  # fmt: skip
@@ -110,15 +110,6 @@ def _in_memory(data: Value) -> bool:
     return data.made in ("TensorDataset", "ArrayDataset")
 
 
-def _as_given(facts: Facts, node: ast.AST | None) -> ast.AST | None:
-    """Where a number is written, as the one caller looked at gives it; where it is computed, the number."""
-    written = facts.values.origin(node) if node is not None else None
-    number = facts.values.number(written)
-    if written is None or number is None or isinstance(written, ast.Constant):
-        return written
-    return ast.copy_location(ast.Constant(number), written)
-
-
 def _role(facts: Facts, call: ast.Call, dataset: ast.AST | None, place: ast.Call) -> Role:
     script = facts.script
     names: list[str] = []
@@ -130,9 +121,8 @@ def _role(facts: Facts, call: ast.Call, dataset: ast.AST | None, place: ast.Call
         names += sorted(words_in(given)) if given is not None else []
         names += sorted(w for a in made.args for w in words_in(a)) if made is not call else []
         names.append(getattr(script.function(made), "name", ""))
-    roles = (
-        role for name in names for role, said in _MAP.small_words.items() if re.search(said, name.lower())
-    )
+    known = _MAP.small_words.items()
+    roles = (role for name in names for role, said in known if re.search(said, name.lower()))
     if role := next(roles, None):
         return role  # type: ignore[return-value]
     if facts.values.one(facts.values.argument(call, "shuffle", 2)) is True:
@@ -258,9 +248,8 @@ def _batch_places(facts: Facts) -> Iterator[ast.AST | None]:
     for fit in facts.training.fits_of("ultralytics"):
         given, usual = facts.argument(fit, "batch"), facts.training.set_for(fit, "batch")
         yield given or (ast.copy_location(ast.Constant(int(usual)), fit) if usual else None)
-    yield from (
-        facts.argument(c, "batch_size") for c in script.called(*_LIST.readers) if _for_training(facts, c)
-    )
+    readers = (call for call in script.called(*_LIST.readers) if _for_training(facts, call))
+    yield from (facts.argument(call, "batch_size") for call in readers)
     for call in script.called("batch") if script.uses("tensorflow") else ():
         if isinstance(call.func, ast.Attribute) and call.args and _for_training(facts, call):
             yield call.args[0]
@@ -302,11 +291,12 @@ def small_batches(facts: Facts) -> Iterator[Finding]:
     training, context = facts.training, facts.context
     trains = training.trains or training.offers
     batches = training_batches(facts) if trains and accumulation(facts) in (1, None) else []
+    seen = _seen(facts)
     for place, batch in batches if context.card != "cpu" else ():
         case, rows = "", context.n_train
-        if _sees_images(facts) and not facts.dense and batch <= NEVER_WITHOUT_REASON and not _is_large(facts):
+        if seen == "images" and batch <= NEVER_WITHOUT_REASON:
             case = "images" if rows is None or rows >= 50 * batch else ""
-        elif batch <= DEFAULT_BATCH and _is_short_text(facts):
+        elif seen == "short texts" and batch <= DEFAULT_BATCH:
             case = "texts"
         elif facts.modality == "tabular" and facts.script.uses("torch", "tensorflow", "keras", "fastai"):
             few = batch <= NEVER_WITHOUT_REASON if rows is None else rows >= 50 * LEAST_ROWS
@@ -317,25 +307,17 @@ def small_batches(facts: Facts) -> Iterator[Finding]:
             yield finding("batch-too-small", facts.values.origin(place), case, **known)
 
 
-def _sees_images(facts: Facts) -> bool:
-    """Images, or sound that a network for images gets as a spectrogram."""
-    text = facts.script.text
-    as_image = "spectrogram" in text and re.search(r"conv2d\(|torchvision\.models|create_model\(", text)
-    return facts.modality == "image" or (facts.modality == "audio" and bool(as_image))
-
-
-def _is_short_text(facts: Facts) -> bool:
-    """Short texts on a card, and rows enough for larger batches."""
-    short = facts.seq_len is not None and facts.seq_len <= SHORT_TEXT
-    enough = facts.context.n_train is None or facts.context.n_train >= 50 * 64
-    large = _is_large(facts) or _RE.large_text_model.search(facts.script.text)
-    return short and enough and facts.context.card is not None and not large
-
-
-def _is_large(facts: Facts) -> bool:
-    calls = facts.script.called("create_model", "from_pretrained")
+def _seen(facts: Facts) -> str:
+    """ "images" (or spectrograms), or "short texts" on a card with rows enough; "" of large models, too."""
+    text, calls = facts.script.text, facts.script.called("create_model", "from_pretrained")
     names = [facts.text(call, "model_name", 0) for call in calls]
-    return (facts.image_size or 0) >= LARGE_INPUT or any(n and _RE.large_model.search(n) for n in names)
+    large = (facts.image_size or 0) >= LARGE_INPUT or any(n and _RE.large_model.search(n) for n in names)
+    as_image = "spectrogram" in text and re.search(r"conv2d\(|torchvision\.models|create_model\(", text)
+    if facts.modality == "image" or (facts.modality == "audio" and as_image):
+        return "" if large or facts.dense else "images"
+    enough = facts.context.n_train is None or facts.context.n_train >= 50 * 64
+    short = facts.seq_len is not None and facts.seq_len <= SHORT_TEXT and facts.context.card is not None
+    return "short texts" if short and enough and not large and not _RE.large_text_model.search(text) else ""
 
 
 def accumulation(facts: Facts) -> int | None:
@@ -362,10 +344,8 @@ def precision_rules(facts: Facts) -> Iterator[Finding]:
     """no-mixed-precision and deprecated-amp."""
     yield from _deprecated(facts)
     if facts.for_card and facts.context.tensor_cores is not False:
-        kinds = facts.training.kinds
-        yield from _torch(facts) if "torch" in kinds else ()
-        yield from _lightning(facts) if "lightning" in kinds else ()
-        yield from _transformers(facts) if "transformers" in kinds else ()
+        yield from [*_torch(facts), *_unscaled(facts)] if "torch" in facts.training.kinds else ()
+        yield from _by_trainer(facts)
         yield from _by_fit(facts)
 
 
@@ -409,9 +389,8 @@ def _torch(facts: Facts) -> Iterator[Finding]:
         scaled = _MAP.paste["scaled"] if facts.context.bf16 is False else ""
         shown = loop.backward if place in script.loops(loop.backward) else place
         case = "accelerate" if script.called("Accelerator") else "loop"
-        yield finding(
-            "no-mixed-precision", shown, case, place, paste=_paste(facts, "autocast"), scaled=scaled
-        )
+        paste = _paste(facts, "autocast")
+        yield finding("no-mixed-precision", shown, case, place, paste=paste, scaled=scaled)
 
 
 def switched_on(facts: Facts) -> bool:
@@ -441,20 +420,31 @@ def _asks_for_half(facts: Facts, call: ast.Call) -> bool:
     return facts.values.one(given) not in ("no", "32", 32, "32-true")
 
 
-def _lightning(facts: Facts) -> Iterator[Finding]:
-    for trainer in facts.script.called("Trainer") if facts.script.uses(*LIGHTNING) else ():
+def _unscaled(facts: Facts) -> Iterator[Finding]:
+    """fp16, the default of autocast on a card, in a loop that learns, and nothing scales the loss."""
+    loops = [x.batch for x in facts.training.loops if x.batch is not None and facts.script.runs(x.backward)]
+    for call in facts.script.within_calls(loops) if not _RE.scales.search(facts.script.text) else ():
+        given = facts.argument(call, "dtype")
+        half = last_name(given) in ("float16", "half") if given is not None else len(call.args) < 2
+        on = facts.value(call, "enabled") is not False and facts.text(call, "device_type", 0) != "cpu"
+        if is_call(call, "autocast") and half and on and not facts.values.open_ended(call):
+            yield finding("no-mixed-precision", call, "unscaled")
+            return
+
+
+def _by_trainer(facts: Facts) -> Iterator[Finding]:
+    script, kinds = facts.script, facts.training.kinds
+    lightning = "lightning" in kinds and script.uses(*LIGHTNING)
+    for trainer in script.called("Trainer") if lightning else ():
         given = facts.argument(trainer, "precision")
         value, on_cpu = facts.values.one(given), facts.text(trainer, "accelerator") == "cpu"
         if given is None and not on_cpu and not facts.values.open_ended(trainer):
             yield finding("no-mixed-precision", trainer, "trainer-default")
         elif given is not None and not on_cpu and value in (32, "32", "32-true"):
             yield finding("no-mixed-precision", given, "trainer", value=value)
-
-
-def _transformers(facts: Facts) -> Iterator[Finding]:
-    for call in facts.training.arguments:
-        given = [facts.argument(call, name) for name in ("fp16", "bf16", "half_precision_backend")]
-        on = any(node is not None and facts.values.one(node) is not False for node in given)
+    for call in facts.training.arguments if "transformers" in kinds else ():
+        switches = [facts.argument(call, name) for name in ("fp16", "bf16", "half_precision_backend")]
+        on = any(node is not None and facts.values.one(node) is not False for node in switches)
         if not on and not facts.values.open_ended(call) and facts.value(call, "use_cpu") is not True:
             yield finding("no-mixed-precision", call, "arguments")
 
@@ -465,18 +455,14 @@ def _by_fit(facts: Facts) -> Iterator[Finding]:
     calls = script.called("set_global_policy", "set_policy", "set_dtype_policy", "Policy")
     policies = [facts.values.text(call.args[0] if call.args else None) for call in calls]
     half = script.called("to_fp16", "to_bf16", "MixedPrecision") or script.uses("fastai.tabular")
-    full = (
-        []
-        if any(name is None or "float16" in name or "mixed" in name for name in policies)
-        else fits("keras")
-    )
-    full = [*full[:1], *([] if half else fits("fastai")[:1])] if facts.modality != "tabular" else []
+    mixed = any(name is None or "float16" in name or "mixed" in name for name in policies)
+    full = [*(() if mixed else fits("keras")[:1]), *(() if half else fits("fastai")[:1])]
+    full = full if facts.modality != "tabular" else []
     full += [fit for fit in fits("ultralytics") if facts.value(fit, "amp") is False]
     for fit in full:
         yield finding("no-mixed-precision", facts.argument(fit, "amp") or fit, facts.training.fits[fit])
 
 
-_SET = name_sets("hardware")
 _ANY = _SET.peak | {"memory_allocated", "memory_stats", "get_memory_info", "get_memory_usage"}
 MOST_NAMES = 4
 MOST_HELPERS = 2
@@ -568,7 +554,11 @@ def _reads_within(facts: Facts, place: ast.AST | list[ast.stmt]) -> bool:
 
 
 def _of_loop(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> Iterator[Finding]:
-    steps = _steps_listed(facts, loop, epoch) if loop.batch is None else None
+    step = facts.script.function(loop.backward) if loop.batch is None else None
+    comps = (n for n in facts.script.within(epoch.body) if isinstance(n, ast.ListComp | ast.GeneratorExp))
+    whole = comps if step is not None and facts.script.function(epoch) is not step else ()
+    of_step = (c for c in whole if any(is_call(call, step.name) for call in calls_in(c.elt)))  # type: ignore[union-attr]
+    steps = next(of_step, None)  # `[train_step(batch) for batch in loader]`
     batches = loop.batch.body if loop.batch is not None else steps
     # an imported helper that has the batches may read there
     first = batches is None or _reads_within(facts, batches)
@@ -578,15 +568,6 @@ def _of_loop(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> Iterator[F
         yield finding("no-memory-at-first-batch", place, "loop")
     if batches is not None and not _every_epoch(facts, loop.batch, epoch):
         yield finding("no-memory-every-epoch", epoch, "loop")
-
-
-def _steps_listed(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> ast.AST | None:
-    """`[train_step(batch) for batch in loader]`: the loop over batches as one expression."""
-    step = facts.script.function(loop.backward)
-    if step is None or facts.script.function(epoch) is step:
-        return None
-    comps = (n for n in facts.script.within(epoch.body) if isinstance(n, ast.ListComp | ast.GeneratorExp))
-    return next((c for c in comps if any(is_call(call, step.name) for call in calls_in(c.elt))), None)
 
 
 def _every_epoch(facts: Facts, batch: ast.For | ast.While | None, epoch: ast.For | ast.While) -> bool:

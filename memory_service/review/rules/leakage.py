@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import partial
 from itertools import accumulate, islice, takewhile
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.interpretation.state import Rows, all_of
+from memory_service.review.interpretation.state import Rows, Value, all_of
 from memory_service.review.interpretation.walk import Coding, Division, Supervised
 from memory_service.review.rules.loss import VALUE_FAMILIES, metric_of
 from memory_service.review.source.script import (
@@ -26,12 +25,10 @@ from memory_service.review.source.script import (
     receiver,
     receiver_name,
 )
-from memory_service.review.tables import PATTERNS, name_sets, patterns
+from memory_service.review.tables import PATTERNS, words_of
 from memory_service.review.values.values import Values
 
-_RE = patterns("leakage")
-_ROWS_RE = patterns("interpretation")
-_SET = name_sets("leakage")
+_RE, _SET, *_ = words_of("leakage")
 _EACH_HAS = [pattern for name, pattern in PATTERNS["leakage"].items() if name.startswith("each_has")]
 MOST_READ = 20_000  # signs of comments and docstrings that are looked through
 
@@ -45,18 +42,9 @@ def prose_of(script: Script) -> list[str]:
     return [text for text, signs in zip(joined, read, strict=True) if signs < MOST_READ]
 
 
-def several_each(texts: Sequence[str]) -> Iterator[str]:
-    """Words for what has several rows each: "91 actors, ~400 clips each" -> "actor"."""
-    single = {stated[1] for text in texts for stated in _RE.one_row_each.finditer(text)}
-    for text in texts:
-        for pattern in _EACH_HAS:
-            words = (stated[1].rstrip("s") for stated in pattern.finditer(text))
-            yield from (word for word in words if word not in single)
-
-
 def group_column(facts: Facts) -> str:
     """A column that names groups, with evidence that a group has several rows."""
-    evidence = (_counted_columns, _named_columns, _parsed_columns, _documented_columns, _noted_columns)
+    evidence = (_counted_columns, _assigned_columns, _documented_columns)
     return next((column for found in evidence for column in found(facts)), "")
 
 
@@ -89,15 +77,11 @@ def _is_reported(facts: Facts, call: ast.Call) -> bool:
     return isinstance(stated, ast.Expr) or any(shown) or any(logged)
 
 
-def _named_columns(facts: Facts) -> Iterator[str]:
-    """It is assigned to a name that says so."""
+def _assigned_columns(facts: Facts) -> Iterator[str]:
+    """It is assigned to a name that says so, or cut out of names of files: `df["path"].str.split("_")`."""
     for node in facts.script.all(ast.Assign):
         if any(last_name(target).lower() in _SET.groups for target in node.targets):
             yield from (c for n in ast.walk(node.value) if (c := column_of(facts.values, n)))
-
-
-def _parsed_columns(facts: Facts) -> Iterator[str]:
-    """It is cut out of the names of files: `df["patient"] = df["path"].str.split("_").str[0]`."""
     for node in facts.script.all(ast.Assign):
         for target in node.targets:
             column = column_of(facts.values, target) if isinstance(target, ast.Subscript) else None
@@ -115,16 +99,23 @@ def _cut_from_file(node: ast.AST) -> bool:
 
 
 def _documented_columns(facts: Facts) -> Iterator[str]:
-    """A comment or a docstring tells of several rows each."""
+    """A comment or a docstring tells of several rows each, or that each row has a number of its own."""
     known = list(dict.fromkeys(_columns_mentioned(facts)))
-    for word in several_each(prose_of(facts.script)):
+    texts = prose_of(facts.script)  # "91 actors, ~400 clips each" -> "actor"
+    single = {stated[1] for text in texts for stated in _RE.one_row_each.finditer(text)}
+    several = (stated[1] for text in texts for pattern in _EACH_HAS for stated in pattern.finditer(text))
+    for word in (word.rstrip("s") for word in several if word.rstrip("s") not in single):
         yield from (c for c in known if _RE.group_column.match(c) and c.lower().startswith(word))
+    for names in () if _RE.one_each.search(facts.script.text) else _noted(facts):
+        for name in names:  # of a file or number of its own beside its patient
+            if _RE.person.match(name) and any(_RE.own_name.search(n) for n in names if n != name):
+                yield name
 
 
 def _columns_mentioned(facts: Facts) -> Iterator[str]:
     """Names that may be columns: texts, `df.patient`, and what is written beside the name of a table."""
     yield from facts.script.strings
-    yield from (name for _, names in _noted(facts) for name in names)
+    yield from (name for names in _noted(facts) for name in names)
     listed = (stated[1] for text in prose_of(facts.script) for stated in _RE.listed.finditer(text))
     yield from (name for text in listed for name in re.findall(r"\w+", text))  # "meta.csv: clip, actor"
     for node in facts.script.all(ast.Attribute):
@@ -132,23 +123,11 @@ def _columns_mentioned(facts: Facts) -> Iterator[str]:
             yield node.attr
 
 
-def _noted(facts: Facts) -> Iterator[tuple[ast.Call, list[str]]]:
-    """Tables that are read, with the columns that a comment beside them names."""
-    for call in facts.script.calls:
-        if last_name(call.func).startswith(("read_", "scan_")):
-            names = re.findall(r"[a-z]\w+", facts.script.comment_near(call.lineno).lower())
-            if names:
-                yield call, names
-
-
-def _noted_columns(facts: Facts) -> Iterator[str]:
-    """A comment names the columns of a table: each row has a file or number of its own beside its patient."""
-    if _RE.one_each.search(facts.script.text):
-        return
-    for _, names in _noted(facts):
-        for name in names:
-            if _RE.person.match(name) and any(_RE.own_name.search(n) for n in names if n != name):
-                yield name
+def _noted(facts: Facts) -> Iterator[list[str]]:
+    """The columns that a comment beside a table that is read names."""
+    read = (call for call in facts.script.calls if last_name(call.func).startswith(("read_", "scan_")))
+    for call in read:
+        yield re.findall(r"[a-z]\w+", facts.script.comment_near(call.lineno).lower())
 
 
 def column_of(values: Values, node: ast.AST) -> str | None:
@@ -159,7 +138,7 @@ def column_of(values: Values, node: ast.AST) -> str | None:
             inner = inner.elts[1]
         return values.text(inner)
     named = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
-    named = named and bool(_ROWS_RE.target_column.match(last_name(node)))
+    named = named and bool(PATTERNS["interpretation"]["target_column"].match(last_name(node)))
     return last_name(node) if named and not isinstance(values.one(node), str) else None
 
 
@@ -178,23 +157,19 @@ MOST_INPUTS = 20
 
 def target_rules(facts: Facts) -> Iterator[Finding]:
     """target-in-features: the first column of each script that is the answer, or computed from it."""
-    for supervised in (part for whole in facts.walk.supervised for part in _parts(whole)):
-        for column, place in _telling(supervised):
-            yield finding("target-in-features", place, column=column)
-            return
+    for whole in facts.walk.supervised:
+        beside = [*(whole.features.keys or {}).values(), *(whole.features.items or ())]  # `fit([X, shop], y)`
+        for features in beside[:MOST_INPUTS] or [whole.features]:
+            for column, place in _telling(features, whole):
+                yield finding("target-in-features", place, column=column)
+                return
 
 
-def _parts(supervised: Supervised) -> list[Supervised]:
-    """Inputs side by side: `model.fit({"numeric": X, "shop": shop}, y)`, `model.fit([X, shop], y)`."""
-    value = supervised.features
-    inputs = [*(value.keys or {}).values(), *(value.items or ())][:MOST_INPUTS]
-    return [replace(supervised, features=one) for one in inputs] or [supervised]
-
-
-def _telling(supervised: Supervised) -> Iterator[tuple[str, ast.AST]]:
+def _telling(features: Value, supervised: Supervised) -> Iterator[tuple[str, ast.AST]]:
     """(column, where) that tells the answer."""
-    features, answer = supervised.features, supervised.answer
-    target = _target(supervised)
+    answer = supervised.answer
+    named = (answer.columns, None if answer.series else answer.reads)
+    target = next((one for names in named if names is not None and len(names) == 1 for one in names), None)
     known = features.whole or (features.columns is not None and len(features.columns) > 1)
     if target is None or not known or not all_of(features.rows) & all_of(answer.rows):
         return
@@ -217,22 +192,14 @@ def _telling(supervised: Supervised) -> Iterator[tuple[str, ast.AST]]:
             yield column, features.place or supervised.place
 
 
-def _target(supervised: Supervised) -> str | None:
-    answer = supervised.answer
-    for names in (answer.columns, None if answer.series else answer.reads):
-        if names is not None and len(names) == 1:
-            return next(iter(names))
-    return None
-
-
 _FORECAST, _IS_FORECAST = "time-series-regression", "the task is a forecast"
 
 
 def row_rules(facts: Facts) -> Iterator[Finding]:
     """shuffled-time-series and groups-across-folds."""
-    found = sorted(facts.walk.divisions, key=lambda one: facts.script.order.get(one.place, 0))
-    yield from _series(facts, found)
-    yield from _groups(facts, found)
+    divisions = sorted(facts.walk.divisions, key=lambda one: facts.script.order.get(one.place, 0))
+    yield from _series(facts, divisions)
+    yield from _groups(facts, divisions)
 
 
 def _series(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
@@ -396,13 +363,8 @@ recoded = partial(finding, "labels-reencoded")
 
 
 def code_rules(facts: Facts) -> Iterator[Finding]:
-    """labels-reencoded and refitted-on-test: classes in two orders, or codes made of other rows alone."""
+    """labels-reencoded and refitted-on-test: classes in two orders, codes or scales of other rows alone."""
     yield from [*_listed_twice(facts), *_listed_unordered(facts)] or _recoded(facts)
-    yield from _refitted(facts)
-
-
-def _refitted(facts: Facts) -> Iterator[Finding]:
-    """refitted-on-test: a scaler, imputer or vectorizer fitted on training rows, then on those to predict."""
     certain = (fit for fit in facts.walk.fitted if fit.unconditional and fit.rows)
     fits = [fit for fit in certain if fit.what not in _SET.only_shown]
     for at, later in enumerate(fits):
@@ -479,7 +441,13 @@ def _listed_twice(facts: Facts) -> Iterator[Finding]:
         return
     classes = (node for node in script.all(ast.Assign) if _RE.classes.search(last_name(node.targets[0])))
     listed = [(node, kind) for node in classes if (kind := _order_of(node.value))]
-    yield from _factorized(facts, [node for node, kind in listed if kind == "sorted"])
+    # `pd.factorize(df[c])[0]` counts classes as they come; `sorted(df[c].unique())` names them otherwise
+    counted = [c for c in script.called("factorize") if "sort" not in keyword_names(c)]
+    counted = [call for call in counted if isinstance(script.parents[call], ast.Subscript)]
+    columns = {column_of(facts.values, n) for call in counted for n in ast.walk(call)} - {None}
+    for place in (node for node, kind in listed if kind == "sorted"):
+        if columns & {column_of(facts.values, n) for n in ast.walk(place.value)}:
+            yield recoded(place, "factorized")
     for place, kind in listed:
         function = script.function(place)
         other = {k for p, k in listed if script.function(p) is not function}
@@ -487,16 +455,6 @@ def _listed_twice(facts: Facts) -> Iterator[Finding]:
         if kind != "sorted" and other and (kind == "set" or (predicts and other != {kind})):
             yield recoded(place, "twice", kind=kind)
             return
-
-
-def _factorized(facts: Facts, listed: list[ast.Assign]) -> Iterator[Finding]:
-    """`pd.factorize(df[c])[0]` counts classes as they come; `sorted(df[c].unique())` names them otherwise."""
-    unsorted = [c for c in facts.script.called("factorize") if "sort" not in keyword_names(c)]
-    unsorted = [call for call in unsorted if isinstance(facts.script.parents[call], ast.Subscript)]
-    columns = {column_of(facts.values, n) for call in unsorted for n in ast.walk(call)} - {None}
-    for place in listed:
-        if columns & {column_of(facts.values, n) for n in ast.walk(place.value)}:
-            yield recoded(place, "factorized")
 
 
 def _order_of(node: ast.AST) -> str:

@@ -24,14 +24,11 @@ from memory_service.review.source.script import (
     receiver,
     receiver_name,
     unpacked,
-    without_methods,
 )
-from memory_service.review.tables import name_maps, name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.training import BOOSTED, BOOSTERS, KERAS, TRAINS_TREES
 
-_MAP = name_maps("loss")
-_RE = patterns("loss")
-_SET = name_sets("loss")
+_RE, _SET, _, _MAP = words_of("loss")
 Why = tuple[str, dict[str, Any]]  # case of wrong-loss, and values in its message
 _LOSSES = {name: kind for kind, names in _MAP.names_of.items() for name in names.split()}
 CLASS_FAMILIES = frozenset(("auc", "log-loss", "accuracy", "f-score", "mcc"))
@@ -79,9 +76,8 @@ def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]
         makers = [stated] if isinstance(stated, ast.Call) else []
     made = {last_name(maker.func): maker for maker in makers}
     kinds = {_LOSSES.get(name) for name in made}
-    theirs = (
-        m for name, m in made.items() if name in _LOSSES and facts.script.is_of(m.func, "torch", "timm")
-    )
+    theirs = (one for name, one in made.items() if name in _LOSSES)
+    theirs = (one for one in theirs if facts.script.is_of(one.func, "torch", "timm"))
     found = next(theirs, None) if len(kinds) == 1 else None  # else by a branch, as the output may be
     return (_LOSSES[last_name(found.func)], found) if found is not None else (None, None)
 
@@ -91,14 +87,6 @@ _MISMATCHES = {
     "ce": ("cross-entropy", ("softmax", "sigmoid")), "bce-logits": ("bce-logits", ("softmax", "sigmoid")),
     "bce": ("bce", ("none", "log_softmax")), "nll": ("nll", ("none", "softmax", "sigmoid")),
 }  # fmt: skip
-
-
-def _output_of(facts: Facts, node: ast.AST | None) -> ast.AST | None:
-    """The call that made an output, without changes of its shape."""
-    for _ in range(4):
-        node = without_methods(node, _SET.shapes)
-        node = next(iter(facts.values.last(node)), None) if isinstance(node, ast.Name) else node
-    return node
 
 
 def _has_one_output(facts: Facts, node: ast.AST) -> bool:
@@ -117,16 +105,15 @@ def _predicts_labels(facts: Facts) -> bool:
         return False
     switched = {receiver_name(call) for call in script.called("eval", "train")}
     for call in script.called("sigmoid"):
-        source = _output_of(facts, call.args[0] if call.args else receiver(call))
+        source: ast.AST | None = call.args[0] if call.args else receiver(call)
+        for _ in range(4):  # what made the output, without changes of its shape
+            while is_call(source, *_SET.shapes) and receiver(source) is not None:
+                source = receiver(source)
+            source = next(iter(facts.values.last(source)), None) if isinstance(source, ast.Name) else source
         name = last_name(source.func) if isinstance(source, ast.Call) else ""
         if name and (re.search(r"model|net", name, re.IGNORECASE) or name in switched):
             return True
-    return _compares_labels(facts)
-
-
-def _compares_labels(facts: Facts) -> bool:
-    """Outputs of the Trainer are compared with a threshold and judged over several labels."""
-    script, values = facts.script, facts.values
+    values = facts.values  # or the Trainer's are compared with a threshold and judged over several labels
     averages = {values.text(given) for given in script.given_as("average")}
     judged = script.called("f1_score", "average_precision_score", "roc_auc_score", "fbeta_score")
     tests = (test for test in script.all(ast.Compare) if isinstance(test.ops[0], ast.Gt | ast.GtE))
@@ -192,15 +179,12 @@ def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
         return "what a threshold made"
     if not isinstance(node, ast.Call) or name == "argmax":
         return "what argmax picked" if isinstance(node, ast.Call) else ""
-    if name in ("round", "rint") and len(given) == 1:
-        return "rounded predictions"
     if name == "predict" and base is not None:
         made = _estimator(facts, base)
         return f"the classes of {made}.predict" if _RE.classifier.search(made) else ""
     inner = node.args[0] if name in _SET.converting and node.args else base
-    return (
-        _hard(facts, inner, deep + 1) if inner is not None and name in _SET.converting | _SET.keeping else ""
-    )
+    passes = inner is not None and name in _SET.converting | _SET.keeping
+    return _hard(facts, inner, deep + 1) if passes else ""  # type: ignore[arg-type]
 
 
 def _estimator(facts: Facts, node: ast.AST) -> str:
@@ -352,10 +336,8 @@ def _boosting(facts: Facts) -> Iterator[Finding]:
         named = next((params[k] for k in ("objective", "loss_function", "application") if k in params), None)
         objective = facts.values.text(named) if named is not None else last_name(call.func)
         metric = facts.values.one(params.get("metric") or params.get("eval_metric"))
-        metrics = (
-            [str(one) for one in metric] if isinstance(metric, list) else [metric] * isinstance(metric, str)
-        )
-        wrong = _wrong_objective(facts, objective, metrics) if objective else None
+        metrics = metric if isinstance(metric, list) else [metric] * isinstance(metric, str)
+        wrong = _wrong_objective(facts, objective, [*map(str, metrics)]) if objective else None
         if wrong is not None:
             yield finding("wrong-loss", named or call, wrong[0], **wrong[1])
 
@@ -416,11 +398,15 @@ def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
 
 
 def _new_head(facts: Facts, call: ast.Call) -> ast.AST | None:
-    """What was put where the network that is called had its head."""
-    home, heads = facts.script.function, new_heads(facts.script)
+    """What was put where the network that is called had its head; nothing where more is wrapped around it."""
+    home, heads, order = facts.script.function, new_heads(facts.script), facts.script.order
     heads = ((n, head) for n, head in heads if ast.dump(head.value) == ast.dump(call.func))
     near = (n for n, head in heads if home(n) is home(call) or isinstance(head.value, ast.Attribute))
-    found = [node.value for node in near if not _wrapped_since(facts, call, node)]
+    last = next(iter(facts.values.last(call.func)), None) if isinstance(call.func, ast.Name) else None
+    wraps = last is not None and any(
+        is_call(c, "Sequential") for c in calls_in(last)
+    )  # `nn.Sequential(net, …)`
+    found = [node.value for node in near if last is None or not wraps or order[last] < order[node]]
     return found[0] if len(found) == 1 else None
 
 
@@ -431,14 +417,6 @@ def new_heads(script: Script) -> Iterator[tuple[ast.Assign, ast.Attribute]]:
             head = target.value if isinstance(target, ast.Subscript) else target
             if isinstance(head, ast.Attribute) and head.attr in _SET.heads and not is_of_self(head):
                 yield node, head
-
-
-def _wrapped_since(facts: Facts, call: ast.Call, head: ast.Assign) -> bool:
-    """`net = nn.Sequential(net, nn.LogSoftmax(1))` behind the new head: what wraps it is the output now."""
-    last = next(iter(facts.values.last(call.func)), None) if isinstance(call.func, ast.Name) else None
-    if last is None or facts.script.order[last] < facts.script.order[head]:
-        return False
-    return any(is_call(c, "Sequential") for c in calls_in(last))
 
 
 def _of_constructor(facts: Facts, call: ast.AST | None, deep: int) -> str | None:

@@ -11,10 +11,9 @@ from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.rules.hardware import has_reason
 from memory_service.review.rules.libraries.parameters import largest_tuning_rate
 from memory_service.review.rules.loss import against_metric
-from memory_service.review.tables import name_maps, name_sets
+from memory_service.review.tables import words_of
 
-_MAP = name_maps("own_settings")
-_SET = name_sets("own_settings")
+_RE, _SET, _, _MAP = words_of("own_settings")
 COUNTS = _SET.counts
 _LOSSES = {"labels": "ce", "values": "mse"}  # what is learned -> the kind of loss
 

@@ -11,7 +11,6 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.rules.libraries.parameters import largest_tuning_rate
 from memory_service.review.source.script import (
-    Function,
     entries_of,
     is_call,
     last_name,
@@ -19,11 +18,10 @@ from memory_service.review.source.script import (
     receiver_name,
     targets_of,
 )
-from memory_service.review.tables import name_lists, name_maps, name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.training import KERAS, LIGHTNING, STOPS, TRAINS_TREES
 
-_LIST = name_lists("stopping_and_schedules")
-_RE = patterns("stopping_and_schedules")
+_RE, _SET, _LIST, _MAP = words_of("stopping_and_schedules")
 MOST_WITHOUT_STOPPING = 5  # so few epochs end within R16's patience of 3-5 anyway
 MANY_ROUNDS = 500
 
@@ -87,10 +85,16 @@ def boosted_rounds(facts: Facts, fit: ast.Call) -> float | None:
     """How many rounds a fit boosts at most; None where that cannot be told."""
     model = receiver(fit)
     made = facts.values.makers(model)
-    rounds = _rounds(facts, fit, made)
-    for function, factory in _factories(facts, model, fit) if rounds is None else ():
-        with facts.values.called_by(function, factory):
-            rounds = _rounds(facts, fit, made)
+    rounds, order = _rounds(facts, fit, made), facts.script.order
+    sources = [model] if isinstance(model, ast.Call) else facts.values.sources(model) if model else []
+    before = [s for s in sources if order.get(s, 0) < order[fit] or isinstance(model, ast.Call)][-1:]
+    factories = (
+        call for call in before if isinstance(call, ast.Call)
+    )  # `model = make(rounds=2000)`, the last
+    for factory in factories if rounds is None else ():
+        for function in facts.script.functions.get(last_name(factory.func), ())[:1]:
+            with facts.values.called_by(function, factory):
+                rounds = _rounds(facts, fit, made)
     return _rounds(facts, fit, made, several=True) if rounds is None else rounds
 
 
@@ -104,15 +108,6 @@ def _rounds(facts: Facts, fit: ast.Call, made: list[ast.Call], *, several: bool 
                 return float(min(numbers))
     trains = TRAINS_TREES.match(facts.script.qualified(fit.func))
     return facts.number(fit, "num_boost_round", 2) if trains else None
-
-
-def _factories(facts: Facts, model: ast.AST | None, fit: ast.Call) -> list[tuple[Function, ast.Call]]:
-    """The function that made a model, and its last call before the fit: `model = make(rounds=2000)`."""
-    script, order = facts.script, facts.script.order
-    sources = [model] if isinstance(model, ast.Call) else facts.values.sources(model) if model else []
-    before = [s for s in sources if order.get(s, 0) < order[fit] or isinstance(model, ast.Call)][-1:]
-    made = [source for source in before if isinstance(source, ast.Call)]
-    return [(helper, call) for call in made for helper in script.functions.get(last_name(call.func), ())[:1]]
 
 
 def stops_rounds(facts: Facts, fit: ast.Call) -> bool:
@@ -161,9 +156,8 @@ def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
 
 def _seeds(facts: Facts) -> Iterator[Finding]:
     training, script, kinds = facts.training, facts.script, facts.training.kinds
-    handed = (
-        n for n in script.all(ast.Attribute) if _RE.seed.search(n.attr) and last_name(n.value) in _SET.seeded
-    )
+    named = (node for node in script.all(ast.Attribute) if _RE.seed.search(node.attr))
+    handed = (node for node in named if last_name(node.value) in _SET.seeded)
     seeds = [call for call in script.calls if _RE.seed.search(last_name(call.func))]
     seeded = any(map(script.runs, [*seeds, *handed]))  # `for seed in (random.seed, np.random.seed): seed(7)`
     if not kinds or seeded or ("transformers" in kinds and not kinds & {"torch", "keras"}):
@@ -177,10 +171,6 @@ def _seeds(facts: Facts) -> Iterator[Finding]:
         folds = last_name(random[0].func) in ("KFold", "StratifiedKFold")
         if not folds or facts.value(random[0], "shuffle", 1) is True:
             yield finding("no-seed", random[0], "estimator")
-
-
-_MAP = name_maps("stopping_and_schedules")
-_SET = name_sets("stopping_and_schedules")
 
 
 def watched_rules(facts: Facts) -> Iterator[Finding]:
@@ -240,36 +230,29 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         yield wrong(place, "pretrained-rate", rate=rate)
 
 
-_MOST_RETURNS = 20
-_MOST_TRAINERS = 20
-_MOST_WATCHED = 100
+_MOST_LOOKED_AT = 20  # trainers, places that watch a figure, returns of a function
 
 
 def logged_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-parameter: a figure that nobody logs."""
     script = facts.script
     known = _logged(facts) if script.uses(*LIGHTNING) else _compiled(facts) if script.uses(*KERAS) else None
-    if script.uses(*LIGHTNING) and known:
-        yield from _lightning(facts, known)
+    if script.uses(*LIGHTNING) and known:  # Lightning ends with an error, or keeps nothing
+        for place, given in islice(_watched(facts), _MOST_LOOKED_AT):
+            monitor = facts.values.text(given)
+            if monitor is not None and not any(monitor in (n, f"{n}_epoch", f"{n}_step") for n in known):
+                yield _nobody(place, monitor, known, f"monitor={max(known)!r}")
     elif not script.uses(*LIGHTNING) and known is not None:
         for call in script.called("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"):
             if not script.qualified(call.func).startswith("torch."):
                 yield from _keras(facts, call, known)
-    for call in facts.training.arguments[:_MOST_TRAINERS]:
+    for call in facts.training.arguments[:_MOST_LOOKED_AT]:
         yield from _trainer(facts, call)
 
 
 def _nobody(place: ast.AST, name: str, known: Iterable[str], fix: str) -> Finding:
     there = ", ".join(sorted(known)[:6])
     return finding("wrong-parameter", place, "not-logged", name=name, there=there, fix=fix)
-
-
-def _lightning(facts: Facts, known: set[str]) -> Iterator[Finding]:
-    """No module of the file logs it: Lightning ends with an error, or keeps nothing."""
-    for place, given in islice(_watched(facts), _MOST_WATCHED):
-        monitor = facts.values.text(given)
-        if monitor is not None and not any(monitor in (n, f"{n}_epoch", f"{n}_step") for n in known):
-            yield _nobody(place, monitor, known, f"monitor={max(known)!r}")
 
 
 def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:
@@ -310,7 +293,11 @@ def _keras(facts: Facts, call: ast.Call, known: set[str]) -> Iterator[Finding]:
     at = 1 if last_name(call.func) == "ModelCheckpoint" else 0
     monitor = facts.values.text(facts.values.argument(call, "monitor", at))
     figure = (monitor or "").removeprefix("val_")
-    if not figure or figure in _SET.always_in_keras or _plain(figure) in {_plain(name) for name in known}:
+    names = (
+        re.sub(r"_\d+$", "", name.lower()) for name in (figure, *known)
+    )  # `AUC`, `auc` and `auc_1` alike
+    same, *others = (name.replace("_", "") for name in names)
+    if not figure or figure in _SET.always_in_keras or same in others:
         return
     best = next((name for name in sorted(known) if name in figure or figure in name), "loss")
     yield _nobody(call, str(monitor), known | {"loss"}, f'monitor="val_{best}"')
@@ -347,11 +334,6 @@ def _only_source(facts: Facts, node: ast.AST) -> ast.AST:
     return sources[0] if len(sources) == 1 else node
 
 
-def _plain(name: str) -> str:
-    """`AUC`, `auc` and `auc_1` alike."""
-    return re.sub(r"_\d+$", "", name.lower()).replace("_", "")
-
-
 def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     """transformers' Trainer ends with a KeyError after the first evaluation."""
     values, script = facts.values, facts.script
@@ -362,7 +344,7 @@ def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     known: set[str] = set(_SET.always_in_trainer)
     heirs = [heir for name in _LIST.trainers for heir in script.heirs.get(name, ())]
     made = [one.name for one in heirs if not _SET.evaluates & {getattr(s, "name", "") for s in one.body}]
-    users = script.called(*_LIST.trainers, *made)[:_MOST_TRAINERS]
+    users = script.called(*_LIST.trainers, *made)[:_MOST_LOOKED_AT]
     for trainer in users:
         computed = values.argument(trainer, "compute_metrics")
         rows = values.argument(trainer, "eval_dataset")
@@ -381,7 +363,7 @@ def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 def _keys(facts: Facts, function: ast.AST) -> set[str] | None:
     """Names in what a function of metrics returns; None where one is unknown."""
     returned = facts.values.returned_by(function)
-    if not returned or len(returned) > _MOST_RETURNS:
+    if not returned or len(returned) > _MOST_LOOKED_AT:
         return None
     items = [facts.values.entries(value) for value in returned]
     if any(item.open or not item.known for item in items):

@@ -28,10 +28,10 @@ from memory_service.review.source.script import (
     texts_in,
     words_in,
 )
-from memory_service.review.tables import name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.training import Loop, guards_of
 
-_RE = patterns("torch_loop")
+_RE, _SET, *_ = words_of("torch_loop")
 
 
 def words_passed(call: ast.Call) -> set[str]:
@@ -74,13 +74,6 @@ def only_predicts(facts: Facts, call: ast.Call, rows: list[ast.For]) -> ast.For 
     return next((loop for loop in rows if names_in(loop.target) & passed), None)
 
 
-def held_out(facts: Facts) -> set[str]:
-    """Names of the second parts of a split: `X_a, X_b, y_a, y_b = train_test_split(X, y)` -> X_b, y_b."""
-    stated = (facts.script.parents[call] for call in facts.script.called("train_test_split"))
-    parts = (getattr(s.targets[0], "elts", []) for s in stated if isinstance(s, ast.Assign))
-    return {part.id for split in parts for part in split[1::2] if isinstance(part, ast.Name)}
-
-
 _READY_MADE = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
 MOST_CALLERS = 4  # functions above one another that are followed
 
@@ -94,33 +87,23 @@ def mode_at(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()
     beside = (other for other in earlier if script.function(other) is function)
     switches = [(switch, other) for other in beside if (switch := switch_of(facts, other))]
     for last, since in reversed(switches):
-        if not _is_off(facts, since, call):
+        around = [up for up in script.around(since, ast.If) if isinstance(up.test, ast.Name)]
+        off = [up for up in around if facts.values.one(up.test) is False and up not in script.above(call)]
+        if not any(since in ast.walk(part) for up in off for part in up.body):  # `if TRAIN:` that is False
             anew = last == "eval" and _made_anew(facts, call, script.order[since])
             return "train" if anew else last
     if function is None:
         return "" if _comes_in_eval(facts) else "train"
-    if _loads_own_model(facts, function):
-        return "train"
+    stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    loads = (c for c in script.called("load_state_dict") if script.function(c) is function)
+    if any(receiver_name(load) in stored for load in loads):
+        return "train"  # it makes the model that it loads weights into: nobody can have switched it before
     if len(seen) > MOST_CALLERS or function in seen:
         return ""
     found = {mode_at(facts, caller, seen | {function}) for caller in script.callers(call)}
     if "train" in found and not _comes_in_eval(facts):
         return "train"
     return "eval" if found == {"eval"} else ""
-
-
-def _is_off(facts: Facts, node: ast.AST, beside: ast.AST) -> bool:
-    """`TRAIN = False`, and `if TRAIN:` around a node that is not around the other: it does not run."""
-    around = [up for up in facts.script.around(node, ast.If) if isinstance(up.test, ast.Name)]
-    off = [up for up in around if facts.values.one(up.test) is False and beside not in {*ast.walk(up)}]
-    return any(node in ast.walk(part) for up in off for part in up.body)
-
-
-def _loads_own_model(facts: Facts, function: Function) -> bool:
-    """The function makes the model that it loads weights into: nobody can have switched it before."""
-    stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    loads = (c for c in facts.script.called("load_state_dict") if facts.script.function(c) is function)
-    return any(receiver_name(call) in stored for call in loads)
 
 
 def _made_anew(facts: Facts, call: ast.Call, since: int) -> bool:
@@ -130,11 +113,9 @@ def _made_anew(facts: Facts, call: ast.Call, since: int) -> bool:
     before = takewhile(lambda node: order[node] < order[call], script.all(ast.Assign))
     beside = (node for node in before if script.function(node) is script.function(call))
     built = [node for node in beside if any(ast.unparse(target) in used for target in node.targets)]
-    return bool(built) and order[built[-1]] > since and _is_new_network(facts, built[-1].value)
-
-
-def _is_new_network(facts: Facts, value: ast.AST) -> bool:
-    """`timm.create_model(...).cuda()`, `Net()`, `build()`: networks come out in training mode."""
+    if not built or order[built[-1]] <= since:
+        return False
+    value = built[-1].value  # `timm.create_model(...).cuda()`, `Net()`, `build()`: in training mode
     called = {name_of(call) for call in calls_in(value)}
     helpers = (f for name in called for f in facts.script.functions.get(name, ()))
     if _SET.switched & (called | {name_of(call) for helper in helpers for call in calls_in(helper)}):
@@ -241,20 +222,13 @@ def _both_phases(facts: Facts) -> set[ast.AST]:
     script = facts.script
     found: set[ast.AST] = set()
     for step in script.called("backward"):
-        tests = [up.test for up in script.around(step, ast.If)]
-        if any(isinstance(test, ast.Compare) and _asks_phase(facts, test, step) for test in tests):
+        parts = names_in(*(loop.target for loop in script.loops(step) if isinstance(loop, ast.For)))
+        tests = [up.test for up in script.around(step, ast.If) if isinstance(up.test, ast.Compare)]
+        named = any(last_name(t.left) in parts and any(map(texts_in, t.comparators)) for t in tests)
+        if named or any(_RE.phase.search(word) for test in tests for word in words_in(test)):
             found |= facts.training.batches & set(script.loops(step))
     switched = any(c.args or c.keywords for c in script.called("train"))
     return set() if switched or any(found and switch_of(facts, c) == "eval" for c in script.calls) else found
-
-
-def _asks_phase(facts: Facts, test: ast.Compare, step: ast.Call) -> bool:
-    """`phase == "train"`, or any name against a text where a loop around goes through the parts."""
-    loops = (loop for loop in facts.script.loops(step) if isinstance(loop, ast.For))
-    parts = {name for loop in loops for name in names_in(loop.target)}
-    texts = [c.value for c in test.comparators if isinstance(c, ast.Constant)]
-    named = last_name(test.left) in parts and any(isinstance(value, str) for value in texts)
-    return named or any(_RE.phase.search(word) for word in words_in(test))
 
 
 def _is_model(facts: Facts, call: ast.Call) -> bool:
@@ -291,10 +265,9 @@ def _is_own_method(facts: Facts, call: ast.Call) -> bool:
 
 def _is_one_of_models(facts: Facts, call: ast.Call) -> bool:
     """`u(x) for u in unets`: what is called goes through a collection of models."""
-    around = [
-        [up] if isinstance(up, ast.For) else getattr(up, "generators", []) for up in facts.script.above(call)
-    ]
-    over = (last_name(o.iter) for each in around for o in each if last_name(o.target) == last_name(call.func))
+    around = [one for up in facts.script.above(call) for one in getattr(up, "generators", [up])]
+    loops = (one for one in around if isinstance(one, ast.For | ast.comprehension))
+    over = (last_name(one.iter) for one in loops if last_name(one.target) == last_name(call.func))
     name = next(filter(None, over), "")
     return name.endswith("s") and bool(_RE.model.search(name[:-1]))
 
@@ -335,7 +308,10 @@ def _after_batches(facts: Facts, call: ast.Call) -> bool:
     batches = [loop.batch for loop in facts.training.loops if loop.batch and [loop.epoch] == near]
     if not batches or order[batches[-1]] >= order[call]:
         return False
-    return bool(found & held_out(facts)) or _names_rows(found)
+    stated = (facts.script.parents[split] for split in facts.script.called("train_test_split"))
+    parts = (getattr(s.targets[0], "elts", []) for s in stated if isinstance(s, ast.Assign))
+    held_out = {last_name(part) for split in parts for part in split[1::2]}  # `X_b` and `y_b` of four
+    return bool(found & held_out) or _names_rows(found)
 
 
 def _in_comprehension(facts: Facts, call: ast.Call) -> bool:
@@ -398,7 +374,6 @@ def _turns_off(facts: Facts, node: ast.AST) -> bool:
     return bool(_RE.turns_off.search(name))
 
 
-_SET = name_sets("torch_loop")
 _LOGS = ("math.", "numpy.", "torch.", "tensorflow.")
 
 
@@ -419,8 +394,7 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
         if isinstance(last, ast.Break) and not any(isinstance(n, ast.Continue) for n in ast.walk(batch)):
             yield finding("result-thrown-away", last, "one-batch")
         for call in calls_in(batch):
-            of_torch = re.match(r"torch\.optim\.[A-Z]\w+$", facts.script.qualified(call.func))
-            if of_torch and facts.script.loops(call)[:1] == [batch]:
+            if _is_of_torch(facts, call) and facts.script.loops(call)[:1] == [batch]:
                 yield wrong(call, "optimizer-anew", name=last_name(call.func))
     yield from _off_card(facts, loops)
     for epochs in facts.training.epoch_loops[:1] if not _RE.used.search(facts.script.text) else ():
@@ -515,11 +489,8 @@ def _not_zeroed(facts: Facts, loop: Loop, batch: ast.For) -> Iterator[Finding]:
     steps = [c for c in script.called("step") if home(c) is home(loop.backward) and _is_optimizer(facts, c)]
     others = (c for c in script.within_calls(batch.body) if not is_call(c, "step", "unscale_"))
     handed = (last_name(argument) for call in others for argument in arguments_of(call))
-    if (
-        not steps
-        or not all(batch in script.loops(c) for c in steps)
-        or any(map(_RE.optimizer.search, handed))
-    ):
+    inside = bool(steps) and all(batch in script.loops(c) for c in steps)
+    if not inside or any(map(_RE.optimizer.search, handed)):
         return  # a helper from elsewhere may do anything with it
     calls = (call for node in batch.body for call in calls_in(node))
     if not any("torch.optim" in script.qualified(call.func) for call in calls):  # made anew it has none
@@ -597,8 +568,11 @@ def _is_optimizer(facts: Facts, step: ast.Call) -> bool:
     named = base is not None and bool(_RE.optimizer.search(last_name(base)))
     if step.keywords or base is None or (step.args and not named):
         return False
-    makers = facts.values.makers(base)
-    return named or any(re.match(r"torch\.optim\.\w+$", facts.script.qualified(m.func)) for m in makers)
+    return named or any(_is_of_torch(facts, maker) for maker in facts.values.makers(base))
+
+
+def _is_of_torch(facts: Facts, call: ast.Call) -> bool:
+    return bool(re.match(r"torch\.optim\.[A-Z]\w+$", facts.script.qualified(call.func)))
 
 
 def _loss_of(backward: ast.AST) -> ast.AST | None:
@@ -611,19 +585,14 @@ def _keeps_graph(facts: Facts, loop: Loop, batch: ast.For) -> Iterator[Finding]:
     """A loss kept as it is, beyond its batch, behind or before the backward pass that is made of it."""
     loss = _loss_of(loop.backward)
     names = {loss.id} if isinstance(loss, ast.Name) else set()
-    names = names_in(loss) & _of_rows(batch) if isinstance(loss, ast.BinOp) else names
+    if isinstance(loss, ast.BinOp):  # without a factor that is not made of the batch
+        parts: list[ast.AST] = getattr(batch.target, "elts", [batch.target])
+        made = names_in(*(parts[-1:] if is_call(batch.iter, "enumerate") else parts))
+        for node in (n for statement in batch.body for n in ast.walk(statement) if isinstance(n, ast.Assign)):
+            made |= names_in(*node.targets) if _tensors(node.value) & made else set()
+        names = names_in(loss) & made
     for name in sorted(names):
         yield from _kept(facts, loop, batch, name)
-
-
-def _of_rows(batch: ast.For) -> set[str]:
-    """Names that a loop makes of its batch; not a factor beside it that is drawn, or grows by step."""
-    parts: list[ast.AST] = getattr(batch.target, "elts", [batch.target])
-    made = names_in(*(parts[-1:] if is_call(batch.iter, "enumerate") else parts))
-    for node in (n for statement in batch.body for n in ast.walk(statement) if isinstance(n, ast.Assign)):
-        if _tensors(node.value) & made:
-            made |= names_in(*node.targets)
-    return made
 
 
 def _tensors(value: ast.AST) -> set[str]:
@@ -639,10 +608,11 @@ def _kept(facts: Facts, loop: Loop, batch: ast.For, name: str) -> Iterator[Findi
     inside = [n for statement in batch.body for n in ast.walk(statement)]
     stated = [(to, n.value) for n in inside if isinstance(n, ast.Assign) for to in n.targets]
     made = [value for to, value in stated if _is(to, name)]
-    if loop.backward not in inside or not made or any(map(_lets_go, made)):
+    plain = {v for _, v in stated if any(is_call(call, *_SET.lets_go) for call in calls_in(v))}
+    if loop.backward not in inside or not made or plain.intersection(made):
         return
     named = [(to.id, value) for to, value in stated if isinstance(to, ast.Name)]
-    fresh = {to for to, value in named if to not in names_in(value) or _lets_go(value)} | {name}
+    fresh = {to for to, value in named if to not in names_in(value) or value in plain} | {name}
     for node in inside:
         holder: ast.AST | None = None
         if isinstance(node, ast.Call) and is_call(node, "append") and len(node.args) == 1:
@@ -656,10 +626,6 @@ def _kept(facts: Facts, loop: Loop, batch: ast.For, name: str) -> Iterator[Findi
         without_grad = any(is_call(context, *_SET.off) for context in contexts)
         if holder is not None and last_name(holder) not in fresh and not without_grad:
             yield finding("loss-keeps-graph", node, name=name)
-
-
-def _lets_go(value: ast.AST) -> bool:
-    return any(is_call(call, *_SET.lets_go) for call in calls_in(value))
 
 
 def _carries(value: ast.AST, name: str) -> bool:

@@ -23,6 +23,7 @@ from memory_service.errors import FieldError, TooLarge
 from memory_service.review.source.script import last_name, texts_in
 
 LONGEST_BYTES = 1_048_576
+Files = Mapping[str, str]  # path in a folder -> text
 LONGEST_NOTEBOOK = 2**25  # bytes with its outputs
 
 MOST_TOKENS = 80_000  # words and signs. A training script has a few thousand; of more a second would not do.
@@ -120,7 +121,9 @@ def without_magics(text: str) -> str:
 
 def tree_of(text: str) -> ast.Module:
     """The tree of plain Python. Unreadable for anything else."""
-    _silence_warnings()
+    first = warnings.filters[0] if warnings.filters else None
+    if first is None or first[0] != "ignore" or getattr(first[3], "pattern", "") != _NAME:
+        warnings.filterwarnings("ignore", module=_NAME)  # of doubtful escapes: not of this program; once
     try:
         return ast.parse(text, filename=_NAME)
     except SyntaxError as error:
@@ -132,13 +135,6 @@ def tree_of(text: str) -> ast.Module:
 
 
 _NAME = "reviewed-script"
-
-
-def _silence_warnings() -> None:
-    """Doubtful escapes of a script are not warnings of this program. A filter of that name, once."""
-    first = warnings.filters[0] if warnings.filters else None
-    if first is None or first[0] != "ignore" or getattr(first[3], "pattern", "") != _NAME:
-        warnings.filterwarnings("ignore", module=_NAME)
 
 
 def _decoded(raw: bytes) -> str:
@@ -216,7 +212,7 @@ def notebook_of(text: str) -> Notebook | None:
     if not name.startswith(("python", "ipython")) or kernel.get("name") == "ir":
         return Notebook("", Cells((0,), (1,)), (), name[:40])
     old = str(language.get("version", ""))[:1] == "2" or kernel.get("name") == "python2"
-    return _joined(list(_code_cells(document)), old=old)
+    return _joined(document, old=old)
 
 
 def without_outputs(raw: bytes) -> bytes:
@@ -280,23 +276,23 @@ def _cells(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [cell for one in lists if isinstance(one, list) for cell in one if isinstance(cell, dict)]
 
 
-def _code_cells(document: Mapping[str, Any]) -> Iterator[tuple[int, str, bool]]:
-    """(number, code, whether the cell ran)."""
-    for number, cell in enumerate(_cells(document), 1):
-        given = cell.get("source", cell.get("input", ""))
-        parts = given if isinstance(given, list) else [given]
-        code = "".join(part for part in parts if isinstance(part, str)).replace("\r\n", "\n").rstrip()
-        if cell.get("cell_type") == "code" and code:
-            yield number, code, bool(cell.get("execution_count") or cell.get("prompt_number"))
-
-
-def _joined(cells: list[tuple[int, str, bool]], *, old: bool) -> Notebook:
+def _joined(document: Mapping[str, Any], *, old: bool) -> Notebook:
     """old: of Python 2, where what cannot be read may be right."""
     lines: list[str] = []
     starts: list[int] = []
+    numbers: list[int] = []
     broken: list[Unreadable] = []
-    certain = not old and not any(ran for _, _, ran in cells)
-    for number, code, _ in cells:
+    cells = [(at, cell) for at, cell in enumerate(_cells(document), 1) if cell.get("cell_type") == "code"]
+    certain = not old and not any(
+        cell.get("execution_count") or cell.get("prompt_number") for _, cell in cells
+    )
+    for number, cell in cells:
+        given = cell.get("source", cell.get("input", ""))
+        parts = given if isinstance(given, list) else [given]
+        code = "".join(part for part in parts if isinstance(part, str)).replace("\r\n", "\n").rstrip()
+        if not code:
+            continue
+        numbers.append(number)
         lines.append(f"# In[{number}]")
         starts.append(len(lines))
         try:
@@ -304,8 +300,7 @@ def _joined(cells: list[tuple[int, str, bool]], *, old: bool) -> Notebook:
         except Unreadable as why:
             broken.append(replace(why, line=len(lines) + why.line, fix=_FIX, certain=certain))
             lines += [""] * (code.count("\n") + 1)
-    numbers = tuple(number for number, _, _ in cells)
-    return Notebook("\n".join(lines), Cells(tuple(starts) or (0,), numbers or (1,)), tuple(broken))
+    return Notebook("\n".join(lines), Cells(tuple(starts) or (0,), tuple(numbers) or (1,)), tuple(broken))
 
 
 def _python(code: str) -> str:
@@ -381,7 +376,7 @@ class Source:
     broken: tuple[Unreadable, ...] = ()
 
 
-def source_of(script: bytes | str, files: Mapping[str, str], name: str = "") -> Source:
+def source_of(script: bytes | str, files: Files, name: str = "") -> Source:
     """The script as a tree, with files of its folder by path. Unreadable, TooLong, TooLarge as of `_read`."""
     own = _read(script)
     if not files:
@@ -422,7 +417,7 @@ def _read(script: bytes | str) -> Source:
     return Source(parsed(code), code, Places(((0, "", notebook.cells),)), notebook.broken)
 
 
-def imported_by(tree: ast.AST, name: str, files: Mapping[str, str]) -> Iterator[tuple[ast.stmt, str, str]]:
+def imported_by(tree: ast.AST, name: str, files: Files) -> Iterator[tuple[ast.stmt, str, str]]:
     """(import, path in the folder, name in it or "") of what a file imports from its own folder."""
     stated = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
     for node, alias in ((one, alias) for one in stated for alias in one.names):
@@ -433,7 +428,7 @@ def imported_by(tree: ast.AST, name: str, files: Mapping[str, str]) -> Iterator[
             yield node, whole, alias.name
 
 
-def _path_of(dotted: str, level: int, name: str, files: Mapping[str, str]) -> str:
+def _path_of(dotted: str, level: int, name: str, files: Files) -> str:
     """The file of a module: beside the file that imports it, from the folder's root, or below `src`."""
     inside, home = dotted.replace(".", "/"), PurePosixPath(name).parent
     for _ in range(max(0, level - 1)):
@@ -443,9 +438,7 @@ def _path_of(dotted: str, level: int, name: str, files: Mapping[str, str]) -> st
     return next((path for path in paths if inside and path in files and path != name), "")
 
 
-def _needed(
-    tree: ast.Module, name: str, files: Mapping[str, str], seen: set[str]
-) -> Iterator[tuple[str, Source]]:
+def _needed(tree: ast.Module, name: str, files: Files, seen: set[str]) -> Iterator[tuple[str, Source]]:
     """Modules that a file needs, each once, those that it needs first."""
     for _, path, _ in list(imported_by(tree, name, files)):
         if path in seen or len(seen) > MOST_MODULES:
@@ -459,7 +452,7 @@ def _needed(
         yield path, one
 
 
-def _resolve(tree: ast.Module, name: str, files: Mapping[str, str], *, runs: bool) -> None:
+def _resolve(tree: ast.Module, name: str, files: Files, *, runs: bool) -> None:
     """Imports from the folder become plain names, loaders of settings what they load; `__main__` parts go."""
     own = {id(node): [""] for node, _, _ in imported_by(tree, name, files)}
     for node, _, inside in list(imported_by(tree, name, files)):
@@ -577,7 +570,7 @@ def _members(project: Path) -> Iterator[tuple[PurePath, int, Callable[[], bytes]
             yield PurePosixPath(*path.parts[within:]), info.file_size, partial(archive.read, info)
 
 
-def entries_of(files: Mapping[str, str]) -> list[str]:
+def entries_of(files: Files) -> list[str]:
     """Scripts and notebooks that no other file of the folder imports."""
     trees: dict[str, ast.AST] = {}
     for path, text in files.items():

@@ -8,21 +8,16 @@ from __future__ import annotations
 import ast
 import copy
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice, takewhile
 from typing import Any, TypeGuard, TypeVar, overload
 
-from memory_service.review.tables import name_sets, patterns
+from memory_service.review.tables import words_of
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Key = TypeVar("Key")
 Item = TypeVar("Item")
-
-
-def words(text: str) -> frozenset[str]:
-    """The words of a text: a set that reads well."""
-    return frozenset(text.split())
 
 
 def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
@@ -93,13 +88,6 @@ def is_of_self(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and last_name(node.value) == "self"
 
 
-def without_methods(node: ast.AST | None, names: Collection[str]) -> ast.AST | None:
-    """What stands before trailing calls of these methods: `x` of `x.float().cuda()`."""
-    while is_call(node, *names) and receiver(node) is not None:
-        node = receiver(node)
-    return node
-
-
 def arguments_of(call: ast.Call) -> list[ast.expr]:
     """Every expression handed to a call."""
     return [*call.args, *(k.value for k in call.keywords)]
@@ -155,8 +143,7 @@ def unpacked(target: ast.AST, value: ast.AST | None) -> Iterator[tuple[ast.AST, 
         yield target, value
 
 
-_RE = patterns("script")
-_SET = name_sets("script")
+_RE, _SET, *_ = words_of("script")
 Node = TypeVar("Node", bound=ast.AST)
 Other = TypeVar("Other", bound=ast.AST)
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module | ast.ClassDef | ast.Lambda
@@ -454,9 +441,13 @@ def write_in_full(tree: ast.Module) -> None:
     for call in islice((c for c in calls if _key(c.func) in short), MOST_NAMED):
         if isinstance(call.func, ast.Name) and call.func.id in names:
             call.func = _placed(names[call.func.id], call.func)
-        key = _key(call.func)
-        if key in partials and partials[key] is not call:
-            _fill(call, partials[key])
+        partial = partials.get(_key(call.func), call)
+        if partial is not call:  # it becomes a call of what that is a partial of
+            given = {k.arg for k in call.keywords if k.arg}
+            call.func = _placed(partial.args[0], call.func)  # type: ignore[arg-type]
+            call.args = [*(copy.deepcopy(a) for a in partial.args[1:]), *call.args]
+            saved = [copy.deepcopy(k) for k in partial.keywords if k.arg is None or k.arg not in given]
+            call.keywords = [*saved, *call.keywords]
 
 
 def _bound(nodes: list[ast.AST]) -> tuple[dict[str, int], set[str]]:
@@ -504,8 +495,10 @@ def _short(
     for target, value in ((node.targets[0], node.value) for node in stated):
         if not isinstance(target, Named) or bound[_key(target)] != 1:
             continue
-        if isinstance(value, ast.Call) and _is_partial(value):
-            partials[_key(target)] = value
+        if isinstance(value, ast.Call):  # short enough to be written out
+            named = is_call(value, "partial") and isinstance((*value.args, None)[0], Named)
+            if named and sum(1 for _ in islice(ast.walk(value), MOST_IN_PARTIAL + 1)) <= MOST_IN_PARTIAL:
+                partials[_key(target)] = value
         elif isinstance(target, ast.Name) and isinstance(value, Named):
             base: ast.AST = value
             for _ in range(LONGEST_NAME):
@@ -515,26 +508,11 @@ def _short(
     return names, partials
 
 
-def _is_partial(value: ast.Call) -> bool:
-    """`partial(name, ...)` that is short enough to be written out."""
-    named = _key(value.func).rpartition(".")[2] == "partial" and isinstance((*value.args, None)[0], Named)
-    return named and sum(1 for _ in islice(ast.walk(value), MOST_IN_PARTIAL + 1)) <= MOST_IN_PARTIAL
-
-
 def _key(node: ast.AST) -> str:
     """`name` or `self.name`; "" for anything else."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         return f"{node.value.id}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
-
-
-def _fill(call: ast.Call, partial: ast.Call) -> None:
-    """Makes the call of a partial the call of what it is a partial of."""
-    given = {k.arg for k in call.keywords if k.arg}
-    call.func = _placed(partial.args[0], call.func)  # type: ignore[arg-type]
-    call.args = [*(copy.deepcopy(a) for a in partial.args[1:]), *call.args]
-    saved = [copy.deepcopy(k) for k in partial.keywords if k.arg is None or k.arg not in given]
-    call.keywords = [*saved, *call.keywords]
 
 
 def _placed(named: Named, at: ast.expr) -> Named:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -23,12 +23,11 @@ from memory_service.review.source.script import (
     receiver,
     texts_in,
 )
-from memory_service.review.tables import name_sets, patterns
+from memory_service.review.tables import words_of
 
 Values = Any  # `values.values.Values`, which imports this module
 
-_RE = patterns("mappings")
-_SET = name_sets("mappings")
+_RE, _SET, *_ = words_of("mappings")
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class Mappings:
             case ast.BinOp(op=ast.BitOr(), left=left, right=right):
                 return _over(self.entries(left, deep), self.entries(right, deep))
             case ast.BoolOp(values=values):
-                return self._either([one for one in values if not _is_nothing(one)], deep)
+                return _merged([self.entries(one, deep) for one in values if not _is_nothing(one)])
             case ast.Name():
                 return self._named(node, deep)
             case ast.Attribute(attr="__dict__", value=base):
@@ -140,7 +139,7 @@ class Mappings:
 
     def _defined(self, node: ast.AST, deep: int) -> Entries:
         found = self._values.definitions(node, deep)
-        known = self._either([one for one in found if one is not None], deep)
+        known = _merged([self.entries(one, deep) for one in found if one is not None])
         return Entries(known.known, open=known.open or not found or None in found)
 
     def _literal(self, node: ast.Dict, deep: int) -> Entries:
@@ -182,9 +181,6 @@ class Mappings:
             out = _over(out, more)
         return out
 
-    def _either(self, nodes: Sequence[ast.AST], deep: int) -> Entries:
-        return _merged([self.entries(node, deep) for node in nodes])
-
     def _named(self, node: ast.Name, deep: int) -> Entries:
         bound = self._values.binding(node.id, node)
         if bound is None:
@@ -194,19 +190,17 @@ class Mappings:
         given = [s for s in sources if s is not None]
         change = self._growth.get(node.id, [])
         unknown = len(sources) - len(given) - sum(isinstance(g, ast.AugAssign) for g in change)
-        before = [s for s in given if not self._holds(s, node)]
+        around = {node, *self._script.above(node)}
+        before = [s for s in given if s not in around]
         if len(before) < len(given):  # `kw = {**kw, ...}` reads what it was before
             before = [s for s in before if self._script.order.get(s, 0) < self._script.order.get(node, 0)]
         before = self._latest(before, node)
         if before:
-            known = self._either(before, deep)
+            known = _merged([self.entries(one, deep) for one in before])
             first = Entries(known.known, known.open or unknown > 0)
         elif isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
             first = self._handed(scope, node.id, deep)
         return self._with_growth(node, scope, first, deep)
-
-    def _holds(self, source: ast.AST, node: ast.AST) -> bool:
-        return source is node or any(up is source for up in self._script.above(node))
 
     def _latest(self, sources: list[ast.AST], node: ast.AST) -> list[ast.AST]:
         """Of several settings of a name those that can still stand at a place of the same function."""
@@ -235,12 +229,11 @@ class Mappings:
         given = self._values.passed(function, name) if len(calls) <= MOST_CALLERS else []
         if not given or None in given:
             return _UNKNOWN
-        return self._either([g for g in given if g is not None and not _is_nothing(g)], deep)
+        return _merged([self.entries(g, deep) for g in given if g is not None and not _is_nothing(g)])
 
     def _fields(self, node: ast.AST, deep: int) -> Entries:
         """The fields of an object: a dataclass, a class of settings, the parsed command line."""
-        values = self._values
-        made = [fields(values, name, call) for name, call in instances(values, node, deep)]
+        made = [fields(self._values, *one) for one in instances(self._values, node, deep)]
         known = [{k: nodes[0] for k, nodes in one.items() if len(nodes) == 1} for one in made]
         return _merged([Entries(one) for one in known]) if made else _UNKNOWN
 
@@ -252,7 +245,7 @@ class Mappings:
             bound = self._values.binding(node.id, change)
             other = bound is None or bound[0] is not scope or any(script.around(change, ast.ExceptHandler))
             behind = later and not {*script.loops(node)} & {*script.loops(change)}
-            if other or behind or self._holds(change, node):
+            if other or behind or change in (node, *script.above(node)):
                 continue
             if is_call(change, "setdefault", "pop"):
                 kept = {key: value for key, value in out.known.items() if key not in texts_in(change)}
@@ -339,7 +332,10 @@ def settings_of(text: str, place: ast.AST) -> ast.Dict | None:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = _yaml(text)
-    return _literal(found, place) if isinstance(found, dict) and found else None
+    literal = ast.parse(repr(found), mode="eval").body if isinstance(found, dict) and found else None
+    for node in ast.walk(literal) if literal is not None else ():
+        ast.copy_location(node, place)
+    return cast("ast.Dict | None", literal)
 
 
 def _yaml(text: str) -> dict[str, Any] | None:
@@ -366,10 +362,3 @@ def _scalar(text: str) -> Any:
         return _WORDS[text.lower()] if text.lower() in _WORDS else ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError):
         return text
-
-
-def _literal(value: dict[str, Any], place: ast.AST) -> ast.Dict:
-    found = ast.parse(repr(value), mode="eval").body
-    for node in ast.walk(found):
-        ast.copy_location(node, place)
-    return cast("ast.Dict", found)

@@ -27,11 +27,10 @@ from memory_service.review.source.script import (
     targets_of,
     unpacked,
 )
-from memory_service.review.tables import name_sets, patterns
+from memory_service.review.tables import words_of
 from memory_service.review.values.mappings import Entries, Mappings, fields, instances
 
-_RE = patterns("values")
-_SET = name_sets("values")
+_RE, _SET, *_ = words_of("values")
 MOST_VALUES = 8
 _LONGEST_TEXT = 2_000
 LARGEST = 10**18
@@ -157,32 +156,24 @@ Assigned = dict[tuple[ast.AST, str], list[ast.AST | None]]
 
 def assignments(script: Script) -> Assigned:
     """(scope, name) -> what it is set to; None for what comes from a loop, an unpacking or `with`."""
-    named = ((item, given) for item, given in _settings(script) if isinstance(item, ast.Name))
+    settings = [*_set_by(script.all(ast.Assign)), *_set_by(s for s in script.all(ast.AnnAssign) if s.value)]
+    settings += [(walrus.target, walrus.value) for walrus in script.all(ast.NamedExpr)]
+    entered = [item.optional_vars for item in script.all(ast.withitem) if item.optional_vars]
+    for target in (*(loop.target for loop in script.all(ast.For)), *entered):
+        settings += unpacked(target, None)
+    looped = (ast.ExceptHandler, ast.For, ast.While)
+    changed = (change for change in script.all(ast.AugAssign) if not any(script.around(change, *looped)))
+    settings += [(change.target, None) for change in changed]
+    named = ((item, given) for item, given in settings if isinstance(item, ast.Name))
     out: Assigned = grouped(((script.scope(item), item.id), given) for item, given in named)
     for stated in script.all(ast.Global):
         for name in stated.names:
             inner = out.pop((script.scope(stated), name), [])
             out[script.tree, name] = [*out.get((script.tree, name), []), *inner]
-    return {key: _without_retries(script, operand) for key, operand in out.items()}
-
-
-def _settings(script: Script) -> Iterator[tuple[ast.AST, ast.AST | None]]:
-    """Every target with what is put there."""
-    yield from _set_by(script.all(ast.Assign))
-    yield from _set_by(stated for stated in script.all(ast.AnnAssign) if stated.value)
-    yield from ((walrus.target, walrus.value) for walrus in script.all(ast.NamedExpr))
-    named = [item.optional_vars for item in script.all(ast.withitem) if item.optional_vars]
-    for target in (*(loop.target for loop in script.all(ast.For)), *named):
-        yield from unpacked(target, None)
-    for change in script.all(ast.AugAssign):
-        if not any(script.around(change, ast.ExceptHandler, ast.For, ast.While)):
-            yield change.target, None
-
-
-def _without_retries(script: Script, value: list[ast.AST | None]) -> list[ast.AST | None]:
-    """What an `except`, or a trial run, sets is not what a run starts with."""
-    first = [node for node in value if node is None or not any(script.around(node, ast.ExceptHandler))]
-    return [node for node in first if node is None or not of_trial(script, node)] or first or value
+    for key, nodes in out.items():  # what an `except`, or a trial run, sets is not what a run starts with
+        first = [node for node in nodes if node is None or not any(script.around(node, ast.ExceptHandler))]
+        out[key] = [node for node in first if node is None or not of_trial(script, node)] or first or nodes
+    return out
 
 
 def is_trial(script: Script, test: ast.AST) -> bool:
@@ -446,7 +437,12 @@ class Values:
 
     def passed(self, function: Function, name: str) -> list[ast.AST | None]:
         """What callers in this file give for a parameter, and the default where one leaves it out."""
-        position, default = _parameter_of(function, name)
+        of = function.args
+        positional = [*of.posonlyargs, *of.args]
+        defaults = [*[None] * (len(positional) - len(of.defaults)), *of.defaults, *of.kw_defaults]
+        named = [one.arg for one in (*positional, *of.kwonlyargs)]
+        default = defaults[named.index(name)] if name in named else None
+        position = named.index(name) if name in named[: len(positional)] else None
         calls, skipped = self.callers(function)
         given: list[ast.AST | None] = []
         for call in calls:
@@ -465,7 +461,7 @@ class Values:
             found = self._of_settings(base, name, deep)
         if not found and owner not in self.script.imports and owner not in ("", "self", "torch", "np"):
             found = self.arguments.get(name, [])
-        return found or self._returned(name, method=True, deep=deep, only_properties=True)
+        return found or self._returned(name, method=True, deep=deep, properties=True)
 
     def _of_settings(self, base: ast.AST, name: str, deep: int) -> list[ast.AST]:
         """`cfg.name`: an entry of a mapping, or a field of an object: as made, set since, or of its class."""
@@ -475,24 +471,22 @@ class Values:
         owner = last_name(base)
         set_there = self.attributes.get(owner, {}).get(name, [])
         if owner in self.script.imports:  # what one function sets another may find as it was
-            around = (self.script.function(base), None)
-            set_there = [n for n in set_there if self.script.function(n) in around]
+            there = (self.script.function(base), None)
+            set_there = [n for n in set_there if self.script.function(n) in there]
         made_by = [call for call in self.definitions(base, deep) if isinstance(call, ast.Call)]
         given = [k.value for call in made_by for k in call.keywords if k.arg == name]
         if given or set_there:
             return [*given, *set_there]
-        if owner == "hparams":
-            return self._hyperparameter(base, name)
+        if owner == "hparams":  # `self.hparams.lr` is what the constructor was given as `lr`
+            around = self.script.class_of(base)
+            makers = [
+                f for f in self.script.functions.get("__init__", ()) if self.script.class_of(f) is around
+            ]
+            makers = [f for f in makers if any(p.arg == name for p in all_parameters(f))]
+            return [node for f in makers[:1] for node in self.passed(f, name) if node is not None]
         objects = instances(self, base, deep + 1)
         found = [fields(self, holder, call).get(name, []) for holder, call in objects]
         return [n for nodes in found for n in nodes] if all(found) else []
-
-    def _hyperparameter(self, at: ast.AST, name: str) -> list[ast.AST]:
-        """`self.hparams.lr` is what the constructor was given as `lr`."""
-        around = self.script.class_of(at)
-        made = [f for f in self.script.functions.get("__init__", ()) if self.script.class_of(f) is around]
-        made = [f for f in made if any(p.arg == name for p in all_parameters(f))]
-        return [n for f in made[:1] for n in self.passed(f, name) if n is not None]
 
     def _of_call(self, node: ast.Call, deep: int) -> Sequence[ast.AST]:
         """A setting with its default, or what a helper of the file returns."""
@@ -512,13 +506,11 @@ class Values:
             return [given] if given is not None else []
         return self._returned(name, method=method, deep=deep)
 
-    def _returned(
-        self, name: str, *, method: bool, deep: int, only_properties: bool = False
-    ) -> list[ast.AST]:
+    def _returned(self, name: str, *, method: bool, deep: int, properties: bool = False) -> list[ast.AST]:
         """What the one function or method of that name in the file returns."""
         found = [*self.script.functions.get(name, ())]
         found = [f for f in found if isinstance(self.script.parents.get(f), ast.ClassDef) is method]
-        if only_properties:
+        if properties:
             found = [f for f in found if any("property" in last_name(d) for d in f.decorator_list)]
         known = len(found) == 1 and deep <= DEEPEST_DEFINITION
         returned = self.script.returned(found[0]) if known else []
@@ -537,8 +529,11 @@ class Values:
         with suppress(Unknown):
             found = computed(partial(self.of, deep=deep + 1, seen=seen | {node}), node)
         if found is None:
-            found = self.union(self.definitions(node), deep + 1, seen | {node})
-        if found is None:
+            nodes = self.definitions(node)[: MOST_VALUES + 1]
+            known = (one and self.of(one, deep + 1, seen | {node}) for one in nodes)
+            whole = [*takewhile(lambda one: one is not None, known)]
+            found = [value for one in whole for value in one or ()] if len(whole) == len(nodes) else None
+        if not found:
             return None
         if isinstance(found[0], list) and isinstance(node, ast.Name):
             scope, _ = self.binding(node.id, node) or (None, [])
@@ -550,27 +545,9 @@ class Values:
                 distinct.append(value)
         return distinct if len(distinct) <= MOST_VALUES else None
 
-    def union(self, nodes: list[ast.AST | None], deep: int, seen: frozenset[ast.AST]) -> Known:
-        """The values of all of them; None where one is unknown."""
-        found = (node and self.of(node, deep, seen) for node in nodes[: MOST_VALUES + 1])
-        known = [*takewhile(lambda one: one is not None, found)]
-        whole = len(known) == len(nodes[: MOST_VALUES + 1])
-        return [value for one in known for value in one or ()] or None if whole else None
-
     @cached_property
     def _changed(self) -> set[tuple[ast.AST, str]]:
         """(scope, name) of lists that grow or shrink."""
         changes = self.script.called(*_SET.changes)
         changed = [(holder.id, call) for call in changes if isinstance(holder := receiver(call), ast.Name)]
         return {(bound[0], name) for name, call in changed if (bound := self.binding(name, call))}
-
-
-def _parameter_of(function: Function, name: str) -> tuple[int | None, ast.AST | None]:
-    """Its position among positional parameters, and its default."""
-    a = function.args
-    positional = [*a.posonlyargs, *a.args]
-    without = [None] * (len(positional) - len(a.defaults))
-    for at, default in enumerate([*without, *a.defaults, *a.kw_defaults]):
-        if [*positional, *a.kwonlyargs][at].arg == name:
-            return at if at < len(positional) else None, default
-    return None, None

@@ -100,12 +100,8 @@ def _answer(
 
 def _checked(question: Mapping[str, Any]) -> dict[str, Any]:
     """The fields beside the script; what a plan says stands where nothing else is given."""
-    given = {
-        name: value
-        for name, value in question.items()
-        if value is not None and name not in ("script", "files")
-    }
-    plan = given.pop("plan", None)
+    given = {name: value for name, value in question.items() if value is not None}
+    plan, _, _ = (given.pop(name, None) for name in ("plan", "script", "files"))
     if plan is not None:
         if not isinstance(plan, Mapping):
             raise wrong_value("plan", "must be an object")
@@ -141,14 +137,9 @@ def _of_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(fact, Mapping) and fact.get("name") in _FACTS
         if fact["name"] != "cpu_count" or fact.get("from") != "usual"
     }
-    known = stated | {
-        "gpu": name,
-        "minutes": plan.get("minutes"),
-        "task": plan.get("task"),
-        "image_size": sizes.get("image_size"),
-        "seq_len": sizes.get("seq_len"),
-        "metric": judged.get("name"),
-    }
+    known = stated | {"gpu": name, "metric": judged.get("name")}
+    known |= {key: plan.get(key) for key in ("minutes", "task")}
+    known |= {key: sizes.get(key) for key in ("image_size", "seq_len")}
     return {key: value for key, value in known.items() if isinstance(value, str | int | float)}
 
 

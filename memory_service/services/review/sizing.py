@@ -118,9 +118,7 @@ class Sizing:
             return
         if predicted is None:  # work grows with pixels, and at least so with tokens
             share = min(1.0, (least / size) ** (2 if pixels else 1))
-            seconds = {
-                part: value * share for part, value in usual["epoch_seconds"].items() if part in _PARTS
-            }
+            seconds = {part: usual["epoch_seconds"][part] * share for part in _PARTS}
             predicted = {**usual, "epoch_seconds": seconds}
         for one in replace(self, not_checked=[])._too_long(predicted):
             unit = "pixels a side" if pixels else "tokens"
@@ -142,21 +140,19 @@ class Sizing:
         """Of a model that is not known at its size: what not even a smaller input, or the next smaller of its
         family, does."""
         size = self.plan.image_size or self.query.get("image_size")
-        plans = [replace(self.plan, image_size=None)] if size else []
-        plans += [
-            replace(plan, model=n) for n in smaller_than(str(self.plan.model)) for plan in (self.plan, *plans)
-        ]
+        plans, smaller = (
+            [replace(self.plan, image_size=None)] if size else [],
+            smaller_than(str(self.plan.model)),
+        )
+        plans += [replace(plan, model=name) for name in smaller for plan in (self.plan, *plans)]
         for plan in plans:
-            query = {
-                key: value for key, value in self.query.items() if key != "image_size" or plan.image_size
-            }
+            query = {k: value for k, value in self.query.items() if k != "image_size" or plan.image_size}
             known = replace(self, plan=plan, query=query, not_checked=[])
             predicted = known._predicted(traces=0)[0]
             below = predicted is not None and predicted.get("image_size", 0) <= (size or 10**6)
             if predicted is not None and below and predicted["max_batch_size"] is not None:
-                more = (
-                    f" The script trains {self.plan.model}{f' at {size}' if size else ''}, which needs more."
-                )
+                at = f" at {size}" if size else ""
+                more = f" The script trains {self.plan.model}{at}, which needs more."
                 found = [] if self.plan.lighter else [*known._too_large(predicted)]
                 found += known._too_long(predicted)
                 yield from (replace(one, message=one.message + more) for one in found)

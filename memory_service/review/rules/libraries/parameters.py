@@ -27,13 +27,11 @@ from memory_service.review.source.script import (
     receiver_name,
     targets_of,
 )
-from memory_service.review.tables import name_maps, name_sets, patterns
+from memory_service.review.tables import PATTERNS, words_of
 from memory_service.review.training import KERAS, LIGHTNING
 
-_MAP = name_maps("parameters")
-_RE = patterns("parameters")
-_SET = name_sets("parameters")
-GROWS = patterns("stopping_and_schedules").grows
+_RE, _SET, _, _MAP = words_of("parameters")
+GROWS = PATTERNS["stopping_and_schedules"]["grows"]
 MOST_COPIES = 3  # of copies of a table
 LARGEST_RATE = 0.05  # of Adam; no recipe has more
 FINE_TUNING_RATE = 5e-3  # no pretrained transformer is trained at more
@@ -48,21 +46,14 @@ def largest_tuning_rate(script: Script) -> float:
 
 def parameter_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-parameter and result-thrown-away."""
-    yield from _thrown_away(facts)
-    yield from _deterministic(facts)
-    yield from _imports(facts)
-    yield from _never_judged(facts)
-    yield from _linear_layers(facts)
-    yield from _names(facts)
-    yield from _shared(facts)
+    for about in (_thrown_away, _assigned, _never_judged, _linear_layers, _names):
+        yield from about(facts)
     for call in facts.script.calls:
         yield from _contradictions(facts, call)
         yield from _of_keras(facts, call) if facts.script.uses(*KERAS) else ()
         yield from _rates(facts, call)
         yield from _unknown_arguments(facts, call)
         yield from _removed(facts, call)
-        if is_call(call, "GridSearchCV", "RandomizedSearchCV"):
-            yield from _removed_in_grid(facts, call)
         of_torchvision = facts.script.qualified(call.func).startswith("torchvision.models.")
         if of_torchvision and "pretrained" in keyword_names(call):
             yield wrong(call, "torchvision-pretrained", name=last_name(call.func))
@@ -151,20 +142,15 @@ def _changes(facts: Facts, call: ast.Call, name: str) -> bool:
     return not (script.uses("pandas") and _is_table(facts, base))
 
 
-def _deterministic(facts: Facts) -> Iterator[Finding]:
-    """`cudnn.deterministic = True` beside `cudnn.benchmark = True`."""
-    stated = ((target, node) for node in facts.script.all(ast.Assign) for target in node.targets)
-    cudnn = ((to, node) for to, node in stated if last_name(getattr(to, "value", to)) == "cudnn")
-    on = {last_name(to): node for to, node in cudnn if facts.values.one(node.value) is True}
+def _assigned(facts: Facts) -> Iterator[Finding]:
+    """`cudnn.benchmark` beside `deterministic`; a part of random_split whose data set is changed."""
+    script, every = facts.script, facts.script.all(ast.Assign)
+    stated = [(node, to, getattr(to, "value", to)) for node in every for to in node.targets]
+    cudnn = ((node, to) for node, to, of in stated if last_name(of) == "cudnn")
+    on = {last_name(to): node for node, to in cudnn if facts.values.one(node.value) is True}
     if {"deterministic", "benchmark"} <= on.keys():
         yield wrong(on["benchmark"], "benchmark")
-
-
-def _shared(facts: Facts) -> Iterator[Finding]:
-    """`valid.dataset.transform = plain` of a part that random_split made: training loses its own, too."""
-    script, every = facts.script, facts.script.all(ast.Assign)
-    held = [(node, to, getattr(to, "value", to)) for node in every for to in node.targets]
-    held = [each for each in held if isinstance(each[2], ast.Attribute) and each[2].attr == "dataset"]
+    held = [each for each in stated if isinstance(each[2], ast.Attribute) and each[2].attr == "dataset"]
     values = {ast.unparse(to): ast.unparse(node.value) for node, to, _ in held}
     for node, to, rows in held:
         made = script.set_in.get((script.function(node), last_name(getattr(rows, "value", rows))), ())
@@ -200,6 +186,8 @@ def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             adds = all(isinstance(one, ast.Call) for one in facts.values.sources(given) or [given])
             if adds and any(is_call(m, "get_peft_model") for m in facts.values.makers(model)):
                 yield wrong(given, "adapted-twice")
+        case "GridSearchCV" | "RandomizedSearchCV":
+            yield from _removed_in_grid(facts, call)
         case "map" if facts.script.uses("transformers") and call.args and isinstance(call.args[0], ast.Name):
             for function in facts.script.functions.get(call.args[0].id, ()):
                 yield from _not_cut(facts, function)
@@ -216,10 +204,8 @@ def _linear_layers(facts: Facts) -> Iterator[Finding]:
             rows[call] = getattr(given, "elts", call.args)
         elif given is not None:
             rows.setdefault((made, script.function(call), receiver_name(call)), []).append(given)
-    for kept in (
-        [layer for layer in row if not is_call(layer, "Dropout", "Flatten")] for row in rows.values()
-    ):
-        for layer, after in pairwise(kept):
+    for row in rows.values():
+        for layer, after in pairwise(layer for layer in row if not is_call(layer, "Dropout", "Flatten")):
             linear = is_call(layer, "Linear") and facts.value(layer, "bias", 2) is not False
             linear = linear or (is_call(layer, "Dense") and not facts.argument(layer, "activation", 1))
             if linear and is_call(after, "Linear", "Dense") and not facts.values.open_ended(layer):  # type: ignore[arg-type]
@@ -296,10 +282,8 @@ def _rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     if not name.startswith("Adam") or not of_torch or facts.values.open_ended(call):
         return
     if given := facts.argument(call, "lr", 1):
-        rate, most = (
-            facts.values.number(given),
-            FINE_TUNING_RATE if called("from_pretrained") else LARGEST_RATE,
-        )
+        most = FINE_TUNING_RATE if called("from_pretrained") else LARGEST_RATE
+        rate = facts.values.number(given)
         own = getattr(call.args[0], "elts", []) if call.args else []  # tensors, as pixels are
         if rate is not None and rate > most and not (own and all(isinstance(one, ast.Name) for one in own)):
             yield wrong(given, "rate", rate=rate, name=name)
@@ -367,19 +351,16 @@ def _lines(file: str) -> Iterator[str]:
     return (line for line in text.splitlines() if line and not line.startswith("#"))
 
 
-def _imports(facts: Facts) -> Iterator[Finding]:
-    stated = (n for n in facts.script.all(ast.ImportFrom) if not any(facts.script.around(n, ast.Try)))
-    for node, module in ((node, node.module or "") for node in stated):
-        for removed in removed_of(module):
-            yield wrong(node, "module-gone", module=module, instead=removed.instead)
-        for alias in node.names:
-            for removed in removed_of(f"{module}.{alias.name}"):
-                yield wrong(node, "name-gone", module=module, name=alias.name, instead=removed.instead)
-
-
 def _names(facts: Facts) -> Iterator[Finding]:
-    """`np.int`, which is gone without a call; `series.append(more)`, whose result somebody uses."""
+    """Imports and `np.int`, gone without a call; `series.append(more)`, whose result somebody uses."""
     script = facts.script
+    stated = (n for n in script.all(ast.ImportFrom) if not any(script.around(n, ast.Try)))
+    for named, module in ((node, node.module or "") for node in stated):
+        for removed in removed_of(module):
+            yield wrong(named, "module-gone", module=module, instead=removed.instead)
+        pairs = ((alias.name, one) for alias in named.names for one in removed_of(f"{module}.{alias.name}"))
+        for name, removed in pairs:
+            yield wrong(named, "name-gone", module=module, name=name, instead=removed.instead)
     for node in script.all(ast.Attribute):
         made = facts.values.makers(node.value) if node.attr in ("total_mem", "tune") else []
         of = {f"{script.qualified(maker.func)}.{node.attr}" for maker in made} or {script.qualified(node)}

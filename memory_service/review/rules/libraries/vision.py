@@ -22,14 +22,11 @@ from memory_service.review.source.script import (
     names_in,
     receiver,
     receiver_name,
-    words,
     words_in,
 )
-from memory_service.review.tables import name_maps, name_sets, patterns
+from memory_service.review.tables import words_of
 
-_MAP = name_maps("vision")
-_RE = patterns("vision")
-_SET = name_sets("vision")
+_RE, _SET, _, _MAP = words_of("vision")
 timm_trap = partial(finding, "timm-trap")
 MOST_READ = 60  # uses of a name that are looked at
 
@@ -79,8 +76,11 @@ def _models(facts: Facts) -> Iterator[Finding]:
     made = script.called("create_model")
     calls = [c for c in made if not script.qualified(c.func).startswith("segmentation_models_pytorch.")]
     names = {name for call in calls if (name := facts.text(call, "model_name", 0))}
-    if len(names) == 1:
-        yield from _wrong_head(facts, next(iter(names)))
+    name = names.pop() if len(names) == 1 else ""
+    right = next((head for head, pattern in _MAP.heads.items() if re.match(pattern, name)), None)
+    for node, target in new_heads(script) if right else ():
+        if target.attr != right and facts.values.made_by(target.value) == "create_model":
+            yield timm_trap(node, "wrong-head", name=name, right=right, head=target.attr)
     plain = (call for call in calls if not facts.values.open_ended(call))
     for call in (call for call in plain if not _only_configures(facts, call)):
         yield from _wrong_size(facts, call)
@@ -110,25 +110,16 @@ def _weights_loaded(facts: Facts, network: ast.Call, networks: list[ast.Call]) -
 
 def _only_configures(facts: Facts, call: ast.Call) -> bool:
     """A network that only answers for its settings: `resolve_data_config({}, model=probe)`."""
-    up = facts.script.parents.get(call)
-    if not isinstance(up, ast.Assign):
-        return _configures(facts, call)
-    names = {last_name(target) for target in up.targets}
-    read = [n for n in facts.script.all(ast.Name) if n.id in names and isinstance(n.ctx, ast.Load)]
-    return 0 < len(read) <= MOST_READ and all(_configures(facts, node) for node in read)
-
-
-def _configures(facts: Facts, node: ast.AST) -> bool:
-    above = next((up for up in facts.script.above(node) if not isinstance(up, ast.keyword)), node)
-    return name_of(above) in _SET.configures
-
-
-def _wrong_head(facts: Facts, name: str) -> Iterator[Finding]:
-    """`model.fc = nn.Linear(...)` on a network whose head has another name does nothing."""
-    right = next((head for head, pattern in _MAP.heads.items() if re.match(pattern, name)), None)
-    for node, target in new_heads(facts.script) if right else ():
-        if target.attr != right and facts.values.made_by(target.value) == "create_model":
-            yield timm_trap(node, "wrong-head", name=name, right=right, head=target.attr)
+    up, read = facts.script.parents.get(call), list[ast.AST]([call])
+    if isinstance(up, ast.Assign):
+        names = {last_name(target) for target in up.targets}
+        read = [n for n in facts.script.all(ast.Name) if n.id in names and isinstance(n.ctx, ast.Load)]
+    above = [
+        [one for one in facts.script.above(node) if not isinstance(one, ast.keyword)][:1] for node in read
+    ]
+    return 0 < len(read) <= MOST_READ and all(
+        name_of(one) in _SET.configures for each in above for one in each
+    )
 
 
 def _wrong_size(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -160,38 +151,30 @@ def _schedules(facts: Facts) -> Iterator[Finding]:
 
 
 albumentations_trap = partial(finding, "albumentations-trap")
-_MOVES = _SET.random - _SET.colours | words("Resize CenterCrop LongestMaxSize PadIfNeeded")
+_MOVES = _SET.random - _SET.colours | _SET.cuts
 
 
 def albumentations_rules(facts: Facts) -> Iterator[Finding]:
     """albumentations-trap."""
     if facts.script.uses("albumentations"):
-        yield from _removed(facts)
         yield from _calls(facts)
     for compose in facts.script.called("Compose"):
         yield from _steps(facts, compose)
 
 
-def _is_of_library(facts: Facts, call: ast.Call) -> bool:
-    return facts.script.qualified(call.func).startswith("albumentations.")
-
-
-def _removed(facts: Facts) -> Iterator[Finding]:
-    for node in facts.script.all(ast.ImportFrom):
+def _calls(facts: Facts) -> Iterator[Finding]:
+    """Names of former versions; transforms called with the image by position, or without its mask."""
+    script = facts.script
+    for node in script.all(ast.ImportFrom):
         names = {alias.name for alias in node.names}
         if (node.module or "").startswith("albumentations.pytorch") and "ToTensor" in names:
             yield albumentations_trap(node, "to-tensor")
-    for call in (c for c in facts.script.calls if _is_of_library(facts, c)):
-        name = last_name(call.func)
+    own = [call for call in script.calls if script.qualified(call.func).startswith("albumentations.")]
+    for call in (one for one in own if is_call(one, "RandomResizedCrop")):
         sizes = [facts.values.one(a) for a in call.args[:2]]
-        if name == "RandomResizedCrop" and len(sizes) == 2 and all(isinstance(s, int) for s in sizes):
-            yield albumentations_trap(call, "crop-size", name=name)
-
-
-def _calls(facts: Facts) -> Iterator[Finding]:
-    """Calls of a transform: with the image by position, as a dict, without its mask, with a PIL image."""
-    script = facts.script
-    moves = any(_is_of_library(facts, c) for c in script.called(*_MOVES))
+        if len(sizes) == 2 and all(isinstance(s, int) for s in sizes):
+            yield albumentations_trap(call, "crop-size", name=last_name(call.func))
+    moves = any(is_call(call, *_MOVES) for call in own)
     has_mask = cache(partial(_has_mask, facts))
     for call in (call for call in script.calls if _is_transform(facts, call)):
         name, given, function = last_name(call.func), keyword_names(call), script.function(call)
@@ -220,26 +203,27 @@ def _has_mask(facts: Facts, function: Function) -> bool:
     """Whether a function has a mask in hand that no transform gets."""
     handed = any(keyword_names(call) & {"mask", "masks"} for call in calls_in(function))
     named = any(_RE.mask.fullmatch(name) for name in names_in(function))
-    return not handed and (named or _returns_arrays(facts, function))
-
-
-def _returns_arrays(facts: Facts, function: Function) -> bool:
-    """In segmentation, an item whose second part is an array made a tensor: a mask."""
-    if facts.context.task != "image-segmentation" and not facts.script.uses("segmentation_models_pytorch"):
-        return False
-    items = facts.script.returned(function) if function.name == "__getitem__" else []
+    segments = facts.context.task == "image-segmentation" or facts.script.uses("segmentation_models_pytorch")
+    items = facts.script.returned(function) if segments and function.name == "__getitem__" else []
     second = (part for item in items if isinstance(item, ast.Tuple) for part in item.elts[1:2])
-    return any(is_call(call, "from_numpy", "as_tensor") for part in second for call in calls_in(part))
+    made = (call for part in second for call in calls_in(part))  # an array made a tensor
+    return not handed and (named or any(is_call(call, "from_numpy", "as_tensor") for call in made))
 
 
 def _steps(facts: Facts, compose: ast.Call) -> Iterator[Finding]:
     steps = compose.args[0] if compose.args else None
-    of_torchvision = facts.script.qualified(compose.func).startswith("torchvision.transforms.")
-    if not (of_torchvision or _is_of_library(facts, compose)) or not isinstance(steps, ast.List | ast.Tuple):
+    name = facts.script.qualified(compose.func)
+    of_torchvision = name.startswith("torchvision.transforms.")
+    known = of_torchvision or name.startswith("albumentations.")
+    if not known or not isinstance(steps, ast.List | ast.Tuple):
         return
     calls = [step for step in steps.elts if isinstance(step, ast.Call)]
     names = [last_name(call.func) for call in calls]
-    validates = any(_RE.validation.search(name.lower()) for name in _names_of(facts, compose))
+    parent, stated = facts.script.parents.get(compose), facts.script.statement(compose)
+    called = [last_name(target) for target in stated.targets] if isinstance(stated, ast.Assign) else []
+    if isinstance(parent, ast.Dict):  # a dict of transforms
+        called = [key for key, value in entries_of(parent) if value is compose]
+    validates = any(_RE.validation.search(name.lower()) for name in called)
     if not of_torchvision and "ToTensorV2" in names[:-1]:
         at = names.index("ToTensorV2") + 1
         yield albumentations_trap(calls[at], "behind-tensor", name=names[at])
@@ -248,11 +232,3 @@ def _steps(facts: Facts, compose: ast.Call) -> Iterator[Finding]:
     random = [c for c in calls if facts.value(c, "p") not in certain and is_call(c, *named)]
     for call in random[:1] if validates and "tta" not in facts.script.text else ():
         yield (wrong if of_torchvision else albumentations_trap)(call, "random-validation")
-
-
-def _names_of(facts: Facts, call: ast.Call) -> list[str]:
-    """The key of a transform in a dict of transforms, else the names that it is assigned to."""
-    parent, statement = facts.script.parents.get(call), facts.script.statement(call)
-    if isinstance(parent, ast.Dict):
-        return [key for key, value in entries_of(parent) if value is call]
-    return [last_name(t) for t in statement.targets] if isinstance(statement, ast.Assign) else []
