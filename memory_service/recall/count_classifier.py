@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from itertools import combinations, groupby
+from itertools import combinations, groupby, islice
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ NAMED, WORDS = 0.3, 1.0
 """Scale of the features: the same penalty then suits both."""
 
 _MOST, _WHOLES, _NEAR, _MOST_CLASSES = 48, 6, 12, 100_000
-_LEAST_RIVAL, _APART = 0.05, 1.5
+_LEAST_RIVAL, _APART, _MOST_ITEMS = 0.05, 1.5, 60
 _P = patterns("counts")
 _TOKEN = re.compile(r"[^\W\d_]+|\d[\d.,]*|[,;:.()%\n]")
 _PARTS = (",", ";", ":", "(", ")", "and", "but")
@@ -185,7 +185,7 @@ def _lists(text: str) -> Iterator[tuple[int, int, int, set[str]]]:
                     if len(items) > 3:
                         yield len(items) - 1, items[1], end, said | {"later"}
                 done = done or last in ("and", "or")
-                ended = over
+                ended = over or len(items) >= _MOST_ITEMS
             else:
                 ended = True
             if ended:
@@ -225,7 +225,7 @@ def _of_classes(
             named = frozenset(said | {f"asked {q.noun in asked}", f"value {min(q.value, 12)}"})
             yield Candidate(round(q.value), "number", q.words, named, frozenset(place.grams))
     kinds: list[tuple[int, str, int, int, set[str]]] = []
-    for count, start, end, said in _lists(text):
+    for count, start, end, said in islice(_lists(text), _MOST):
         same = any(q.value == count for q in found)
         kinds.append((count, "list", start, end, said | {f"items {min(count, 12)}", f"same {same}"}))
     for match in _P["ordinal"].finditer(text):

@@ -35,21 +35,26 @@ def test_counts_are_told_with_what_is_held_back_and_what_is_of_each(
 
 
 @pytest.mark.parametrize(
-    ("text", "classes"),
+    ("text", "task", "classes"),
     [
-        ("Sort 4,000 photos of bolts into good, rusty or bent. Accuracy.", 3),
-        ("Which of nine moods has each of the 6,000 songs? Macro F1.", 9),
-        ("12,000 letters with a topic, 60 topics in all, macro F1.", 60),
-        ("Wants boxes around cups, plates, forks and spoons on 900 photos. mAP.", 4),
-        ("Grade 3,000 photos of eyes from 0 to 4, quadratic weighted kappa.", 5),
-        ("2,000 photos of leaves. Which disease is it?\n- rust\n- mildew\n- blight\n- healthy\nAccuracy.", 4),
-        ("Will a customer leave within a month, yes or no? 20,000 rows, 30 columns. AUC.", 2),
-        ("Predict the price of 4,000 flats in 12 districts. RMSE.", None),
-        ("Mark 14 points on 900 photos of sheep of 8 breeds.", None),
+        ("Sort 4,000 photos of bolts into good, rusty or bent. Accuracy.", "image", 3),
+        ("Which of nine moods has each of the 6,000 songs? Macro F1.", "audio", 9),
+        ("12,000 letters with a topic, 60 topics in all, macro F1.", "text", 60),
+        ("Grade 3,000 photos of eyes from 0 to 4, quadratic weighted kappa.", "image", 5),
+        ("2,000 photos. Which disease?\n- rust\n- mildew\n- blight\n- healthy\nAccuracy.", "image", 4),
+        ("Will a customer leave within a month, yes or no? 20,000 rows, 30 columns. AUC.", "tabular", 2),
     ],
 )
-def test_classes_are_told_by_number_list_range_and_question(text: str, classes: int | None) -> None:
-    assert counts_alone(text).n_classes == classes
+def test_classes_are_read_of_numbers_lists_ranges_and_questions(text: str, task: str, classes: int) -> None:
+    found = count_classifier().odds(candidates_of(text, f"{task}-classification"))[ROLES.index("n_classes")]
+    assert max(found, key=lambda value: found[value][0]) == classes
+
+
+@pytest.mark.parametrize("task", ["tabular-regression", "image-keypoints", "text-ranking"])
+def test_a_task_without_classes_has_none(task: str) -> None:
+    text = "900 photos of sheep of 8 breeds, in three classes: good, fair, bad."
+    found = count_classifier().odds(candidates_of(text, task))[ROLES.index("n_classes")]
+    assert not any(probability for probability, _ in found.values())
 
 
 PLANTS = (
@@ -58,6 +63,31 @@ PLANTS = (
 )
 CASES = [
     ("7349 pictures", {"n_train": 7349}),
+    ("table of 74 tumours x 18,000 genes; tell the three subtypes", {"n_train": 74, "n_features": 18000}),
+    ("We took 700 shells of each of these 11 kinds.", {"n_train": 7700, "n_classes": 11}),
+    ("Columns are categorical with up to 90,000 levels. Predict yes or no.", {"n_classes": 2}),
+    ("Find some 400 buds in each of 150 aerial photos.", {"n_train": 150}),
+    ("Tiles of 10 m per pixel: 2,100 tiles to train.", {"n_train": 2100}),
+    (
+        "We train on 30 pots (90 scans) and test on the remaining 8 pots (24 scans).",
+        {"n_train": 90, "n_test": 24},
+    ),
+    (
+        "The notes: 1,300 notes (training), 200 (development), 400 (test).",
+        {"n_train": 1300, "n_test": 400},
+    ),
+    ("The mill grinds 3 million grains a day. 800 labelled grains.", {"n_train": 800}),
+    (
+        "x_train.npy has shape (7040, 96, 5), x_test.npy shape (1760, 96, 5).",
+        {"n_train": 7040, "n_test": 1760},
+    ),
+    ("Label 5,200 clips as one of 12 crops.", {"n_train": 5200}),
+    ("Say whether the hen is laying, brooding, eating or asleep.", {"n_classes": 4}),
+    ("Decide who rang: left, right or nobody.", {"n_classes": 3}),
+    ("Give the grade: 0 (new), 1 (worn), 2 (broken). 900 photos.", {"n_classes": 3}),
+    ("Tell four layers: bark, bast, wood, pith. 900 photos.", {"n_classes": 4}),
+    ("12k clips -> calm / nervous / gone", {"n_train": 12000, "n_classes": 3}),
+    ("Rate pets' charm (0-3); quadratic weighted kappa.", {"n_classes": 4}),
     ("5k labelled clips, 2k to classify", {"n_train": 5000, "n_test": 2000}),
     ("165 thousand labelled and 110 thousand test customers", {"n_train": 165_000, "n_test": 110_000}),
     ("Grades 0 to 4", {"n_classes": 5}),
