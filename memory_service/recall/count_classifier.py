@@ -31,14 +31,14 @@ WITHOUT_CLASSES = (
 )  # fmt: skip
 BUCKETS = 1 << 14
 LEAST, RIVAL = 10, 0.6
-TELLS = {"n_train": 0.72, "n_test": 0.65, "n_classes": 0.68}
+TELLS = {"n_train": 0.7, "n_test": 0.65, "n_classes": 0.68}
 """Probabilities from which a number is told; another competes with this part of what the likeliest leaves."""
 
 NAMED, WORDS = 0.3, 1.0
 """Scale of the features: the same penalty then suits both."""
 
 _MOST, _WHOLES, _NEAR, _MOST_CLASSES = 48, 6, 12, 100_000
-_LEAST_RIVAL, _APART, _MOST_ITEMS = 0.05, 1.5, 60
+_LEAST_RIVAL, _APART, _MOST_ITEMS, _NAMED_ONES = 0.05, 1.5, 60, 0.25
 _P = patterns("counts")
 _TOKEN = re.compile(r"[^\W\d_]+|\d[\d.,]*|[,;:.()%\n]")
 _PARTS = (",", ";", ":", "(", ")", "and", "but")
@@ -163,7 +163,8 @@ def _lists(text: str) -> Iterator[tuple[int, int, int, set[str]]]:
     start = 0
     for clause in _P["clause"].split(text):
         ends = [*_P["between"].finditer(clause)]
-        items, opened, last, done, place = [], text[max(0, start - 2) : start].strip()[-1:], "", False, start
+        items: list[int] = []
+        opened, last, done, place = text[max(0, start - 2) : start].strip()[-1:], "", False, start
         for at in range(len(ends) + 1):
             stop = start + (ends[at].start() if at < len(ends) else len(clause))
             more = (ends[at][0].strip(" ,").lower() or ",")[:3] if at < len(ends) else ""
@@ -268,8 +269,8 @@ def candidates_of(text: str, task: str | None = None) -> list[Candidate]:
     ]
     for rows, start, stop in _tables(text):
         place = words.about(start, stop)
-        said, label = frozenset(place.named | whole), text[start:stop]
-        out.append(Candidate(round(sum(rows)), "sum", label, said, frozenset(place.grams)))
+        of_rows = frozenset(place.named | whole)
+        out.append(Candidate(round(sum(rows)), "sum", text[start:stop], of_rows, frozenset(place.grams)))
     if task is None or not task.endswith(WITHOUT_CLASSES):
         out += _of_classes(text, found, zip(named, numbers, strict=True), words, whole)
 
@@ -356,7 +357,7 @@ class CountClassifier:
             facts = replace(facts, **changed)
         if facts.n_classes and facts.n_train and facts.n_classes > facts.n_train:
             facts = replace(facts, n_classes=None)  # boxes, or labels that are written anew for each
-        if facts.n_classes is not None and facts.n_classes == facts.n_groups:
+        if facts.n_groups is not None and read["n_classes"].get(facts.n_groups, (0.0, ""))[0] >= _NAMED_ONES:
             facts = replace(facts, n_groups=None, group_by=None)  # what is to be named
         return facts
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from memory_service.domain.description.known_facts import Sources
 from memory_service.recall.count_classifier import (
     ROLES,
     TELLS,
@@ -61,7 +62,7 @@ PLANTS = (
     "A dataset of images of approximately 960 unique plants belonging to 12 species. You are given a "
     "training set of 4750 images and a test set of 794 images."
 )
-CASES = [
+CASES: list[tuple[str, dict[str, int | None]]] = [
     ("7349 pictures", {"n_train": 7349}),
     ("table of 74 tumours x 18,000 genes; tell the three subtypes", {"n_train": 74, "n_features": 18000}),
     ("We took 700 shells of each of these 11 kinds.", {"n_train": 7700, "n_classes": 11}),
@@ -233,6 +234,9 @@ def test_most_numbers_that_a_text_states_are_told() -> None:
 def test_numbers_that_contradict_each_other_are_named() -> None:
     facts = counts_alone("500 images in train, 1000 training images. Name the dog.")
     assert set(facts.rivals["n_train"]) == {500, 1000}
+    fact = Sources(said=facts).fact("n_train", 3000)
+    assert fact is not None
+    assert [each.code for each in fact.warnings] == ["counts-compete"]
     assert not counts_alone("8600 training images and 2150 testing images of birds").rivals
 
 
