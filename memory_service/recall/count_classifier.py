@@ -339,7 +339,7 @@ class CountClassifier:
 
     def judged(self, facts: InferredFacts, text: str) -> InferredFacts:
         """The facts with the counts that it is sure of; what arrays and tables say stays."""
-        candidates = candidates_of(text, facts.task)
+        candidates, in_slices = candidates_of(text, facts.task), facts.n_train is not None
         read = dict(zip(ROLES, self.odds(candidates), strict=True))
         plain = {each.value for each in candidates if each.made in ("plain", "number")}
         plain -= {told(name, found)[0] for name, found in read.items()}
@@ -357,7 +357,8 @@ class CountClassifier:
             facts = replace(facts, **changed)
         if facts.n_classes and facts.n_train and facts.n_classes > facts.n_train:
             facts = replace(facts, n_classes=None)  # boxes, or labels that are written anew for each
-        if facts.n_groups is not None and read["n_classes"].get(facts.n_groups, (0.0, ""))[0] >= _NAMED_ONES:
+        kinds = read["n_classes"].get(facts.n_groups or 0, (0.0, ""))[0]
+        if kinds >= _NAMED_ONES and not in_slices:
             facts = replace(facts, n_groups=None, group_by=None)  # what is to be named
         return facts
 
