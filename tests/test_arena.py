@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,8 @@ import pytest
 
 from benchmarks.arena import __main__ as arena
 from benchmarks.arena import scoring, sets, systems
+from memory_service.services.database.transactions import Database
+from memory_service.services.planning.recommend import recommend
 
 
 def frame(**columns: object) -> pd.DataFrame:
@@ -158,3 +162,24 @@ def test_half_a_minute_of_a_plan_is_not_below_the_default_of_a_library(tmp_path:
     answers = pd.read_csv(tmp_path / "answers" / f"{name}.csv")
     told = scoring.paired(about["metric"], answers, submissions["ours"], submissions["library"], level=0.99)
     assert told[2] >= 0, f"{name}: {about['metric']} ours - library {told}"
+
+
+def planned_as_it_is(database: Database, about: dict[str, str]) -> bool:
+    asked = {"description": about["description"], "gpu": "cpu", "cpu_count": 1, "weights": "none"}
+    plan = recommend(database, asked | {"minutes": sets.MINUTES.get(about["task"], 3.0)})
+    return bool(plan["feasible"] and plan["task"].startswith(about["task"]))
+
+
+def test_every_packaged_set_is_planned(seeded_sqlite: Database) -> None:
+    assert {name for name, about in sets.ABOUT.items() if not planned_as_it_is(seeded_sqlite, about)} == set()
+
+
+@pytest.mark.skipif(not sets.archives(), reason="../shared/arena is not here")
+def test_every_archived_set_is_planned(seeded_sqlite: Database) -> None:
+    refused = set()
+    for name, file in sets.archives().items():
+        with tarfile.open(file) as packed:
+            told = packed.extractfile(f"answers/{name}.json")
+            assert told is not None
+            refused |= set() if planned_as_it_is(seeded_sqlite, json.loads(told.read())) else {name}
+    assert refused == set()

@@ -32,7 +32,7 @@ from memory_service.services.tables import table_rows
 from memory_service.services.tables.paging import _check, parse_query, sort_names
 from tests.conftest import Servers
 from tests.patterns import COMMON, WORDS, at_most
-from tests.reading import read_alone
+from tests.reading import counts_alone
 
 SCRIPTS = sorted((Path(__file__).parent / "review" / "scripts").glob("*.txt"))
 fuzzed = settings(
@@ -176,10 +176,10 @@ TEXT_WORDS = (
 @given(pieces(TEXT_WORDS, st.text(max_size=10)) | repeated(*WORDS, *TEXT_WORDS))
 def test_any_description_gives_known_tasks_and_possible_figures(text: str):
     with at_most(PROCESSOR_SECONDS):
-        facts = read_alone(text)
+        facts = counts_alone(text)
     assert facts.task is None or facts.task in TASKS
     assert 0.0 <= facts.confidence <= 1.0
-    assert facts == read_alone(text)
+    assert facts == counts_alone(text)
     for name in ("n_train", "n_classes", "n_features"):
         value = getattr(facts, name, None)
         assert value is None or 0 <= value < 2**63, name

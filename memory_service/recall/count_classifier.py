@@ -1,16 +1,17 @@
-"""How many samples of training and of test a text tells of, each number with its probability.
+"""How many samples of training and of test, and how many classes, a text tells, each with its probability.
 
-A softmax over the text's numbers, those made of two of them, and "not told"; linear in hashed features.
+A softmax over the text's numbers, those made of two of them, its lists, ranges and questions of yes or no,
+and "not told"; linear in hashed features.
 `python -m benchmarks.fit_counts --fit` fits, judges and writes the weights.
 """
 
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from itertools import combinations
+from itertools import combinations, groupby, islice
 from typing import Any
 
 import numpy as np
@@ -23,20 +24,33 @@ from memory_service.domain.description.quantities import Quantity, number_of_wor
 from memory_service.domain.description.task_inference import InferredFacts
 
 FILE = "count_classifier.npz"
-ROLES = ("n_train", "n_test")
+ROLES = ("n_train", "n_test", "n_classes")
+WITHOUT_CLASSES = (
+    "regression", "seq2seq", "captioning", "recommendation", "ranking", "image-to-image", "recognition",
+    "keypoints", "answering",
+)  # fmt: skip
 BUCKETS = 1 << 14
-LEAST, TELLS, CONFIRMS = 10, 0.75, 0.6
-"""Probabilities from which a number is told, and from which one that the rules read is."""
+LEAST, RIVAL = 10, 0.6
+TELLS = {"n_train": 0.7, "n_test": 0.65, "n_classes": 0.68}
+"""Probabilities from which a number is told; another competes with this part of what the likeliest leaves."""
 
 NAMED, WORDS = 0.3, 1.0
 """Scale of the features: the same penalty then suits both."""
 
-_MOST, _WHOLES, _NEAR = 48, 6, 12
+_MOST, _WHOLES, _NEAR, _MOST_CLASSES = 48, 6, 12, 100_000
+_LEAST_RIVAL, _APART, _MOST_ITEMS, _NAMED_ONES = 0.05, 1.5, 60, 0.25
 _P = patterns("counts")
 _TOKEN = re.compile(r"[^\W\d_]+|\d[\d.,]*|[,;:.()%\n]")
 _PARTS = (",", ";", ":", "(", ")", "and", "but")
 _FRACTIONS = {"half": 2, "third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
 Floats = NDArray[np.float32]
+Odds = dict[int, tuple[float, str]]
+
+
+_WORD = re.compile(r"[^\s,/|]{1,60}")
+_LONGEST_ITEM = 5
+_KINDS = ("number", "list", "rows", "range", "binary", "one_class", "whole")
+"""How numbers of classes are made; whole: two, of all that the text says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +62,9 @@ class Candidate:
     words: str
     named: frozenset[str]
     grams: frozenset[str]
+
+    def serves(self, role: str) -> bool:
+        return (self.made in _KINDS) == (role == "n_classes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +102,11 @@ class _Words:
                 grams.update((f"{side} {singular(word)}",) if far < 6 and clauses < 3 else ())
         return _Place(start, named, grams)
 
+    def asked(self) -> set[str]:
+        """What stands near behind a word that asks."""
+        places = [at for at, groups in enumerate(self.groups) if "asks" in groups]
+        return {singular(word) for at in places for word in self.words[at + 1 : at + 7]}
+
 
 @lru_cache(maxsize=4096)
 def _groups_of(word: str) -> tuple[str, ...]:
@@ -121,23 +143,112 @@ def _of_quantity(at: int, found: list[Quantity], place: _Place, words: _Words) -
     return named | {name for name, holds in told.items() if holds}
 
 
-def _shares(text: str) -> Iterator[tuple[float, re.Match[str]]]:
+def _shares(text: str) -> Iterator[tuple[float, str, re.Match[str]]]:
+    """Shares, how they are told, and where."""
     for match in list(_P["part_of_all"].finditer(text))[:4]:
-        if match["fraction"]:
-            share = 1 / _FRACTIONS[match["fraction"].lower()]
-        else:
-            every = match["every"]
-            share = (
-                1 / number_of_words(every)
-                if every
-                else number_of_words(match["percent"] or match["parts"]) / 100
-            )
+        kind = next(name for name, words in match.groupdict().items() if words)
+        told = match[kind].lower()
+        if kind == "parts":
+            parts = [int(part) / 100 for part in re.findall(r"\d+", told)]
+            yield from ((parts[0], f"parts {len(parts)}", match), (parts[-1], f"last {len(parts)}", match))
+            continue
+        share = 1 / _FRACTIONS[told] if kind == "fraction" else number_of_words(told) / 100
+        share = 0.01 / share if kind == "every" else share
         if 0.02 < share < 0.98:
-            yield share, match
+            yield share, kind, match
 
 
-def candidates_of(text: str) -> list[Candidate]:
-    """Every number of the text, and sums, differences, products and shares of those that are near."""
+def _lists(text: str) -> Iterator[tuple[int, int, int, set[str]]]:
+    """Items, start, end and features of what may be a list: "in wood, glass or none", "cat / dog"."""
+    start = 0
+    for clause in _P["clause"].split(text):
+        ends = [*_P["between"].finditer(clause)]
+        items: list[int] = []
+        opened, last, done, place = text[max(0, start - 2) : start].strip()[-1:], "", False, start
+        for at in range(len(ends) + 1):
+            stop = start + (ends[at].start() if at < len(ends) else len(clause))
+            more = (ends[at][0].strip(" ,").lower() or ",")[:3] if at < len(ends) else ""
+            words = list(_WORD.finditer(text, place, stop))
+            openers = [n for n, word in enumerate(words[:-1]) if _P["opens"].fullmatch(word[0])]
+            over = len(words) > _LONGEST_ITEM or bool(openers)
+            if items and words and 0 not in openers[:1] and not (done and last == ","):
+                items.append(words[0].start())
+                if last != "," or not more or over:
+                    end = words[min(len(words), openers[0] if openers else 3) - 1].end()
+                    said = {
+                        f"sep {last}",
+                        f"opens {opened}",
+                        f"more {more}",
+                        f"over {over}",
+                        f"one {len(items) == 2}",
+                    }
+                    yield len(items), items[0], end, said
+                    if len(items) > 3:
+                        yield len(items) - 1, items[1], end, said | {"later"}
+                done = done or last in ("and", "or")
+                ended = over or len(items) >= _MOST_ITEMS
+            else:
+                ended = True
+            if ended:
+                first = openers[-1] + 1 if openers else 0 if len(words) <= 2 else len(words) - 1
+                items, done = [word.start() for word in words[first : first + 1]], False
+                opened = words[first - 1][0].lower() if first and words else opened if place == start else ","
+            last, place = more, start + ends[at].end() if at < len(ends) else stop
+        start += len(clause) + 1
+
+
+def _tables(text: str) -> Iterator[tuple[list[float], int, int]]:
+    """Numbers, start and end of lines that count each of something: "crack: 120 photos"."""
+    start = 0
+    for counted, run in groupby(text.splitlines(keepends=True), lambda line: _counted(line)[0]):
+        lines = list(run)
+        end = start + sum(map(len, lines))
+        if counted is not None and len(lines) > 1:
+            yield [_counted(line)[1] for line in lines], start, end
+        start = end
+
+
+def _counted(line: str) -> tuple[str | None, float]:
+    match = _P["row"].fullmatch(line.strip())
+    return (match[2].strip(), float(re.sub(r"\D", "", match[1]))) if match else (None, 0.0)
+
+
+def _of_classes(
+    text: str,
+    found: list[Quantity],
+    places: Iterable[tuple[set[str], _Place]],
+    words: _Words,
+    whole: set[str],
+) -> Iterator[Candidate]:
+    asked = words.asked()
+    for q, (said, place) in zip(found, places, strict=True):
+        if q.value <= _MOST_CLASSES:
+            named = frozenset(said | {f"asked {q.noun in asked}", f"value {min(q.value, 12)}"})
+            yield Candidate(round(q.value), "number", q.words, named, frozenset(place.grams))
+    kinds: list[tuple[int, str, int, int, set[str]]] = []
+    for count, start, end, said in islice(_lists(text), _MOST):
+        same = any(q.value == count for q in found)
+        kinds.append((count, "list", start, end, said | {f"items {min(count, 12)}", f"same {same}"}))
+    for match in _P["ordinal"].finditer(text):
+        low, high = (ord(end) if end.isupper() else number_of_words(end) for end in match.groups())
+        if low < high:
+            kinds.append((round(high - low) + 1, "range", *match.span(), {f"from {low}", f"high {high}"}))
+    for rows, start, end in _tables(text):
+        kinds.append((len(rows), "rows", start, end, {f"items {min(len(rows), 12)}"}))
+    for name, value in ("binary", 2), ("one_class", 1):
+        kinds += [(value, name, *match.span(), set()) for match in _P[name].finditer(text)]
+    for value, kind, start, end, said in kinds[:_MOST]:
+        place = words.about(start, end)
+        named = frozenset(said | place.named | whole)
+        yield Candidate(value, kind, text[start:end], named, frozenset(place.grams))
+    told = {f"told {kind[1]}" for kind in kinds} | {f"number {q.kind}" for q in found}
+    every = frozenset(f"t {word}" for word in words.counts)
+    yield Candidate(2, "whole", "", frozenset(whole | told), every)
+
+
+def candidates_of(text: str, task: str | None = None) -> list[Candidate]:
+    """Every number of the text, sums, differences, products and shares of those that are near, and what may
+    be numbers of classes."""
     page = len(text) >= LONG_TEXT
     text = "\n".join(task_sentences(text))
     found = [q for q in quantities_in(text) if q.value >= 1][:_MOST]
@@ -147,8 +258,8 @@ def candidates_of(text: str) -> list[Candidate]:
         start = max(text.find(q.words, end), 0) or max(text.find(q.words), 0)
         end = start + 1
         numbers.append(words.about(start, start + len(q.words)))
-    shares = [(share, words.about(*match.span())) for share, match in _shares(text)]
-    whole = {f"share told {bool(shares)}", f"page {page}"}
+    shares = [(share, kind, words.about(*match.span()), match[0]) for share, kind, match in _shares(text)]
+    whole = {f"page {page}", f"task {task}"} | {f"share told {kind}" for _, kind, _, _ in shares}
     whole |= {f"text {group}" for groups in words.groups for group in groups}
     named = [_of_quantity(at, found, place, words) | whole for at, place in enumerate(numbers)]
     out = [
@@ -156,6 +267,12 @@ def candidates_of(text: str) -> list[Candidate]:
         for q, said, place in zip(found, named, numbers, strict=True)
         if q.value >= LEAST
     ]
+    for rows, start, stop in _tables(text):
+        place = words.about(start, stop)
+        of_rows = frozenset(place.named | whole)
+        out.append(Candidate(round(sum(rows)), "sum", text[start:stop], of_rows, frozenset(place.grams)))
+    if task is None or not task.endswith(WITHOUT_CLASSES):
+        out += _of_classes(text, found, zip(named, numbers, strict=True), words, whole)
 
     def made(value: float, kind: str, one: int, other: _Place, said: set[str], label: str) -> None:
         far = abs(numbers[one].start - other.start)
@@ -165,12 +282,13 @@ def candidates_of(text: str) -> list[Candidate]:
 
     counts = [at for at, q in enumerate(found) if q.value >= 10 and q.kind in ("sample", "group", "unknown")]
     for one in sorted(counts, key=lambda at: -found[at].value)[:_WHOLES]:
-        for share, place in shares:
+        for share, kind, place, words_of_it in shares:
             if abs(place.start - numbers[one].start) < 400:
-                said = place.named | {f"share {round(4 * share)}"}
-                label = f"{found[one].words}, {text[place.start : place.start + 40]}"
+                said = place.named | {f"share {round(4 * share)}", f"told {kind}"}
+                label = f"{found[one].words}, {words_of_it}"
                 made(found[one].value * share, "share", one, place, said, label)
-                made(found[one].value * (1 - share), "rest", one, place, said, label)
+                if " " not in kind:  # else the other part is told, too
+                    made(found[one].value * (1 - share), "rest", one, place, said, label)
     for one, other in combinations(range(len(found)), 2):
         a, b = found[one], found[other]
         between = text[numbers[one].start : numbers[other].start + len(b.words) + 30]
@@ -203,39 +321,52 @@ class CountClassifier:
 
     weights: Floats
 
-    def read(self, text: str) -> list[dict[int, tuple[float, str]]]:
+    def odds(self, candidates: list[Candidate]) -> list[Odds]:
         """Of each role: number -> its probability, and the words that it was made of."""
-        candidates = candidates_of(text)
         logits = [values @ self.weights[places] for places, values in map(features_of, candidates)]
         powers = np.exp(np.stack([*logits, self.weights[-1]]).clip(-60, 60))
-        odds = powers / powers.sum(axis=0)
-        out: list[dict[int, tuple[float, str]]] = [{} for _ in ROLES]
-        for candidate, row in zip(candidates, odds.tolist(), strict=False):
-            for found, probability in zip(out, row, strict=True):
-                before, words = found.get(candidate.value, (0.0, candidate.words))
-                found[candidate.value] = before + probability, words
+        serves = [each.serves(role) for each in candidates for role in ROLES]
+        powers[:-1] *= np.reshape(serves, (-1, len(ROLES)))
+        powers /= powers.sum(axis=0)
+        out: list[Odds] = []
+        for role in powers[:-1].T:
+            found: Odds = {}
+            for at in np.argsort(-role).tolist():
+                before, words = found.get(candidates[at].value, (0.0, candidates[at].words))
+                found[candidates[at].value] = before + float(role[at]), words
+            out.append(found)
         return out
 
     def judged(self, facts: InferredFacts, text: str) -> InferredFacts:
-        """The facts with the counts that it is sure of, and without those that it does not confirm."""
-        for name, found in zip(ROLES, self.read(text), strict=True):
-            read = getattr(facts, name)
-            value, words = told(read, found)
-            if value != read:
-                said = {key: each for key, each in facts.words.items() if key != name}
-                changed: dict[str, Any] = {name: value, "words": said | ({name: words} if value else {})}
-                facts = replace(facts, **changed)
+        """The facts with the counts that it is sure of; what arrays and tables say stays."""
+        candidates, in_slices = candidates_of(text, facts.task), facts.n_train is not None
+        read = dict(zip(ROLES, self.odds(candidates), strict=True))
+        plain = {each.value for each in candidates if each.made in ("plain", "number")}
+        plain -= {told(name, found)[0] for name, found in read.items()}
+        for name in (each for each in ROLES if getattr(facts, each) is None and read[each]):
+            found = read[name]
+            first = max(found, key=lambda value: found[value][0])
+            least = max(RIVAL * (1.0 - found[first][0]), _LEAST_RIVAL)
+            rivals = [value for value in plain & found.keys() if found[value][0] >= least]
+            changed: dict[str, Any] = {}
+            if any(max(value, first) >= _APART * min(value, first) for value in rivals):
+                changed["rivals"] = {**facts.rivals, name: (first, *rivals)}
+            value, words = told(name, found)
+            if value is not None:
+                changed |= {name: value, "words": {**facts.words, name: words}}
+            facts = replace(facts, **changed)
         if facts.n_classes and facts.n_train and facts.n_classes > facts.n_train:
             facts = replace(facts, n_classes=None)  # boxes, or labels that are written anew for each
+        kinds = read["n_classes"].get(facts.n_groups or 0, (0.0, ""))[0]
+        if kinds >= _NAMED_ONES and not in_slices:
+            facts = replace(facts, n_groups=None, group_by=None)  # what is to be named
         return facts
 
 
-def told(read: int | None, found: dict[int, tuple[float, str]]) -> tuple[int | None, str]:
-    """The count to tell, where the rules read that number, and its words."""
+def told(role: str, found: Odds) -> tuple[int | None, str]:
+    """The number that is sure enough, and its words."""
     best = max(found, key=lambda value: found[value][0], default=None)
-    if best is None or (read is not None and read not in found):
-        return read, ""  # made of an array's shape, or of slices: no number of the text
-    return (best, found[best][1]) if found[best][0] >= (CONFIRMS if read == best else TELLS) else (None, "")
+    return (best, found[best][1]) if best is not None and found[best][0] >= TELLS[role] else (None, "")
 
 
 @cache

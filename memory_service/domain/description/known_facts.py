@@ -66,8 +66,14 @@ class Sources:
             given = None if said in _UNKNOWN or name in ("task", "metric") else said
             return fact if given is None else self._against(fact, given, f"{given} (from the description)")
         if said not in _UNKNOWN:
-            return Fact(name, said, "text", words)
-        return None if usual is None else Fact(name, usual, "usual")
+            return Fact(name, said, "text", words, (), self.competing(name))
+        return None if usual is None else Fact(name, usual, "usual", None, (), self.competing(name))
+
+    def competing(self, name: str) -> tuple[Sentence, ...]:
+        """A warning where the text names several numbers for a count."""
+        rivals = self.said.rivals.get(name, ()) if self.said is not None else ()
+        told = ", ".join(map(str, rivals))
+        return (sentence("counts-compete", name=name, told=told),) if rivals else ()
 
     def _against(self, fact: Fact, other: Any, given: str, who: str = "the record counts") -> Fact:
         """The fact with a warning where the other value is another one. `given`: what is not the record's."""

@@ -1,16 +1,15 @@
-"""Facts that a description states: sizes of the data, classes, groups, split, each with its words.
+"""Facts that a description states: columns, lengths, sizes, groups, split, each with its words.
 
-The quantities of the text (`domain.description.quantities`) are given their parts here. Conservative: two
-different figures for the same fact mean that neither is known.
+The quantities of the text (`domain.description.quantities`) are given their parts here. Counts of samples and
+of classes are told by `recall.count_classifier`.
 """
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
 from memory_service.domain.description.modalities import pictures_in, side_of
-from memory_service.domain.description.phrases import patterns, sentences_of, singular
+from memory_service.domain.description.phrases import patterns
 from memory_service.domain.description.prose import LONG_TEXT, OF_SETS, task_sentences
 from memory_service.domain.description.quantities import (
     KIND_OF,
@@ -26,17 +25,13 @@ from memory_service.domain.description.stated_split import (
     one_figure,
     repeated_in,
     split_in,
-)
+_P = patterns("stated_facts", columns="|".join(_COLUMN_NOUNS), number_word=NUMBER_WORD)
 
 TOKENS_PER_WORD = 4 / 3
 """Of English prose in word pieces: 100 pieces are about 75 words (OpenAI's help page "What are tokens")."""
 
 _COLUMN_NOUNS = [noun for noun, kind in KIND_OF.items() if kind == "column"]
-_P = patterns(
-    "stated_facts",
-    columns="|".join(_COLUMN_NOUNS),
-    number_word=NUMBER_WORD,
-)
+_P = patterns("stated_facts", columns="|".join(_COLUMN_NOUNS))
 _NAMES = """
 de:german en:english hi:hindi ta:tamil fr:french es:spanish it:italian pt:portuguese ru:russian uk:ukrainian
 pl:polish tr:turkish ar:arabic fa:persian zh:chinese|mandarin ja:japanese ko:korean vi:vietnamese
@@ -64,26 +59,22 @@ _SUBTASK = {name: re.compile(words, re.IGNORECASE | re.DOTALL) for name, words i
 
 
 def stated_in(text: str) -> Stated:
-    """n_train, n_test, n_classes, n_groups, group_by, n_features, seq_len, image_size, split, multi_label,
-    imbalanced, language: as far as the text says them."""
+    """n_train and n_test of arrays, samples (the most that are counted), n_groups, group_by, n_features,
+    seq_len, image_size, split, multi_label, imbalanced: as far as the text says them."""
     page = len(text) >= LONG_TEXT
     sentences = task_sentences(text)  # timelines and rules speak of last days and of participants
     text = "\n".join(sentences)
     found = quantities_in(text)
     stated: Stated = {}
-    stated |= one_figure("n_train", _of_training(found))
-    stated |= one_figure("n_test", _of_role(found, "test"))
     stated |= {
         f"n_{of[1].lower()}": (int(of[2].replace(",", "")), of[0]) for of in _P["shape"].finditer(text)
-    }
-    stated |= _n_classes(found, text) or _listed_classes(text)
-    stated = _of_each(found) | stated
-    if "n_train" in stated and stated.get("n_classes", (0, ""))[0] > stated["n_train"][0]:
-        del stated["n_classes"]  # it counts something else: boxes, words
+    } | _table(text)
+    samples = [q for q in found if q.kind == "sample" and not (q.each or q.role == "test") and q.value >= 10]
+    stated |= {"samples": stated["n_train"]} if "n_train" in stated else one_figure("samples", samples, max)
     columns = [
         q for q in found if 2 <= q.value <= 1e6 and (q.kind == "column" or DESCRIBED_BY.search(q.before))
     ]
-    stated |= _table(text) or _of_types(text, columns) or one_figure("n_features", columns, max)
+    stated = (_of_types(text, columns) or one_figure("n_features", columns, max)) | stated
     stated |= _seq_len(found, text) | _sound_in(text)
     stated |= _image_size(text) | pictures_in(text)
     stated |= split_in("\n".join(filter(OF_SETS.search, sentences)) if page else text) or repeated_in(text)
@@ -92,12 +83,6 @@ def stated_in(text: str) -> Stated:
         if match := pattern.search(text):
             stated[name] = True, match[0]
     return stated
-
-
-def training_sizes(text: str) -> list[int]:
-    """Every number of training samples that the text names."""
-    found = quantities_in("\n".join(task_sentences(text)))
-    return sorted({round(q.value) for q in _of_training(found)})
 
 
 def _of_types(text: str, columns: Sequence[Quantity]) -> Stated:
@@ -135,44 +120,6 @@ def subtask_in(text: str) -> Stated:
     return {}
 
 
-def _of_each(found: Sequence[Quantity]) -> Stated:
-    """ "900 photos of each of these 12 materials" are 10,800 samples of 12 classes."""
-    for one, kinds in pairwise(found):
-        between = kinds.before.rpartition(one.words)
-        if one.each and between[1] and one.role != "test" and _P["of_each"].fullmatch(between[2]):
-            words = f"{one.words}{between[2]}{kinds.words}"
-            classes = {} if kinds.kind == "group" else {"n_classes": (round(kinds.value), words)}
-            return {"n_train": (round(one.value * kinds.value), words), **classes}
-    return {}
-
-
-_LEAST_SAMPLES, _MOST_SAMPLES = 10, 10**10
-
-
-def _of_role(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
-    """What counts samples of this role: figures whose role stands beside them, and sample nouns, first. A
-    fitted reading (`recall.count_classifier`) judges it."""
-    usable = [
-        q
-        for q in found
-        if q.role == role
-        and not (q.each or q.of_rows)
-        and _LEAST_SAMPLES <= q.value <= _MOST_SAMPLES
-        and q.kind in (("sample", "group", "unknown") if role else ("sample",))
-    ]
-    usable = [q for q in usable if q.direct] or usable
-    for kind in ("sample", "unknown"):
-        if of_kind := [q for q in usable if q.kind == kind]:
-            return [q for q in of_kind if q.noun] or of_kind
-    return usable
-
-
-def _of_training(found: Sequence[Quantity]) -> list[Quantity]:
-    """What is said to be of training, else the greatest number of samples."""
-    samples = _of_role(found, None)
-    return _of_role(found, "train") or [q for q in samples if q.value == max(each.value for each in samples)]
-
-
 def slices_of_volumes(text: str) -> Stated:
     """n_train and groups of volumes that masks are asked of: "6 volumes of about 2000 slices" are 12,000."""
     for whole, part in pairwise(quantities_in(text)):
@@ -185,86 +132,6 @@ def slices_of_volumes(text: str) -> Stated:
 
 
 _MADE_OF = re.compile(r" (?:of|with) (?:about |some |around |roughly |up to )?", re.IGNORECASE)
-
-
-def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
-    usable = [
-        q
-        for q in found
-        if 2 <= q.value <= 1e6 and not (q.each or _UP_TO.search(q.before) or _LEVELS.search(q.before))
-    ]
-    said = [
-        q
-        for q in usable
-        if q.noun in ("class", "label", "category", "tag")
-        or (
-            _P["class_context"].search(q.before)
-            and q.kind != "sample"
-            and not (q.direct or (q.kind == "group" and q.before.endswith("out of ")))
-        )
-    ]
-    kinds = [q for q in usable if q.kind == "class" and not q.direct]
-    for of_kind in (said, kinds, [q for q in usable if q.kind == "unknown" and _is_told(q, text)]):
-        if of_kind:
-            counts = Counter(q.value for q in of_kind).most_common(2)
-            repeated = len(counts) > 1 and counts[0][1] > counts[1][1]
-            return one_figure("n_classes", [q for q in of_kind if not repeated or q.value == counts[0][0]])
-    if match := _P["one_class"].search(text):
-        return {"n_classes": (1, match[0])}
-    if match := _P["ordinal"].search(text):
-        return {"n_classes": (round(number_of_words(match[2]) - number_of_words(match[1])) + 1, match[0])}
-    if "kappa" in text.lower() and (match := _GRADES.search(text)):
-        return {"n_classes": (int(match[2]) - int(match[1]) + 1, match[0])}
-    match = None if _P["many_classes"].search(text) else _P["binary"].search(text)
-    return {"n_classes": (2, match[0])} if match else {}
-
-
-_NAMED = r"\b(?:predict|name|recogni[sz]e|identify)"
-_TOLD = r"\b(?:name|tell|recogni[sz]\w+|identif\w+|classif\w+|assign|sort|give)\b"
-
-
-def _is_told(quantity: Quantity, text: str) -> bool:
-    """Whether it counts what is to be told: "name the pattern. There are 26 patterns", "photos of 80 whales;
-    predict the whale"."""
-    noun = quantity.noun and re.escape(quantity.noun)
-    if noun and quantity.of_rows:
-        return bool(re.search(rf"{_NAMED} (?:an?|the|which|each) {noun}\b", text, re.IGNORECASE))
-    if not (noun and quantity.value <= 1_000 and _THERE_ARE.search(quantity.before)):
-        return False
-    return bool(re.search(rf"{_TOLD}[^.;]{{0,60}}\b{noun}s?\b", text, re.IGNORECASE))
-
-
-_THERE_ARE = re.compile(r"\b(?:there are|over the|all|these|of the) $", re.IGNORECASE)
-
-
-def _listed_classes(text: str) -> Stated:
-    """The classes that are counted out where it is told what to say: "left, right or none"."""
-    for clause in (part for each in sentences_of(text) for part in each.split(";")):
-        if not _P["to_tell"].search(clause):
-            continue
-        if match := _P["numbered"].search(clause):
-            places = [int(each) for each in re.findall(r"(?:^|[,;]\s?(?:and |or )?)(\d{1,2})\b", match[0])]
-            if places[1:] and places == list(range(places[0], places[0] + len(places))):
-                return {"n_classes": (len(places), match[0])}
-        for match in _P["counted_out"].finditer(clause):
-            kind = KIND_OF.get(singular(match[2].lower()), "class")
-            if kind == "class" and len(_ITEM_ENDS.split(match[3])) == number_of_words(match[1]):
-                return {"n_classes": (round(number_of_words(match[1])), match[0])}
-        if match := _P["slashed"].search(clause) or _VERSUS.search(clause):
-            return {"n_classes": (len(re.findall(" / | vs", match["list"])) + 1, match["list"])}
-        for match in (*_P["boxed"].finditer(clause), *_P["listed"].finditer(clause)):
-            if len(items := _ITEM_ENDS.split(match["list"])) > 2:
-                return {"n_classes": (len(items), match["list"])}
-    return {}
-
-
-_VERSUS = re.compile(r"(?P<list>\b[\w-]{2,30}(?: vs\.? [\w-]{2,30}){2,9}\b)")
-_ITEM_ENDS = re.compile(r",? (?:or|and) |, (?:or |and )?")
-_UP_TO = re.compile(r"\b(?:up to|at most|as many as|no more than) (?:\w+ )?$", re.IGNORECASE)
-_LEVELS = re.compile(r"\b(?:categor\w+|features?|columns?|variables?|factors?)\b[^.;]{0,60}$", re.IGNORECASE)
-"""Before what a column can be, which is no class to tell."""
-_GRADES = re.compile(r"(?<![\d.,-])([01])\s?(?:to|-|–|through|\.\.)\s?([2-9]|1[0-2])(?![\d.%]| [a-z]+s\b)")
-"""Grades that kappa judges: "(0-4)"."""
 
 
 def _seq_len(found: Sequence[Quantity], text: str) -> Stated:

@@ -171,14 +171,14 @@ def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
         for q in found
         if q.kind in ("group", "unknown") and q.noun and q.value >= 2 and not q.each and q.role != "test"
     ]
-    rows = stated.get("n_train", (0, ""))
+    rows = stated.get("samples", (0, ""))
     of_rows = [
         q
         for before, q in pairwise(found)
         if q.of_rows
         and q.role != "test"
         and q.value < (rows[0] or before.value)
-        and q.value != stated.get("n_classes", (0, ""))[0]
+        and q.kind != "class"
         and not DESCRIBED_BY.search(q.before)
     ]
     if not of_rows and "group_by" not in stated and (match := _P["several"].search(text)):

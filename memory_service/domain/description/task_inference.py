@@ -53,9 +53,10 @@ recommendation with all three is lost."""
 class InferredFacts:
     """What a text says; None where it does not. `confidence` (0..1) is of the task; `outside` is what it asks
     for instead of any, one of `OUTSIDE`; `evidence` the loudest phrases for it, `words` those of each fact.
-    `metric_sure`: the text says there how answers are judged. `split`: group | time | random, `split_open` a
-    clause that may say it; `group_by` in the singular; `seq_len` tokens of the longest texts; `image_size`
-    pixels of the shorter side; `language` ISO 639-1 or "multi"."""
+    `rivals`: numbers that compete for a count. `metric_sure`: the text says there how answers are judged.
+    `split`: group | time | random, `split_open` a clause that may say it; `group_by` in the singular;
+    `seq_len` tokens of the longest texts; `image_size` pixels of the shorter side; `language` ISO 639-1 or
+    "multi"."""
 
     task: str | None
     confidence: float
@@ -70,6 +71,7 @@ class InferredFacts:
     n_train: int | None = None
     n_test: int | None = None
     n_classes: int | None = None
+    rivals: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     n_groups: int | None = None
     group_by: str | None = None
     n_features: int | None = None
@@ -213,8 +215,6 @@ def facts_and_tasks(
     best = max((pair for pair in TASK_OF if TASK_OF[pair] == ranked[0]), key=_energy(axes).__getitem__)
     if modality_of(ranked[0]) in ("text", "multimodal") or writes_text(ranked[0]):
         said |= language_in(text) | (subtask_in(text) if modality_of(ranked[0]) == "text" else {})
-    if ranked[0].endswith(_WITHOUT_CLASSES):
-        said.pop("n_classes", None)
     if ranked[0] == "image-segmentation":
         said |= slices_of_volumes(text)
     evidence = _evidence(reading, best)
@@ -245,12 +245,6 @@ def _corrected(ranked: list[str], tasks: dict[str, float], text: str, stated: In
     return ranked
 
 
-_WITHOUT_CLASSES = (
-    "regression", "seq2seq", "captioning", "recommendation", "ranking", "image-to-image", "recognition",
-    "keypoints",
-)  # fmt: skip
-
-
 def _instead(task: str, others: Sequence[str], tasks: dict[str, float]) -> list[str]:
     """The ranking where what speaks for one of the others speaks for this task."""
     tasks[task] = min(1.0, sum(tasks.get(name, 0.0) for name in (task, *others)))
@@ -258,6 +252,7 @@ def _instead(task: str, others: Sequence[str], tasks: dict[str, float]) -> list[
 
 
 def _with(facts: InferredFacts, said: Stated) -> InferredFacts:
+    said = {name: each for name, each in said.items() if name != "samples"}
     words = {**facts.words, **{name: " ".join(words.split()) for name, (_, words) in said.items()}}
     return replace(facts, words=words, **{name: value for name, (value, _) in said.items()})
 
@@ -323,8 +318,8 @@ def _read(text: str, said: Stated) -> _Reading:
     weights = {key: w * (of_media if key[:2] in _MEDIA else 1.0) for key, w in weights.items()}
     told = {("input", "tabular", match[0].lower()): weight for match, weight in found if match}
     weights, counts = weights | told, defaultdict(float, {**counts, **dict.fromkeys(told, 1.0)})
-    if said.get("n_train", (0, ""))[0] >= _LEAST_NAMED:
-        for _, phrase, (axis, value, weight) in _CUES.find(words_of(said["n_train"][1])):
+    if said.get("samples", (0, ""))[0] >= _LEAST_NAMED:
+        for _, phrase, (axis, value, weight) in _CUES.find(words_of(said["samples"][1])):
             key = axis, value, phrase
             weights[key] = weight  # the words may end within one of the sentence: "100 PRODUCTS0"
             counts[key] += _SAMPLE_FACTOR
@@ -338,7 +333,7 @@ def _of_table(text: str, said: Stated) -> tuple[re.Match[str] | None, re.Match[s
     if _P["media_files"].search(text):
         return None, None
     columns = (
-        None if _P["media_noun"].search(said.get("n_train", ("", ""))[1]) else _P["columns"].search(text)
+        None if _P["media_noun"].search(said.get("samples", ("", ""))[1]) else _P["columns"].search(text)
     )
     beside = columns and (
         _OF_PICTURES.search(text.replace(columns[0], "")) or _P["written"].search(columns[0])

@@ -23,7 +23,6 @@ from memory_service.domain.description.languages import READ_LANGUAGES, language
 from memory_service.domain.description.metric_resolution import quantile_words, resolve_metric
 from memory_service.domain.description.modalities import OF_BANDS, STRIPS, TILE, tiles_of
 from memory_service.domain.description.resources import cores_in
-from memory_service.domain.description.stated_facts import training_sizes
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning import model_catalogue as catalogue
@@ -370,10 +369,11 @@ def _n_train(reading: _Reading, facts: Mapping[str, Fact]) -> Fact:
     typical = max(SIZE_TYPICAL_N_TRAIN[size], question.n_groups or 0, question.n_classes or 0)
     slug = question.competition if question.mode == "open" else None
     unsaid = "" if question.size else f" (the record of {slug} says none)" if slug else " (no size was given)"
-    if text.said is not None and len(told := training_sizes(question.description or "")) > 1:
-        unsaid = f" (the description says {', '.join(map(str, told[:4]))})"
     guessed = task == "recommendation" and question.size is None
-    warnings = (sentence("interactions-guessed", n_train=typical),) if guessed else ()
+    warnings = (
+        *sources.competing("n_train"),
+        *([sentence("interactions-guessed", n_train=typical)] * guessed),
+    )
     if reading.fewer is not None and reading.fewer < typical:
         warnings = (*warnings, sentence("fewer-assumed", usual=typical, n_train=reading.fewer))
         typical = max(reading.fewer, question.n_groups or 0, question.n_classes or 0)

@@ -12,27 +12,6 @@ from memory_service.domain.description.task_inference import facts_and_tasks
 
 
 @pytest.mark.parametrize(
-    ("text", "facts"),
-    [
-        ("Chat pairs: 7,400 pairs, we set aside 300 pairs.", {"n_train": 7400, "n_test": 300}),
-        ("9,100 scans; 700 scans are kept back.", {"n_train": 9100, "n_test": 700}),
-        ("対話のペアが7,400組、うち300組は評価用です。", {"n_train": 7400, "n_test": 300}),
-        ("20 clips per singer, 30 tunes.", {"n_train": None}),
-        ("Da 300 a 500 segmenti per classe, con i guasti da dire.", {"n_train": None}),
-        ("Water per pixel from 9 000 tiles of 256×256 out of 11 villages.", {"n_classes": None}),
-        ("18 homes wrote down what ran, 240 cycles altogether.", {"n_train": None}),
-        ("We matched 1,900 questions to their paragraph.", {"n_test": None}),
-        ("a_train.csv has 600 lines. a_test.csv has 200 lines. p.tar has all 800 photos.", {"n_test": 200}),
-        ("7,000 games: 2.1 million ratings for training.", {"n_train": 2_100_000}),
-        ("एक परीक्षण: 900 वाक्यों का टेस्ट सेट।", {"n_train": None, "n_test": 900}),
-    ],
-)  # fmt: skip
-def test_a_count_is_of_its_own_set_and_unit_or_is_not_told(text: str, facts: dict[str, int | None]) -> None:
-    stated = stated_in(in_english(text, language_of(text)))
-    assert {name: stated.get(name, (None,))[0] for name in facts} == facts
-
-
-@pytest.mark.parametrize(
     ("text", "name", "direction"),
     [
         ("MASE against last week", "MASE", "min"),
@@ -98,11 +77,10 @@ def test_nodes_and_rows_of_features_are_planned_as_such(text: str, likeliest: st
     assert facts.task == task
 
 
-def test_kinds_of_what_is_pointed_at_are_no_classes_of_points() -> None:
-    facts, _ = facts_and_tasks(
-        "Eight points on photos of 90 breeds of sheep.", lambda axes, words: {"image-keypoints": 1.0}
-    )
-    assert facts.n_classes is None
+def test_several_columns_of_a_customer_make_no_group() -> None:
+    told = "Rows have several {} per customer. 10,000 customers, churn yes or no."
+    assert "split" not in stated_in(told.format("features"))
+    assert stated_in(told.format("orders"))["split"][0] == "group"
 
 
 @pytest.mark.parametrize(

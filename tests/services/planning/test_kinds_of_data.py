@@ -143,7 +143,8 @@ def test_what_each_picture_is_to_be_named_as_counts_classes_not_groups(
     )
     plan = planned(seeded_sqlite, text)
     assert plan["group_by"] is None
-    assert facts(plan).get("n_classes", n) == n
+    told = {fact["name"]: fact["value"] for fact in plan["facts"] if fact["from"] == "text"}
+    assert told.get("n_classes", n) == n
 
 
 def test_identical_products_are_matched_and_split_by_what_they_are(seeded_sqlite: Database) -> None:

@@ -15,14 +15,14 @@ from memory_service.services.planning.memory import split_fact
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.request_text import RequestText
 from tests.planning import seed_knowledge
-from tests.reading import read_alone
+from tests.reading import counts_alone
 
 MELANOMA = "siim-isic-melanoma-classification"
 LESIONS = "Photos of moles. The training set has 100 images. Metric: area under the ROC curve."
 
 
 def case(text: str, described: str | None = None, **asked: Any) -> PlanningProblem:
-    said = read_alone(text)
+    said = counts_alone(text)
     question = plan_request({"gpu": "a100", "minutes": 240, "description": text, **asked})
     return case_of(seed_knowledge(), question, RequestText(said, said, described))
 
