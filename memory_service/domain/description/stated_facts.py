@@ -25,13 +25,13 @@ from memory_service.domain.description.stated_split import (
     one_figure,
     repeated_in,
     split_in,
-_P = patterns("stated_facts", columns="|".join(_COLUMN_NOUNS), number_word=NUMBER_WORD)
+)
 
 TOKENS_PER_WORD = 4 / 3
 """Of English prose in word pieces: 100 pieces are about 75 words (OpenAI's help page "What are tokens")."""
 
 _COLUMN_NOUNS = [noun for noun, kind in KIND_OF.items() if kind == "column"]
-_P = patterns("stated_facts", columns="|".join(_COLUMN_NOUNS))
+_P = patterns("stated_facts", columns="|".join(_COLUMN_NOUNS), number_word=NUMBER_WORD)
 _NAMES = """
 de:german en:english hi:hindi ta:tamil fr:french es:spanish it:italian pt:portuguese ru:russian uk:ukrainian
 pl:polish tr:turkish ar:arabic fa:persian zh:chinese|mandarin ja:japanese ko:korean vi:vietnamese
