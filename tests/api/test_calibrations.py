@@ -407,15 +407,29 @@ def test_nothing_that_others_tell_takes_an_owner_its_own_measurement(client: Tes
     database = client.app.state.service.database  # type: ignore[attr-defined]
     rates_told(database, "ada", "first", "GPU-of-first", 1.0)
     before = {who: seconds_for(database, who, "first") for who in ("ada", "bob")}
-    rates_told(database, "eve", "first", "GPU-of-first", 2.0)
+    rates_told(database, "eve", "first", "GPU-of-first", 2.0, day=2)
     assert {who: seconds_for(database, who, "first") for who in ("ada", "bob")} == before
-    rates_told(database, "eve", "first", "GPU-of-first", 1.0)
-    rates_told(database, "eve", "copy", "GPU-of-copy", 1.0)
-    slower = rates_told(database, "ada", "first", "GPU-of-first", 2.0)
+    rates_told(database, "eve", "first", "GPU-of-first", 1.0, day=3)
+    rates_told(database, "eve", "copy", "GPU-of-copy", 1.0, day=3)
+    slower = rates_told(database, "ada", "first", "GPU-of-first", 2.0, day=4)
     assert slower["usable"], slower["stale"]
     assert seconds_for(database, "ada", "first") > 1.5 * before["ada"]
     rates_told(database, "cy", "slow", "GPU-of-slow", 3.0)
     assert seconds_for(database, "cy", "slow") > 2.0 * before["ada"]
+
+
+def test_a_device_of_another_key_s_uuid_takes_none_of_its_calibrations(
+    client: TestClient,
+) -> None:
+    database = client.app.state.service.database  # type: ignore[attr-defined]
+    plain = posted(None, host="node7", word="cuda:0")
+    plain["fingerprint"] |= {"uuid": "GPU-of-node7"}
+    first, _ = calibrations.accept(database, plain | {"id": str(uuid.uuid4())}, who="ada")
+    theirs = posted("0a-first-by-name", status="failed", why="cut short", sections={}, missing={})
+    theirs["fingerprint"] |= {"uuid": "GPU-of-node7"}
+    calibrations.accept(database, theirs, who="eve")
+    again, _ = calibrations.accept(database, plain | {"id": str(uuid.uuid4())}, who="ada")
+    assert again["device"] == first["device"]
 
 
 @pytest.mark.parametrize("field", ["power_limit_w", "memory_gib", "compute_capability"])
@@ -454,7 +468,7 @@ H100 = replace(
 
 
 def rates_told(
-    database: Database, who: str, device: str, uuid: str, times: float, card: Fingerprint = CARD
+    database: Database, who: str, device: str, uuid: str, times: float, card: Fingerprint = CARD, day: int = 1
 ) -> dict[str, Any]:
     """A calibration that told bandwidths and products as of an A100, divided by `times`."""
     sections = {
@@ -464,6 +478,7 @@ def rates_told(
         if probe.name.startswith(start) and probe.unit == unit
     }
     body = posted(device, fingerprint=card.as_dict() | {"uuid": uuid}, sections=sections, missing={})
+    body |= {"started_at": f"2026-02-{day:02d}T12:00:00+00:00"}
     return calibrations.accept(database, body, who=who)[0]
 
 

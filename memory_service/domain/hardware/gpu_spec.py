@@ -127,6 +127,9 @@ def gpu_index(gpus: Mapping[str, Gpu]) -> dict[str, str]:
     return index
 
 
+UNKNOWN_GPU, VAGUE_GPU = "unknown gpu", "names no card"
+"""How it begins why a name is refused that is no card's, nor a part of one, and one that says no card."""
+
 _NUMBER = re.compile(r"\d{3,4}")
 _SAME_MEMORY = 0.08
 """What drivers report is up to so much less than the maker's figure: error correction takes a sixteenth."""
@@ -164,7 +167,7 @@ def resolve_gpu(name: str, gpus: Mapping[str, AnyGpu]) -> AnyGpu:
         spelled = unknown_name("gpu", plain, list(gpus), cutoff=0.7).errors[0].nearest
         near = tuple(dict.fromkeys((*spelled[:3], *numbered[:2])))
     detail = f"Unknown gpu {name[:80]!r}" + (f"; nearest{like}: {', '.join(near)}" if near else "")
-    raise wrong_value("gpu", "unknown gpu", name[:80], detail=detail, nearest=near)
+    raise wrong_value("gpu", UNKNOWN_GPU, name[:80], detail=detail, nearest=near)
 
 
 def two_memories(name: str, gpu: Gpu, index: Mapping[str, str], gpus: Mapping[str, Gpu]) -> str:

@@ -17,9 +17,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice, zip_longest
 from math import log
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -67,19 +68,30 @@ _BY_ONE = "what one key alone told of this case"
 
 
 class Evidence:
-    """Observations beside their predictions, solved once for all cards that learn from the same ones."""
+    """Observations beside their predictions, solved once for all cards that learn from the same ones; by one
+    thread while others wait for this one alone."""
 
     def __init__(self, matched: Sequence[MatchedObservation]) -> None:
-        self._matched = matched
+        self._matched, self._solving = matched, Lock()
+        self._time: TimePosterior | None = None
+        self._memory: Mapping[Reading, MemoryPosterior] | None = None
 
-    @cached_property
+    @property
     def time(self) -> TimePosterior:
-        return TimePosterior(self._matched)
+        with self._solving:
+            self._time = self._time or TimePosterior(self._matched)
+            return self._time
 
-    @cached_property
+    @property
     def memory(self) -> Mapping[Reading, MemoryPosterior]:
-        return {reading: MemoryPosterior(self._matched, reading) for reading in READINGS}
+        with self._solving:
+            if self._memory is None:
+                self._memory = {reading: MemoryPosterior(self._matched, reading) for reading in READINGS}
+            return self._memory
 
+
+evidence_of = lru_cache(maxsize=512)(Evidence)
+"""That of the same observations with the same predictions, whatever else was told since."""
 
 TrainingSet = tuple[Evidence, BatchBounds]
 """What is learned from, and bounds on the batch."""

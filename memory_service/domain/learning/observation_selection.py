@@ -20,6 +20,7 @@ from memory_service.domain.learning.corrections import (
     Evidence,
     LearnedCorrections,
     TrainingSet,
+    evidence_of,
     in_turn,
     newest_last,
 )
@@ -127,21 +128,21 @@ class ObservationSelection:
         batches = sorted(self._in_order(own, model, others), key=_newest)
         evidence = self._evidence.get(same := tuple(map(id, batches)))
         if evidence is None:
-            evidence = self._evidence[same] = Evidence(self._matched(batches))
+            evidence = self._evidence[same] = evidence_of(self._matched(batches))
         of_model = [own, *model] if not own.observations or own.gpu == gpu else model
         newest = merge(*(p.observations for p in of_model), key=newest_last, reverse=True)
         bounds = ((o, self._baseline_of(o)) for o in bounding(newest))
         known = ((o, baseline.usable_gib) for o, baseline in bounds if baseline is not None)
         return evidence, BatchBounds(known)
 
-    def _matched(self, batches: Sequence[Batch]) -> list[MatchedObservation]:
-        return [
+    def _matched(self, batches: Sequence[Batch]) -> tuple[MatchedObservation, ...]:
+        return tuple(
             MatchedObservation(o, key, baseline)
             for batch in batches for baseline in [self._baseline_of(batch[0])]
             if baseline is not None
             for key in [observation_key(batch[0])]  # one object for all: it is looked up by identity
             for o in batch
-        ]  # fmt: skip
+        )  # fmt: skip
 
     def _in_order(self, own: Place, model: Sequence[Place], others: Sequence[Place]) -> Iterator[Batch]:
         mine, of_model, elsewhere = (

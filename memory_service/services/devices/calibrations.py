@@ -218,7 +218,7 @@ def refuse_second(transaction: ReadTransaction, name: str, uuid: str, who: str |
 def _begun(
     transaction: WriteTransaction, posted: Posted, sent: Calibration, who: str | None, *, corrects: bool
 ) -> tables.Calibration:
-    name = sent.device or _name_for(transaction, posted, sent)
+    name = sent.device or _name_for(transaction, posted, sent, who)
     began = min(dt.datetime.fromisoformat(sent.started_at), transaction.now)
     device, _ = devices.keep_device(
         transaction, name, sent.fingerprint, word=posted.word, host=posted.host, seen_at=began, who=who,
@@ -268,10 +268,11 @@ def add_row(
     return row
 
 
-def _name_for(transaction: ReadTransaction, posted: Posted, sent: Calibration) -> str:
-    """The name under which its host registered it, else one of host and word."""
+def _name_for(transaction: ReadTransaction, posted: Posted, sent: Calibration, who: str | None) -> str:
+    """The name under which its host registered it with this key, else one of host and word."""
     for device in devices.registered(transaction):
-        if device.fingerprint.uuid == sent.fingerprint.uuid and device.host in (posted.host, None):
+        same = device.fingerprint.uuid == sent.fingerprint.uuid and device.host in (posted.host, None)
+        if same and devices.is_owner(transaction, device.name, who):
             return device.name
     return devices.name_by_host(posted.host or "", posted.word or sent.fingerprint.kind)
 

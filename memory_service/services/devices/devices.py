@@ -18,7 +18,13 @@ from typing import Any
 from cachetools import LRUCache, cached
 
 from memory_service.domain.calibration.calibration import ENVIRONMENT_FIELDS, Calibration, Fingerprint
-from memory_service.domain.hardware.gpu_spec import Gpu, gpu_index, normal_gpu_name, resolve_gpu
+from memory_service.domain.hardware.gpu_spec import (
+    Gpu,
+    counted,
+    gpu_index,
+    normal_gpu_name,
+    resolve_gpu,
+)
 from memory_service.domain.prediction.trust import (
     calibration_doubt,
     calibrations_agree,
@@ -336,9 +342,13 @@ def _another_device(name: str, row: tables.Device, given: Fingerprint, model: st
 def _check_name(transaction: ReadTransaction, name: str, seen: Fingerprint | None) -> None:
     """A new device must not take a name by which people mean a GPU model: whoever asks for the model would be
     answered with that device. Only a processor of this very host may be called `cpu`."""
-    meant = gpu_index(usable_sheets(all_rows(transaction.session, "gpus"))).get(normal_gpu_name(name))
+    sheets = usable_sheets(all_rows(transaction.session, "gpus"))
+    try:
+        meant = resolve_gpu(counted(name)[1], sheets).slug
+    except InvalidInput:
+        return
     own = seen is not None and seen.kind == "cpu"
-    if meant is not None and not (own and meant == "cpu"):
+    if not (own and meant == "cpu"):
         message = f"means the GPU model {meant!r}; choose another name for a device, such as 'box7-{meant}'"
         raise InvalidInput(f"{name!r} {message}", [FieldError("name", message, name)])
 

@@ -218,7 +218,8 @@ def usual_name(database: Database, fingerprint: Fingerprint, word: str) -> str:
     with database.read() as transaction:
         known = registered(transaction)
         for device in known:
-            if device.fingerprint.uuid == fingerprint.uuid and device.host == host_name():
+            own = device.host == host_name() and not device.told_by
+            if own and device.fingerprint.uuid == fingerprint.uuid:
                 return device.name
         model = gpu_model_of(transaction, fingerprint).slug
     free = model == "cpu" and model not in {device.name for device in known}

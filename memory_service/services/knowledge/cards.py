@@ -18,6 +18,8 @@ from memory_service.domain.calibration.calibration import Calibration, device_ca
 from memory_service.domain.calibration.corrected_rates import CalibratedRates, calibrated_rates
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_spec import (
+    UNKNOWN_GPU,
+    VAGUE_GPU,
     Gpu,
     counted,
     gpu_index,
@@ -86,12 +88,19 @@ class Cards:
     def named(self, name: str) -> TargetDevice:
         """The device, else the GPU model, that a name means; InvalidInput with the nearest names
         otherwise."""
-        for spelling in (name.strip().lower(), normal_gpu_name(name)):
-            if spelling in self._devices:
-                return self.devices[self._devices[spelling]]
-        slug = self.models.get(normal_gpu_name(name))
+        exact, spelled = name.strip().lower(), normal_gpu_name(name)
+        if exact in self._devices:
+            return self.devices[self._devices[exact]]
+        slug = self.models.get(spelled)
         if slug is not None:
             return self.sheets[slug]
+        if spelled in self._devices:  # "T4 15GB" is a card to people, whoever called a device "t4-15gb"
+            try:
+                return self.caches.stored("card", name, lambda: resolve_gpu(name, self.sheets), MOST_NAMES)
+            except InvalidInput as refused:
+                if not refused.errors[0].message.startswith((UNKNOWN_GPU, VAGUE_GPU)):
+                    raise
+            return self.devices[self._devices[spelled]]
         if name.strip().lower() in {silent.lower() for silent in self.silent}:
             message = "is registered and has not said yet what it is: run `memory-service calibrate` there"
             raise InvalidInput(f"gpu {name!r} {message}", [FieldError("gpu", message, name)])
@@ -154,18 +163,21 @@ def cards_of(
     told: Counter[Hashable] = Counter()
     listed = tuple(each for each in calibrations if each.calibration.device in bare)
     for each in listed:
+        if each.current and each.told_by in ("", owner[each.calibration.device]):
+            registrants.setdefault(each.calibration.device, each)
+    for each in listed:
         one, name = each.calibration, each.calibration.device
         known[name].append(each)
         anothers = asker is not None and each.told_by not in ("", asker)
         shared = each.shared if anothers else one
         card = bare[name]
-        if each.current and each.told_by in ("", owner[name]):
-            registrants.setdefault(name, each)
         if not each.current or name in own:
             continue
         if not anothers or (each.told_by == owner[name] and each.checked):
             own[name] = one
         model = card.slug, one.fingerprint.mig
+        if each.told_by not in ("", asker) and _speed(card, one) < LEAST_SPEED:
+            continue  # it says nothing of others: a copy of it would make the whole architecture slow
         told[model, each.reporter] += shared is not None
         if shared is not None and told[model, each.reporter] <= MOST_OF_REPORTER:
             alike[model].append((each.reporter, shared))
@@ -226,16 +238,26 @@ def _kind(card: Gpu, sheets: Mapping[str, Gpu], mig: str | None, measured: KeptC
     sheet = sheets.get(card.slug, card)
     memory = card.memory_gib / sheet.memory_gib if sheet.memory_gib else 1.0
     power = card.tdp_w / sheet.tdp_w if card.tdp_w and sheet.tdp_w else 1.0
-    peaks = {f"matmul.{name}": peak for name, peak in sheet.tflops.items()}
-    peaks["bandwidth.copy"] = sheet.bandwidth_gb_s
-    figures = key_figures(measured.calibration.sections) if measured else {}
-    shares = [figures[name]["value"] / peak for name, peak in peaks.items() if name in figures and peak]
-    speed = median(shares) if shares and not mig else 1.0
+    speed = _speed(sheet, measured.calibration) if measured else 1.0
     if not mig and min(memory, power) >= LEAST_OF_WHOLE and speed >= LEAST_SPEED:
         return ""
     kind = f"{mig or 'whole'}: {memory:.1f} of the memory, {power:.1f} of the power, {speed:.1f} of the peaks"
     alone = measured is not None and measured.told_by and not measured.checked and speed < LEAST_SPEED
     return f"{kind}, {card.device}" if alone else kind
+
+
+def _speed(card: Gpu, calibration: Calibration) -> float:
+    """Share of a card's peaks that it reached, in the median of those that were measured; 1 where none was,
+    of a processor, and of a slice, which is priced by its share."""
+    if card.kind != "cuda" or calibration.fingerprint.mig:
+        return 1.0
+    figures = key_figures(calibration.sections)
+    peaks = {f"matmul.{name}": peak for name, peak in card.tflops.items()}
+    peaks["bandwidth.copy"] = card.bandwidth_gb_s
+    shares = [
+        float(figures[name]["value"]) / peak for name, peak in peaks.items() if peak and name in figures
+    ]
+    return median(shares) if shares else 1.0
 
 
 def _provenance(

@@ -334,7 +334,8 @@ class TestNames:
             started(seeded_database, fingerprint=other)
 
     def test_a_device_does_not_take_the_name_of_a_gpu_model(self, seeded_database: Database) -> None:
-        for name, meant in (("H100", "h100"), ("A100", "a100"), ("Tesla-T4", "t4")):
+        taken = {"H100": "h100", "A100": "a100", "Tesla-T4": "t4", "t4-15gb": "t4", "colab-a100": "a100"}
+        for name, meant in taken.items():
             with pytest.raises(InvalidInput, match=f"means the GPU model '{meant}'"):
                 begin(seeded_database, Wanted(name, CARD, "cuda:0", 5.0))
         assert begin(seeded_database, Wanted("cpu", CPU, "cpu", 5.0)).new, "this host's own processor"
