@@ -132,7 +132,7 @@ class Calibration:
 MOST_LOG = 600.0
 """Of a ratio: the exponential of much more is no number."""
 
-_TIMES = ("ms", "us", "s")
+TIMES = ("ms", "us", "s")
 _BEST_OF = ("matmul", "loader")
 """Sections of which the best value counts: of each precision, of any number of workers."""
 _ALONE = (
@@ -154,7 +154,7 @@ def drift_percent(
         if old is None or old.unit != new.unit or old.value <= 0.0 or new.value <= 0.0:
             continue
         ratio = log(new.value) - log(old.value)
-        ratios.setdefault(_group(name, new.unit), []).append(-ratio if new.unit in _TIMES else ratio)
+        ratios.setdefault(_group(name, new.unit), []).append(-ratio if new.unit in TIMES else ratio)
     return {
         group: {"percent": round(100.0 * (exp(min(median(found), MOST_LOG)) - 1.0), 2), "n": len(found)}
         for group, found in sorted(ratios.items())

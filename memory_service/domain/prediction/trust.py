@@ -12,7 +12,7 @@ from operator import attrgetter
 from statistics import median
 from typing import Any, TypeVar
 
-from memory_service.domain.calibration.calibration import MOST_LOG, Calibration, Measurement
+from memory_service.domain.calibration.calibration import MOST_LOG, TIMES, Calibration, Measurement
 from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_spec import Gpu
@@ -49,8 +49,12 @@ MOST_OF_KEY = 2_048
 SAME_SIZE = 1.15
 """Of the power limits and memories of two devices of a kind."""
 
-SAME_RATES, LEAST_COMMON = 1.25, 3
-"""Calibrations agree within this ratio, in the median of as many common sections at least."""
+SAME_RATES, SAME_PATTERN, LEAST_COMMON = 1.25, 1.1, 3
+"""Calibrations agree within this ratio, in the median of as many common sections at least; a section does
+within the second one of what its two calibrations differ by otherwise."""
+
+SAME_MEMORY, SAME_GIB = 1.06, 0.1
+"""Two peaks of a setting, or two sections in GiB, lie as near: allocators differ by no more."""
 
 
 def run_doubt(
@@ -184,6 +188,8 @@ def _tells(values: Sequence[float], name: str, value: float) -> bool:
     """Whether one of these, in order, confirms the value."""
     if name == "out_of_memory":
         return values[0] <= value
+    if name in _MEMORY:
+        return any(_same_memory(each, value) for each in values)
     place = bisect_left(values, value / SAME_FIGURE)
     return place < len(values) and values[place] <= value * SAME_FIGURE
 
@@ -299,14 +305,35 @@ class _Pair:
 @lru_cache(maxsize=65536)
 def _compared(pair: _Pair) -> tuple[float | None, frozenset[str]]:
     """(the median ratio of their common sections, larger over smaller; None where too few are common), and
-    those that are much the same."""
-    apart = {
-        name: abs(log(mine.value) - log(pair.other.sections[name].value))
+    those that are much the same: near in themselves and beside the others, for what a kernel costs is read
+    from differences, and within what allocators differ in memory."""
+    common = {
+        name: (mine, pair.other.sections[name])
         for name, mine in pair.one.sections.items()
         if name in pair.other.sections and min(mine.value, pair.other.sections[name].value) > 0.0
     }
-    middle = exp(min(median(apart.values()), MOST_LOG)) if len(apart) >= LEAST_COMMON else None
-    return middle, frozenset(name for name, ratio in apart.items() if ratio <= log(SAME_RATES))
+    apart = {
+        name: (log(mine.value) - log(theirs.value)) * (-1.0 if mine.unit in TIMES else 1.0)
+        for name, (mine, theirs) in common.items()
+    }
+    if len(apart) < LEAST_COMMON:
+        return None, frozenset()
+    timed = [ratio for name, ratio in apart.items() if common[name][0].unit != "GiB"]
+    usual = median(timed) if timed else 0.0
+    same = (
+        name
+        for name, (mine, theirs) in common.items()
+        if (
+            _same_memory(mine.value, theirs.value)
+            if mine.unit == "GiB"
+            else abs(apart[name]) <= log(SAME_RATES) and abs(apart[name] - usual) <= log(SAME_PATTERN)
+        )
+    )
+    return exp(min(median(map(abs, apart.values())), MOST_LOG)), frozenset(same)
+
+
+def _same_memory(one: float, other: float) -> bool:
+    return abs(one - other) <= max(SAME_GIB, (SAME_MEMORY - 1.0) * min(one, other))
 
 
 KEY, HOST = "key ", "host "

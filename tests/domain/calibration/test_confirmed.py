@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from memory_service.domain.calibration.calibration import Calibration
+from memory_service.domain.calibration.calibration import Calibration, Measurement
 from memory_service.domain.prediction.trust import confirmed_sections
 from tests.registered import A100
 from tests.synthetic import Truth, calibration, sheets
@@ -42,3 +42,35 @@ def test_the_spread_of_a_confirmed_figure_is_not_for_one_key_to_say() -> None:
 def test_figures_out_of_all_range_are_compared() -> None:
     tiny = {name: replace(one, value=5e-324) for name, one in WHOLE.sections.items()}
     assert confirmed_sections(of(1), [replace(of(2), sections=tiny)]) == {}
+
+
+def test_a_pattern_within_what_agrees_is_not_confirmed() -> None:
+    """Short sections a fifth faster and long ones a fifth slower would double what a kernel costs."""
+    values = sorted(one.value for one in WHOLE.sections.values() if one.unit == "ms")
+    middle = values[len(values) // 2]
+    turned = {
+        name: replace(one, value=one.value * (1.2 if one.value > middle else 1 / 1.2))
+        if one.unit == "ms"
+        else one
+        for name, one in WHOLE.sections.items()
+    }
+    found = confirmed_sections(replace(of(1), sections=turned), [of(2)])
+    assert not [name for name, one in found.items() if one.unit == "ms"]
+    evenly = {
+        name: replace(one, value=one.value * (1 / 1.2 if one.unit in ("TFLOP/s", "GB/s") else 1.2))
+        if one.unit != "GiB"
+        else one
+        for name, one in WHOLE.sections.items()
+    }
+    found = confirmed_sections(replace(of(1), sections=evenly), [of(2)])
+    assert len(found) > 0.9 * len(WHOLE.sections)
+
+
+@pytest.mark.parametrize(("times", "confirmed"), [(1.03, True), (1.2, False)])
+def test_memory_is_confirmed_within_what_allocators_differ(times: float, confirmed: bool) -> None:
+    peak = Measurement(4.0, "GiB", 4.0, 4.0, 3)
+    one, other = (
+        replace(of(number), sections=WHOLE.sections | {"step.cnn.peak_gib": replace(peak, value=value)})
+        for number, value in ((1, 4.0 * times), (2, 4.0))
+    )
+    assert ("step.cnn.peak_gib" in confirmed_sections(one, [other])) is confirmed

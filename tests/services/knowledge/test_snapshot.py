@@ -277,6 +277,9 @@ def test_nearest_names_of_an_unknown_card_hold_devices(embedded: Database) -> No
 SLOW = {"matmul.bf16.4096": 100.0, "matmul.bf16.8192": 110.0, "bandwidth.copy": 700.0, "launch.us": 12.0}
 """An A100 at about half its rates."""
 
+BELOW = {"matmul.bf16.4096": 205.0, "matmul.bf16.8192": 205.0, "bandwidth.copy": 1_020.0, "launch.us": 12.0}
+"""One at two thirds of its peaks: slower ones say nothing of others."""
+
 ASKED = {"model": "vit_base_patch16_224", "batch_size": 64, "precision": "bf16"}
 
 
@@ -373,11 +376,11 @@ def test_of_a_key_s_calibration_what_another_measured_counts_for_others(
     embedded: Database,
 ) -> None:
     register(embedded, "box7", "a100")
-    calibrate(embedded, "box7", "a100", SLOW, id="honest", told_by="owner", error_percent=5.0)
+    calibrate(embedded, "box7", "a100", BELOW, id="honest", told_by="owner", error_percent=5.0)
 
     seconds = partial(seconds_for, embedded, "a100")
     before = {key: seconds(key) for key in ("owner", "liar", "third")}
-    wrong = {**SLOW, "matmul.bf16.8192": 60.0}
+    wrong = {**BELOW, "matmul.bf16.8192": 120.0}
     for number in range(5):
         name, card = f"bad{number}", replace(A100, uuid=f"GPU-bad-{number}")
         register(embedded, name, "a100", card)
@@ -385,7 +388,7 @@ def test_of_a_key_s_calibration_what_another_measured_counts_for_others(
     assert seconds("owner") == pytest.approx(before["owner"], rel=0.02)
     assert seconds("liar") > 1.05 * before["owner"], "its own whole"
     assert seconds("third") == pytest.approx(before["owner"], rel=0.02), "now two agree on the other sections"
-    assert before["third"] < 0.9 * before["owner"], "one key alone measures for itself"
+    assert before["third"] < 0.95 * before["owner"], "one key alone measures for itself"
 
 
 def test_another_key_s_calibration_of_my_device_moves_it_not(embedded: Database) -> None:
@@ -420,7 +423,7 @@ def test_only_the_key_that_says_what_a_device_is_speaks_for_it(owner: str, used:
     assert calibration("key third") == used
     assert calibration("key owner") == "own"
     assert calibration("key liar") == "liar"
-    assert calibration(None) == "liar", "the newest"
+    assert calibration(None) == (used or "liar"), "that of who registered it, else the newest"
     assert calibration("key third", kept[1:]) == used
 
 
