@@ -173,7 +173,7 @@ def _lists(text: str) -> Iterator[tuple[int, int, int, set[str]]]:
             over = len(words) > _LONGEST_ITEM or bool(openers)
             if items and words and 0 not in openers[:1] and not (done and last == ","):
                 items.append(words[0].start())
-                if last != "," or not more or over:
+                if (last != "," or not more or over) and not _P["open_ended"].match(text, items[-1]):
                     end = words[min(len(words), openers[0] if openers else 3) - 1].end()
                     said = {
                         f"sep {last}",
