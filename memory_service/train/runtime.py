@@ -177,10 +177,11 @@ def train_and_predict(first: bool) -> None:
         scores = (plan.train or train_folds)(data, run)
         if not plan.train and (not state.predicted or len(scores) < len(checkpoints())):
             predict(data, run)
-        report(run, "note", f"submission.csv written behind {len(scores)} folds", submission=True)
+        behind = "a blend of fits" if plan.train else f"{len(scores)} folds"
+        report(run, "note", f"submission.csv written behind {behind}", submission=True)
         best = float(np.mean(scores)) if scores else None
         facts = {"best_metric": best} if metric_of(0.0) else {}
         report(run, "result", submission=True, **facts)
         if state.stop:
             report(run, "finish", "stopped")
-    print(f"VALIDATION: {plan.METRIC}={best} over {len(scores)} folds; {state.elapsed() / 60:.1f} min")
+    print(f"VALIDATION: {plan.METRIC}={best} over {behind}; {state.elapsed() / 60:.1f} min")

@@ -22,7 +22,7 @@ SLOW_IMPORT = "import time; time.sleep({seconds})"
 
 
 def minutes_said(log: str) -> float:
-    found = re.search(r"folds; ([\d.]+) min", log)
+    found = re.search(r"(?:folds|fits); ([\d.]+) min", log)
     assert found, log
     return float(found[1])
 

@@ -32,7 +32,7 @@ def test_what_writing_takes_is_kept_back(workshop: Workshop, name: str) -> None:
     ended = trial.train(before=slow)
     assert ended.status == 0, ended.log
     assert gain(trial.data, trial.cells()) > 0, ended.log
-    took = re.search(r"folds; ([\d.]+) min", ended.log)
+    took = re.search(r"(?:folds|fits); ([\d.]+) min", ended.log)
     assert took, ended.log
     assert float(took[1]) <= minutes, ended.log[-2000:]
 

@@ -244,20 +244,30 @@ def test_the_headline_the_timetable_and_the_runs_end_at_the_same_minute(visit: V
 
 @pytest.mark.parametrize("minutes", [30, 240])
 def test_an_alternative_shows_what_its_link_plans(visit: Visitor, seeded: Site, minutes: int):
-    asked = f"/?task=tabular&size=medium&gpu=t4&minutes={minutes}"
+    asked = f"/?task=image&size=medium&gpu=t4&minutes={minutes}"
     page = visit(seeded, asked)
-    heads = [head for head in page.locator(".apart thead th").all_inner_texts() if "smaller" not in head]
+    heads = page.locator(".apart thead th").all_inner_texts()
     ends = page.locator(".apart tr", has_text="All over within").locator("td").all_inner_texts()
-    links = [
-        link.get_attribute("href") for link in page.locator(".apart thead a", has_not_text="smaller").all()
-    ]
+    links = [link.get_attribute("href") for link in page.locator(".apart thead a").all()]
     plans = [answered(seeded, "/recommend" + link[link.index("?") :]) for link in [asked, *links] if link]
     assert len(heads) == len(plans) > 1
-    for plan, end in zip(plans, ends, strict=False):
-        assert end.startswith(minutes_shown(plan["portfolio"][-1]["deadline_minute"]))
+    for plan, end in zip(plans, ends, strict=True):
+        assert end.startswith(minutes_shown((plan["portfolio"] or plan["timetable"])[-1]["deadline_minute"]))
     quality = [plan["expected"]["quality_index"]["value"] for plan in plans]
     better = [index for head, index in zip(heads, quality, strict=True) if head == "Better"]
     assert all(index > quality[0] for index in better)
+
+
+def test_a_script_that_uses_all_minutes_has_no_faster_alternative(visit: Visitor, seeded: Site):
+    page = visit(
+        seeded, "/?task=tabular-regression&n_train=1200000&n_features=64&gpu=rtx4090&cpu_count=16&minutes=45"
+    )
+    assert "Faster" not in page.locator(".apart thead th").all_inner_texts()
+    ends = page.locator(".apart tr", has_text="All over within").locator("td").all_inner_texts()
+    assert len(ends) > 1
+    assert all(end.startswith(minutes_shown(0.97 * 45)) for end in ends)
+    page.get_by_role("link", name="Why and sources").click()
+    assert "are left over" not in page.locator("#tab-why").inner_text()
 
 
 def test_what_any_of_the_runs_trains_is_in_the_plan(visit: Visitor, seeded: Site):

@@ -40,6 +40,8 @@ def found(site: Site, text: str) -> dict[str, list[dict[str, str]]]:
         ("efficientnet b4 on 2xt4", "Go to", "/browse/sizing?q=efficientnet+b4&gpu=t4"),
         ("what batch for b4 on a100", "Go to", "/browse/sizing?q=b4&gpu=a100"),
         ("modernbert 1024 tokens a10g", "Go to", "/browse/sizing?q=modernbert&gpu=a10g&seq_len=1024"),
+        ("deberta-v3-large at 384 tokens on L4", "Go to",
+         "/browse/sizing?q=deberta+v3+large&gpu=l4&seq_len=384"),
         ("llama 8b lora l40s", "Go to", "/browse/sizing?q=llama+8b&gpu=l40s&method=lora"),
         ("mixup", "Techniques", "/browse/solutions?technique=mixup"),
         ("backup", "Pages", "/browse/operate#backups"),

@@ -67,7 +67,7 @@ def _stop(view: RunView, rule: str, finding: Sentence) -> Answer:
     at = view.position
     models = at.fold_index + (1 if at.epochs_done > 0 else 0)
     why = sentence("stop-with-folds" if models else "stop-with-checkpoint", finding=finding)
-    changes = {"stop_training": True, "predict_with_folds": models}
+    changes = {"stop_training": True} | ({"predict_with_folds": models} if models else {})
     smaller = dict(view.state.expected.smaller or {})
     return advise("stop_and_predict", why, rule, changes, "critical", smaller)
 

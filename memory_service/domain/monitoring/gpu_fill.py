@@ -143,13 +143,14 @@ def fill_answer(view: RunView, fill: Fill | None, left_seconds: float | None) ->
         code = "fill-acceptable-small"
     if code:
         return keep_going(sentence(code, fill=fill.words, low=low, high=high), "R23")
-    return _raise(view, fill, 2.0 if p < least else 1.5, "large" if large else "small", left_seconds)
+    return _raise(view, fill, 2.0 if p < least else 1.5, left_seconds)
 
 
-def _raise(view: RunView, fill: Fill, factor: float, size: str, left_seconds: float | None) -> Answer:
+def _raise(view: RunView, fill: Fill, factor: float, left_seconds: float | None) -> Answer:
     batch = view.state.batch_size
     expected = view.state.expected
     low = expected.kill_percent if factor == 2.0 else expected.target_percent[0]
+    size = " for a large model" * (factor != 2.0)  # whatever its class, less is too little
     finding = sentence("fill-under", fill=fill.words, low=low, size=size)
     if not batch:
         why = sentence("batch-unknown", finding=finding, factor=factor)

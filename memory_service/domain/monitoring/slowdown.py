@@ -146,7 +146,7 @@ def throughput_objection(view: RunView, to_batch: int) -> str | None:
     more = f"batch {to_batch} would bring {100 * (gain - 1):.0f} % more at most"
     if slow is not None and slow.ratio > SLOW * max(1.0, slow.late):
         return f"{slow.words[0].lower()}{slow.words[1:]}, and {more}"
-    if in_first if slow is None else slow.ratio <= 1 / AS_PREDICTED:
+    if in_first if slow is None else slow.ratio <= max(1 / AS_PREDICTED, slow.late):
         as_predicted = f"is about what batch {batch} was predicted to bring, or more"
         return f"{measured:.0f} samples/s {as_predicted}, and {more}"
     return None

@@ -12,7 +12,7 @@ from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISION
 from memory_service.domain.description.resources import resources_in
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning.candidates import CandidateSets
-from memory_service.domain.planning.explanation.plan_text import is_run
+from memory_service.domain.planning.explanation.plan_text import end_of_search, is_run
 from memory_service.domain.planning.plan_search import PRICE
 from memory_service.domain.planning.plan_settings import epochs_of
 from memory_service.domain.planning.problem import PlanningProblem
@@ -79,6 +79,8 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     known, memory, case, candidate_sets = weighed
     points = _points(candidate_sets, answer)
     others = [*_without_pins(database, requested, answer)]
+    if (end := end_of_search(answer)) is not None:  # whatever is planned, its script uses the minutes
+        points["picks"] = {name: pick | {"over": end} for name, pick in points["picks"].items()}
     others += _alternatives(answer, points)
     mains = [run["run"] for run in answer.get("portfolio", ()) if is_run(run, answer)]
     page |= {"others": others, "main": mains[-1] if mains else None, "plan": linked(answer, known)}
@@ -102,18 +104,18 @@ def _alternatives(plan: Mapping[str, Any], points: Mapping[str, Any]) -> list[di
         least = PRICE["balanced"] if each["objective"] == "quality" else 0.0
         kept = not (mine and whole and better) or better[1] * (whole[better[0]] - mine[better[0]]) > least
         if kept and not is_run(each, plan):
-            out.append({**each, "whole": whole or _alone(each["expected"])})
+            out.append({**each, "whole": whole or _alone(each["expected"], end_of_search(plan))})
     return out
 
 
-def _alone(expected: Mapping[str, Any]) -> dict[str, Any]:
+def _alone(expected: Mapping[str, Any], end: float | None) -> dict[str, Any]:
     """Of one run, where all that would be planned with it are not known."""
-    over, quality = expected["total_minutes"]["high"], expected["quality_index"]["value"]
+    over, quality = end or expected["total_minutes"]["high"], expected["quality_index"]["value"]
     return {"over": over, "quality_index": quality, "seeds": 1, "alone": True}
 
 
 def _whole(plan: Mapping[str, Any]) -> dict[str, Any]:
-    over = (plan["portfolio"] or plan["timetable"])[-1]["deadline_minute"]
+    over = end_of_search(plan) or (plan["portfolio"] or plan["timetable"])[-1]["deadline_minute"]
     quality = plan["expected"]["quality_index"]["value"]
     return {"over": over, "quality_index": quality, "seeds": plan["seeds"]}
 

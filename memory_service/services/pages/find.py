@@ -325,7 +325,8 @@ def _model_asked(models: Sequence[CatalogueModel], words: Sequence[str]) -> dict
         if before in kept and word not in (*kept, *_FILLING) and (some := _matching(alike, [word])):
             kept, alike = [*kept, word], some
     sized, other = _sized(alike, sizes), _sized(models, sizes)  # a usual size, of whichever model
-    given = sized or {row.input_kind for row in alike} & {row.input_kind for row in other}
+    said = any(word in sizes and unit.startswith(("token", "px", "pixel")) for word, unit in pairwise(words))
+    given = sized or said or {row.input_kind for row in alike} & {row.input_kind for row in other}
     kept = [word for word in dict.fromkeys(words) if word in kept and not (given and word in sizes)]
     family = {row.family for row in sized}
     if len(family) == 1 and family <= set(_words(" ".join(spelled(row) for row in sized))) - set(kept):

@@ -253,6 +253,9 @@ def _mark_scripted(answer: dict[str, Any]) -> None:
         fits = "in whose place the script fits others", "which the script fits first"
         end, minutes = (1 - SCRIPT_RESERVE) * answer["minutes"], round(answer["minutes"], 1)
         told.append(sentence("script-uses-all", instead=fits[not words["instead"]], end=end, minutes=minutes))
+        for reason in answer["reasons"]:
+            reason["text"] = reason["text"].replace("are left over", "go to other models")
+        answer["rationale"] = [reason["text"] for reason in answer["reasons"]]
     done = techniques_done(answer)
     chosen = {*(answer.get("techniques") or NO_TECHNIQUE).split(",")} - {NO_TECHNIQUE}
     if answer["feasible"] and (undone := sorted(chosen - done.keys())):

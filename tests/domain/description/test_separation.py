@@ -38,6 +38,8 @@ from memory_service.domain.description.stated_facts import stated_in
         ("Eleven mines train; the hidden samples are from the other five mines.", "mine"),
         ("测试集中的桥梁均未在训练集中出现。", "桥梁"),
         ("Use a patient-level split.", "patient"),
+        ("Each seller lists many bicycles; sellers in test are new (seller_id).", "seller"),
+        ("student_id tells who plays, and students in the test set do not occur in training.", "student"),
         ("We report speaker-independent cross-validation.", "speaker"),
         ("Please make subject-wise folds.", "subject"),
         ("Validate with kiln-disjoint folds.", "kiln"),

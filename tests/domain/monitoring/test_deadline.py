@@ -171,6 +171,11 @@ def test_at_85_percent_training_is_over() -> None:
     assert (answer.action, answer.rule) == ("stop_and_predict", "R14")
 
 
+def test_folds_of_a_run_that_reports_no_epoch_are_not_counted() -> None:
+    answer = judged(RUN, [("batch", 60.0 * minute, {"steps": 10 * minute}) for minute in range(1, 30)])
+    assert (answer.action, answer.set) == ("stop_and_predict", {"stop_training": True})
+
+
 def test_inference_that_needs_more_than_15_percent_gets_it() -> None:
     long = Estimate(10.0, 8.0, 12.0)
     assert at([40.0, 40.0, 40.0], inference_minutes=long).action == "reduce_epochs"

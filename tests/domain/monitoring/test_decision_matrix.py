@@ -164,6 +164,15 @@ def test_throughput_decides_where_the_card_gives_what_it_can(percent: float) -> 
     assert "throughput decides" in answer.why
 
 
+@pytest.mark.parametrize("rate", [681.0, 679.0, 590.0])
+def test_a_speed_inside_its_interval_is_as_predicted(rate: float) -> None:
+    wide = Estimate(800.0, 580.0, 1100.0)
+    answer = measured(rate, 30.0, Expectation(samples_per_second=wide, curve=CURVE))
+    assert answer.action == "continue"
+    assert answer.why.startswith("Memory is at 30 % (7.2 of 24.0 GiB"), "of whatever class of models"
+    assert " model" not in answer.why
+
+
 def test_a_run_that_is_slow_is_not_started_again_for_a_batch_that_would_not_help() -> None:
     answer = measured(300.0, 30.0, Expectation(samples_per_second=RATE, curve=CURVE))
     assert (answer.action, answer.rule) == ("investigate", "R18")

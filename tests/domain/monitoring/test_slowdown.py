@@ -270,7 +270,7 @@ def test_notes_ask_for_nothing() -> None:
     assert (answer.action, answer.rule) == ("investigate", "R25")
     assert answer.notes == (
         "50 % of the time goes into waiting for the loader.",
-        "Memory is at 42 % (10.0 of 24.0 GiB, as the log says), under 50 % for a large model.",
+        "Memory is at 42 % (10.0 of 24.0 GiB, as the log says), under 50 %.",
     )
     trouble = judged(RUN, [("note", 30.0, {"out_of_memory": True})])
     assert trouble.notes == ()

@@ -56,6 +56,12 @@ def test_a_conflict_shows_every_side_and_which_one_is_used(seeded_sqlite: Databa
     assert "512" in row["why"]
 
 
+def test_a_claimed_epoch_is_compared_with_so_many_images_as_is_said(seeded_sqlite: Database) -> None:
+    rows = {row["id"]: row for row in conflicts(seeded_sqlite)}
+    assert rows["C57"]["assumed"] == ["224 px", "9,000 images"]
+    assert rows["C01"]["assumed"] == []
+
+
 def test_claims_about_one_thing_stand_together(seeded_sqlite: Database) -> None:
     rows = {row["id"]: row for row in conflicts(seeded_sqlite)}
     assert all(len(row["sides"]) >= 2 for row in rows.values())

@@ -153,7 +153,7 @@ def plan_view(answer: Mapping[str, Any]) -> PlanView:
         check=_check(answer),
         runs=_all_runs(answer),
         stages=tuple(_drawn(answer)),
-        end=_end_of_search(answer),
+        end=end_of_search(answer),
         trouble=tuple(_trouble(answer)),
     )
 
@@ -235,7 +235,7 @@ _OF_NETWORKS = frozenset({
 })  # fmt: skip
 
 
-def _end_of_search(answer: Mapping[str, Any]) -> float | None:
+def end_of_search(answer: Mapping[str, Any]) -> float | None:
     """The minute until which the plan's script goes on through other models, and so repeats none with other
     seeds; None where it trains the plan alone."""
     said = (each["values"]["end"] for each in answer["warnings"] if each["code"] == "script-uses-all")
@@ -243,7 +243,7 @@ def _end_of_search(answer: Mapping[str, Any]) -> float | None:
 
 
 def _drawn(answer: Mapping[str, Any]) -> Iterator[tuple[str, float, float, str]]:
-    table, end, start = answer["timetable"], _end_of_search(answer), 0.0
+    table, end, start = answer["timetable"], end_of_search(answer), 0.0
     ends = [(each["stage"], each["deadline_minute"]) for each in table]
     if end is not None:
         fitted = max((at for name, at in ends if name.startswith(("fold", "all rows", "fit"))), default=end)
@@ -290,7 +290,7 @@ def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:
         "metric": metric and f"judged by {judged_words(metric)}",
     }
     left = _OF_NETWORKS if trees else frozenset[str]()
-    left |= {"seeds"} if _end_of_search(answer) else set()
+    left |= {"seeds"} if end_of_search(answer) else set()
     for name in _COPIED:
         if values.get(name) not in (None, {}, "none") and name not in left:
             yield Setting(name, values[name], words.get(name, ""))
@@ -299,7 +299,7 @@ def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:
 def _figures(answer: Mapping[str, Any]) -> Iterator[Figure]:
     n, trees = answer["expected"], "host_memory_gib" in answer["expected"]
     start = [run["start_minute"] for run in answer["portfolio"] if is_run(run, answer)]
-    alone = _end_of_search(answer) or answer.get("run")  # no run before it takes of the minutes
+    alone = end_of_search(answer) or answer.get("run")  # no run before it takes of the minutes
     left = answer["minutes"] - (start[-1] if start and not alone else 0.0)
     whole = "best round" if trees else "best epoch"
     if n["peak_memory_gib"]["value"] or not trees:
@@ -315,7 +315,7 @@ def _figures(answer: Mapping[str, Any]) -> Iterator[Figure]:
         yield Figure(whole, n["best_epoch"], "", room=1)
     if n["inference_minutes"]["high"] >= 1e-3:  # less: a forecaster predicts as it is fitted
         yield Figure("inference", n["inference_minutes"], "min", room=2)
-    total = "planned model in all" if _end_of_search(answer) else "total"
+    total = "planned model in all" if end_of_search(answer) else "total"
     yield Figure(total, n["total_minutes"], "min", left)
     blended = ", runs averaged" if len(answer["blend"]["runs"]) > 1 and not answer.get("run") else ""
     yield Figure(f"quality index{blended}", n["quality_index"], "", 100.0, room=2)
@@ -373,7 +373,7 @@ def _trouble(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """(when, what to set, by which rule) of `on_trouble`; a second out-of-memory is told with the first."""
     ladder = {entry["when"]: entry for entry in answer["on_trouble"]}
     for when, entry in ladder.items():
-        if when != _AGAIN and not (when == _LATE and _end_of_search(answer)):
+        if when != _AGAIN and not (when == _LATE and end_of_search(answer)):
             words = _WORDS.get(when, {"text": when.replace("_", " "), "usual": 0})
             changes = words.get("do") or _set(entry["set"], answer)
             if when == "out_of_memory" and _AGAIN in ladder:

@@ -63,7 +63,7 @@ def rationale(
     out.append(sentence("time", folds=plural(settings["folds"], "fold"), passes=passes, **figures))
     out.append(_fold_reason(candidate, spare_folds))
     if not option.is_trees:
-        out.append(_rate_reason(option.defaults, settings))
+        out.append(_rate_reason(option.defaults, settings, problem.policy.patience[1]))
         if problem.on_gpu:
             out.append(_fill_reason(candidate, expected))
         usable = candidate.candidates.table.usable_gib
@@ -238,14 +238,15 @@ def _fold_reason(candidate: Candidate, spare_folds: int | None) -> Sentence:
     return sentence("folds", folds=text, more=spare)
 
 
-def _rate_reason(defaults: Any, settings: Mapping[str, Any]) -> Sentence:
+def _rate_reason(defaults: Any, settings: Mapping[str, Any], most: int) -> Sentence:
     law = {"sqrt": "square root", "linear": "linear", "none": "no"}[defaults.scaling]
     warm = settings["warmup_epochs"]
     warmup = f"{plural(warm, 'epoch')} of warmup" if warm else "warmup over the first tenth of the steps"
     base = {"optimizer": defaults.optimizer, "base": defaults.base_lr, "base_batch": defaults.base_batch}
     own = {"rate": settings["learning_rate"], "batch": settings["effective_batch_size"]}
     patience = settings["early_stopping_patience"]
-    return sentence("learning-rate", **base, **own, law=law, warmup=warmup, patience=patience)
+    by = "R16" if patience <= most else f"a quarter of the epochs; R16's {most} are for fewer"
+    return sentence("learning-rate", **base, **own, law=law, warmup=warmup, patience=patience, by=by)
 
 
 def _fill_reason(candidate: Candidate, expected: Expected) -> Sentence:
