@@ -133,11 +133,14 @@ processor) confirm nothing."""
 
 def trusted(observations: Iterable[Observation], kind_of: KindOf) -> tuple[Observation, ...]:
     """What may teach, in its order: the observations without doubt, and of the others those figures that
-    another reporter told alike."""
+    another reporter told alike; never that memory ran out where the trace leaves room, for whatever took the
+    rest may have done so twice."""
     every = tuple(observations)
     alone = _unconfirmed((o for o in every if o.doubt is not None), kind_of)
     kept = (
-        (o, _figures_of(o) - alone(o)) if o.doubt is not None and not o.confirmed else (o, None)
+        (o, _figures_of(o) - alone(o) - {"out_of_memory"})
+        if o.doubt is not None and not o.confirmed
+        else (o, None)
         for o in every
     )
     return tuple(o if names is None else _only(o, names) for o, names in kept if names is None or names)
@@ -302,7 +305,7 @@ class _Pair:
         return cls((one.content, other.content), one, other)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4_096)
 def _compared(pair: _Pair) -> tuple[float | None, frozenset[str]]:
     """(the median ratio of their common sections, larger over smaller; None where too few are common), and
     those that are much the same: near in themselves and beside the others, for what a kernel costs is read

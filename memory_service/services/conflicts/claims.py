@@ -129,13 +129,9 @@ def claim_subject(knowledge: Knowledge, row: Row, card: str | None, model: str |
     size = row.get("image_size") or CLAIMED_IMAGE_SIZE
     if not row.get("image_size"):
         assumed.append(f"{size} px")
-<<<<<<< HEAD
-    options = knowledge.priced.options(str(knowledge.models[model].tasks[0]), Asked(int(size)), model)
-=======
     if row["quantity"] in ("epoch_minutes", "total_minutes"):
         assumed.append(f"{CLAIMED_N_TRAIN:,} images")
-    options = knowledge.priced.options(str(knowledge.models[model].tasks[0]), Sizes(int(size)), model)
->>>>>>> h13-st8
+    options = knowledge.priced.options(str(knowledge.models[model].tasks[0]), Asked(int(size)), model)
     gpu = replace(knowledge.cards.sheets[card], learned=None)
     precision = gpu.preferred_precision() if row.get("precision") in ("amp", None) else str(row["precision"])
     if not options or precision_class(precision) not in options[0].profile:

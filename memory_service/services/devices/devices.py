@@ -342,6 +342,9 @@ def _another_device(name: str, row: tables.Device, given: Fingerprint, model: st
 def _check_name(transaction: ReadTransaction, name: str, seen: Fingerprint | None) -> None:
     """A new device must not take a name by which people mean a GPU model: whoever asks for the model would be
     answered with that device. Only a processor of this very host may be called `cpu`."""
+    for other in store.names_like(transaction.session, name):
+        message = f"is the name of the device {other!r}, but for its spelling; choose another one"
+        raise InvalidInput(f"{name!r} {message}", [FieldError("name", message, name)])
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
     try:
         meant = resolve_gpu(counted(name)[1], sheets).slug

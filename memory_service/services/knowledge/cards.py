@@ -89,6 +89,8 @@ class Cards:
         """The device, else the GPU model, that a name means; InvalidInput with the nearest names
         otherwise."""
         exact, spelled = name.strip().lower(), normal_gpu_name(name)
+        if name in self.devices:
+            return self.devices[name]
         if exact in self._devices:
             return self.devices[self._devices[exact]]
         slug = self.models.get(spelled)

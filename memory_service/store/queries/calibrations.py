@@ -6,7 +6,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, TextClause, select, text
+from sqlalchemy import ColumnElement, TextClause, func, select, text
 from sqlalchemy.orm import defer
 
 from memory_service.store.queries.runs import parts
@@ -50,6 +50,12 @@ def _told_last(session: ReadSession, *what: Any) -> Iterator[Any]:
 def device(session: ReadSession, name: str, *, to_change: bool = False) -> Device | None:
     query = locked_if(select(Device).where(Device.name == name), to_change)
     return session.scalars(query).one_or_none()
+
+
+def names_like(session: ReadSession, name: str) -> list[str]:
+    """Names of other devices that differ from this one in case alone."""
+    query = select(Device.name).where(func.lower(Device.name) == name.lower(), Device.name != name)
+    return list(session.scalars(query.limit(1)))
 
 
 def remove_device(session: WriteSession, row: Device) -> None:
