@@ -133,12 +133,12 @@ processor) confirm nothing."""
 
 def trusted(observations: Iterable[Observation], kind_of: KindOf) -> tuple[Observation, ...]:
     """What may teach, in its order: the observations without doubt, and of the others those figures that
-    another reporter told alike; never that memory ran out where the trace leaves room, for whatever took the
-    rest may have done so twice."""
+    another reporter told alike; of what keys told never that memory ran out where the trace leaves room, for
+    whatever took the rest may have done so twice."""
     every = tuple(observations)
     alone = _unconfirmed((o for o in every if o.doubt is not None), kind_of)
     kept = (
-        (o, _figures_of(o) - alone(o) - {"out_of_memory"})
+        (o, _figures_of(o) - alone(o) - ({"out_of_memory"} if is_key(o.reporter) else set()))
         if o.doubt is not None and not o.confirmed
         else (o, None)
         for o in every
