@@ -86,7 +86,7 @@ def _report(run: Run, result: Any, findings: list[str], seconds: float) -> None:
     lines = result.term_out
     reader, error = LogReader(run), getattr(result, "exc_type", None)
     reader.read("".join(map(str, lines)).encode("utf-8", "replace"), final=True)
-    reader.send_unparsed()
+    reader.send_counts()
     named = {"TimeoutError": "timed_out", "KeyboardInterrupt": "stopped", "MemoryError": "out_of_memory"}
     failed = "out_of_memory" if reader.out_of_memory else named.get(str(error), "crashed")
     run.finish(failed if error else "completed", flush_seconds=seconds)

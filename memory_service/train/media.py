@@ -257,7 +257,7 @@ MOST_STEPS, MOST_CHANNELS = 512, 40  # that are convolved
 READ_TIME = 0.15  # of the time that is left, for statistics and for convolutions
 LEVELS_OF_VALUES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
 LAGS = (1, 2, 4, 8, 16, 32)
-BANDS, PARTS = 12, 8
+SPECTRUM_PARTS, PARTS = 12, 8
 KERNELS = np.array(list(combinations(range(9), 3)))  # where a kernel of length 9 weighs 2, elsewhere -1
 PASSED = (0.3, 0.5, 0.8)  # quantiles of what a kernel gives, which are its thresholds
 AT_ONCE = 64  # rows
@@ -412,10 +412,10 @@ def statistics_of(signal: np.ndarray) -> np.ndarray:
     mean, spread = x.mean(1, keepdims=True), x.std(1, keepdims=True)
     z, change = (x - mean) / (spread + 1e-9), np.diff(x, axis=1)
     power = np.abs(np.fft.rfft(z, axis=1)[:, 1:]) ** 2
-    edges = np.unique(np.geomspace(1, power.shape[1] + 1, BANDS + 1).astype(int)) - 1
+    edges = np.unique(np.geomspace(1, power.shape[1] + 1, SPECTRUM_PARTS + 1).astype(int)) - 1
     share = power / (power.sum(1, keepdims=True) + 1e-9)
     bands = np.add.reduceat(share, edges[:-1], axis=1)
-    bands = np.pad(bands, ((0, 0), (0, BANDS - bands.shape[1])))
+    bands = np.pad(bands, ((0, 0), (0, SPECTRUM_PARTS - bands.shape[1])))
     hertz = np.arange(1, power.shape[1] + 1) / steps
     lags = [(z[:, lag:] * z[:, :-lag]).mean(1) if lag < steps else 0 * z[:, 0] for lag in LAGS]
     parts = np.array_split(x, PARTS, axis=1)

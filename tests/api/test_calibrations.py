@@ -21,7 +21,7 @@ from memory_service.api.routes import calibrations as routes
 from memory_service.app import create_app
 from memory_service.domain.calibration.calibration import Fingerprint
 from memory_service.domain.calibration.probes import PRECISIONS, probes
-from memory_service.errors import Conflict, Forbidden
+from memory_service.errors import Conflict, Forbidden, InvalidInput
 from memory_service.services.access.keys import create_key
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices import calibrations
@@ -432,6 +432,13 @@ def test_a_device_of_another_key_s_uuid_takes_none_of_its_calibrations(
     assert again["device"] == first["device"]
 
 
+@pytest.mark.parametrize("name", ["gpu", "Kaggle", "auto", "rtx-4070-laptop", "T4-15GB"])
+def test_no_key_takes_a_name_that_stands_for_cards(client: TestClient, name: str) -> None:
+    database = client.app.state.service.database  # type: ignore[attr-defined]
+    with pytest.raises(InvalidInput, match="means the GPU model"):
+        calibrations.accept(database, posted(name), who="eve")
+
+
 @pytest.mark.parametrize("field", ["power_limit_w", "memory_gib", "compute_capability"])
 def test_a_device_is_told_with_figures_that_a_device_can_have(client: TestClient, field: str) -> None:
     body = posted("tiny")
@@ -555,9 +562,9 @@ def test_what_another_says_to_run_blocks_no_owner_of_a_device(client: TestClient
     assert calibrations.accept(database, posted("owned", status="running"), who="ada")[1]
     with pytest.raises(Conflict, match="wait until it ends"):
         calibrations.accept(database, other | {"id": uuid.uuid4().hex}, who="eve")
-    calibrations.accept(database, posted("local", status="running"), who="eve")
-    card = replace(CARD, uuid="GPU-of-local")
-    begun = begin(database, Wanted("local", card, "cuda:0", 60.0), "ada")
+    calibrations.accept(database, posted("box-of-eve", status="running"), who="eve")
+    card = replace(CARD, uuid="GPU-of-box-of-eve")
+    begun = begin(database, Wanted("box-of-eve", card, "cuda:0", 60.0), "ada")
     assert begun.status == "running"
     _keep_end(database, begun.id, benchmarks.Report(status="failed", why="the test has ended"))
     calibrations.accept(database, posted("deleted"), who="ada")
@@ -683,7 +690,7 @@ def test_a_calibration_that_one_key_posted_changes_no_figure_of_others_but_of_th
     database = client.app.state.service.database  # type: ignore[attr-defined]
     keys = {
         name: {"Authorization": f"Bearer {create_key(database, f'{name} posts', ['read', 'tell'])['key']}"}
-        for name in ("mallory", "victor")
+        for name in ("mallory", "victor", "third")
     }
 
     def answered(name: str, gpu: str) -> Any:
@@ -698,7 +705,12 @@ def test_a_calibration_that_one_key_posted_changes_no_figure_of_others_but_of_th
     assert answered("mallory", "rtx3090")["value"] > 2.0 * before["mallory"]["value"]
     made = client.post("/calibrations", json=invented("victor-box", 0.16), headers=keys["victor"])
     assert made.status_code == 201, made.text
-    assert answered("victor", "rtx3090")["value"] > 2.0 * before["victor"]["value"], "a second one agrees"
+    assert answered("victor", "rtx3090")["value"] > 2.0 * before["victor"]["value"], "its own"
+    assert answered("third", "rtx3090") == before["third"], "slow cards say nothing of the model"
+    for name, rate in (("mallory", 0.7), ("victor", 0.72)):
+        made = client.post("/calibrations", json=invented(f"{name}-sound-box", rate), headers=keys[name])
+        assert made.status_code == 201, made.text
+    assert answered("third", "rtx3090") != before["third"], "two sound ones agree"
 
 
 def invented(device: str, rate: float) -> dict[str, Any]:

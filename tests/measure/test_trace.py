@@ -21,7 +21,7 @@ KIB = 1024
 
 
 def built(module: nn.Module, shape: tuple[int, ...], n_outputs: int = 16) -> BuiltModel:
-    def inputs(batch: int, device: str) -> dict[str, Tensor]:
+    def inputs(batch: int, device: str = "meta") -> dict[str, Tensor]:
         return {"x": torch.zeros(batch, *shape, device=device)}
 
     return BuiltModel(

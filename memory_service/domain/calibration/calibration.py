@@ -175,6 +175,20 @@ def key_figures(sections: Mapping[str, Measurement]) -> dict[str, dict[str, Any]
     return dict(sorted(figures.items()))
 
 
+LEAST_SPEED = 0.65
+"""Of a card's peaks: below it something slows the device. Two H200 reach 0.75 and 0.8."""
+
+
+def speed_of(calibration: Calibration, card: Gpu) -> float | None:
+    """Share of a card's peaks that a device reached, in the median of those that were measured; None where
+    none was. card: the device's own."""
+    figures = key_figures(calibration.sections)
+    peaks = {f"matmul.{name}": peak for name, peak in card.tflops.items()}
+    peaks["bandwidth.copy"] = card.bandwidth_gb_s
+    shares = [figures[name]["value"] / peak for name, peak in peaks.items() if peak and name in figures]
+    return median(shares) if shares else None
+
+
 def _figure(name: str, found: Measurement) -> dict[str, Any]:
     return {"value": found.value, "unit": found.unit, "section": name}
 

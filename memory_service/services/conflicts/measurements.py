@@ -86,18 +86,18 @@ def _of_case(runs: Sequence[Observation], profile: Profile, card: TargetDevice) 
     batches: dict[int, list[Observation]] = {}
     for one in runs:
         batches.setdefault(one.batch_size, []).append(one)
-    far = {id(one) for one in card.learned.set_aside} if card.learned else set()
+    far = set(card.learned.set_aside) if card.learned else set()
     for batch, some in sorted(batches.items()):
         timed = [one for one in some if one.step_seconds is not None]
         if timed:
             steps = [prepare(profile, gpu, timed[0].config).step_seconds(batch) for gpu in (bare, card)]
             rates = [step.reciprocal(batch) for step in steps]
-            used = [one for one in timed if one.excluded is None and id(one) not in far]
+            used = [one for one in timed if one.excluded is None and one not in far]
             statements = [_rate(batch, one) for one in used]
             aside = [
                 _rate(batch, o, _EXCLUDED[o.excluded] if o.excluded else _FAR)
                 for o in timed
-                if o.excluded is not None or id(o) in far
+                if o.excluded is not None or o in far
             ]
             yield Shown(
                 "samples_per_second", "samples/s", timed[0], _together(statements, used),

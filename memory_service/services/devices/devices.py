@@ -17,8 +17,16 @@ from typing import Any
 
 from cachetools import LRUCache, cached
 
-from memory_service.domain.calibration.calibration import ENVIRONMENT_FIELDS, Calibration, Fingerprint
+from memory_service.domain.calibration.calibration import (
+    ENVIRONMENT_FIELDS,
+    LEAST_SPEED,
+    Calibration,
+    Fingerprint,
+    device_card,
+    speed_of,
+)
 from memory_service.domain.hardware.gpu_spec import (
+    UNKNOWN_GPU,
     Gpu,
     counted,
     gpu_index,
@@ -109,7 +117,10 @@ def calibrations_of(
     the newest first."""
     now, every = {device.name: device for device in devices}, [row for row in ended if _readable(row)]
     rows, made = [row for row in every if row.device in now], _made(every)
-    doubted, others_of, kept = quarantined(transaction, rows, made), _others(made), []
+    doubted, kept = quarantined(transaction, rows, made), []
+    sheets = usable_sheets(all_rows(transaction.session, "gpus"))
+    sound = [each for each in made if each[0].id not in doubted and _is_sound(each[0], each[1], sheets)]
+    known, others_of = {row.id for row, *_ in sound}, _others(sound)
     counted: Counter[tuple[str | None, str]] = Counter()
     for row in sorted(rows, key=lambda row: (row.status != "done") * (10**9 - row.measured)):
         why = stale_because(row, now[row.device], doubted)
@@ -117,11 +128,19 @@ def calibrations_of(
         told = key, row.error_percent is not None, row.told_by
         counted[row.gpu, key] += 1
         many = counted[row.gpu, key] > MOST_OF_REPORTER
-        others = others_of(row.gpu, row.told_by) if key and not many else ()
+        others = others_of(row.gpu, row.told_by) if key and not many and row.id in known else ()
         found = confirmed_sections(of, others) if key else of.sections
         shared = replace(of, sections=found) if found else None
         kept.append(KeptCalibration(of, now[row.device].gpu, why, *told, shared))
     return kept
+
+
+def _is_sound(row: tables.Calibration, of: Calibration, sheets: Mapping[str, Gpu]) -> bool:
+    """Whether it can say something of other devices, and confirm what another key measured."""
+    if of.contended or not sheets or row.gpu not in sheets:
+        return False
+    card = device_card(row.device, of.fingerprint, sheets, row.gpu)
+    return card.kind != "cuda" or (speed_of(of, card) or 0.0) >= LEAST_SPEED
 
 
 def _readable(row: tables.Calibration) -> bool:
@@ -161,7 +180,9 @@ def _others(made: _Made) -> Callable[[str | None, str], list[Calibration]]:
     latest: dict[str | None, dict[str, deque[Calibration]]] = {}
     for row, of, who in made:
         latest.setdefault(row.gpu, {}).setdefault(who, deque(maxlen=MOST_OF_REPORTER)).append(of)
-    return lambda gpu, reporter: [c for who, some in latest[gpu].items() if who != reporter for c in some]
+    return lambda gpu, reporter: [
+        each for who, some in latest.get(gpu, {}).items() if who != reporter for each in some
+    ]
 
 
 def _key_of(row: tables.Calibration) -> str:
@@ -179,13 +200,17 @@ def quarantined(
     """Calibration -> why it cannot be, of those with which no other reporter's of the GPU model agrees."""
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
     made = _made(_with_others(transaction, rows)) if made is None else made
-    others_of = _others(made)
-    doubts: dict[str, str] = {}
-    for row, of, reporter in made:
-        why = calibration_doubt(of, sheets.get(row.gpu), row.error_percent)
-        if why and not any(calibrations_agree(of, one) for one in others_of(row.gpu, reporter)):
-            doubts[row.id] = f"in quarantine until another reporter's calibration agrees: {why}"
-    return doubts
+    doubts = {
+        row.id: why
+        for row, of, _ in made
+        if (why := calibration_doubt(of, sheets.get(row.gpu), row.error_percent))
+    }
+    others_of = _others([each for each in made if not each[1].contended])
+    return {
+        row.id: f"in quarantine until another reporter's calibration agrees: {doubts[row.id]}"
+        for row, of, reporter in made
+        if row.id in doubts and not any(calibrations_agree(of, one) for one in others_of(row.gpu, reporter))
+    }
 
 
 @cached(
@@ -246,7 +271,7 @@ def keep_device(
     new = row is None
     before = None if row is None else (row.fingerprint, row.gpu)
     if row is None:
-        _check_name(transaction, name, fingerprint if looked_at else None)
+        _check_name(transaction, name, fingerprint if looked_at else None, who)
         row = tables.Device(name=name, registered_at=transaction.now, told_by=who or ANONYMOUS)
     if fingerprint is not None:
         if row.uuid is not None and row.uuid != fingerprint.uuid:
@@ -339,17 +364,20 @@ def _another_device(name: str, row: tables.Device, given: Fingerprint, model: st
     return Conflict(detail, [FieldError(f"fingerprint.{field}", message, value, (before,))])
 
 
-def _check_name(transaction: ReadTransaction, name: str, seen: Fingerprint | None) -> None:
+def _check_name(transaction: ReadTransaction, name: str, seen: Fingerprint | None, who: str | None) -> None:
     """A new device must not take a name by which people mean a GPU model: whoever asks for the model would be
-    answered with that device. Only a processor of this very host may be called `cpu`."""
+    answered with that device; no key, one that stands for any ("gpu", "Colab"). Only a processor of this very
+    host may be called `cpu`."""
     for other in store.names_like(transaction.session, name):
         message = f"is the name of the device {other!r}, but for its spelling; choose another one"
         raise InvalidInput(f"{name!r} {message}", [FieldError("name", message, name)])
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
     try:
         meant = resolve_gpu(counted(name)[1], sheets).slug
-    except InvalidInput:
-        return
+    except InvalidInput as refused:
+        if seen is not None or not _key(who or "") or refused.errors[0].message == UNKNOWN_GPU:
+            return
+        meant = "none in particular"
     own = seen is not None and seen.kind == "cpu"
     if not (own and meant == "cpu"):
         message = f"means the GPU model {meant!r}; choose another name for a device, such as 'box7-{meant}'"

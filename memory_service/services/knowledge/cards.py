@@ -11,10 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from statistics import median
 from typing import TypeVar
 
-from memory_service.domain.calibration.calibration import Calibration, device_card, key_figures
+from memory_service.domain.calibration.calibration import LEAST_SPEED, Calibration, device_card, speed_of
 from memory_service.domain.calibration.corrected_rates import CalibratedRates, calibrated_rates
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_spec import (
@@ -41,10 +40,6 @@ MOST_NAMES = 4_096
 
 LEAST_OF_WHOLE = 0.85
 """Of the data sheet's memory and power: below it a device is a slice, or runs at a lower limit."""
-
-LEAST_SPEED = 0.65
-"""Of the data sheet's peaks, in the median of those that its calibration measured: below it something slows
-the device. Two H200 reach 0.75 and 0.8."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,8 +173,6 @@ def cards_of(
         if not anothers or (each.told_by == owner[name] and each.checked):
             own[name] = one
         model = card.slug, one.fingerprint.mig
-        if each.told_by not in ("", asker) and _speed(card, one) < LEAST_SPEED:
-            continue  # it says nothing of others: a copy of it would make the whole architecture slow
         told[model, each.reporter] += shared is not None
         if shared is not None and told[model, each.reporter] <= MOST_OF_REPORTER:
             alike[model].append((each.reporter, shared))
@@ -232,34 +225,19 @@ def balanced(told: Sequence[tuple[str, Found]], asker: str | None) -> list[Found
 
 
 def _kind(card: Gpu, sheets: Mapping[str, Gpu], mig: str | None, measured: KeptCalibration | None) -> str:
-    """What sets a device apart from a whole one of its model at full power and speed; a processor's name.
-    Where only its registrant takes it for slow, since no reference network was run, it is of no other's
-    kind."""
+    """What sets a device apart from a whole one of its model at full power and speed; a processor's name. A
+    slow one is of no other's kind: its runs confirm nobody's."""
     if card.kind == "cpu":
         return card.name
     sheet = sheets.get(card.slug, card)
     memory = card.memory_gib / sheet.memory_gib if sheet.memory_gib else 1.0
     power = card.tdp_w / sheet.tdp_w if card.tdp_w and sheet.tdp_w else 1.0
-    speed = _speed(sheet, measured.calibration) if measured else 1.0
-    if not mig and min(memory, power) >= LEAST_OF_WHOLE and speed >= LEAST_SPEED:
+    speed = speed_of(measured.calibration, card) if measured else None
+    slow = speed is not None and speed < LEAST_SPEED
+    if not mig and min(memory, power) >= LEAST_OF_WHOLE and not slow:
         return ""
-    kind = f"{mig or 'whole'}: {memory:.1f} of the memory, {power:.1f} of the power, {speed:.1f} of the peaks"
-    alone = measured is not None and measured.told_by and not measured.checked and speed < LEAST_SPEED
-    return f"{kind}, {card.device}" if alone else kind
-
-
-def _speed(card: Gpu, calibration: Calibration) -> float:
-    """Share of a card's peaks that it reached, in the median of those that were measured; 1 where none was,
-    of a processor, and of a slice, which is priced by its share."""
-    if card.kind != "cuda" or calibration.fingerprint.mig:
-        return 1.0
-    figures = key_figures(calibration.sections)
-    peaks = {f"matmul.{name}": peak for name, peak in card.tflops.items()}
-    peaks["bandwidth.copy"] = card.bandwidth_gb_s
-    shares = [
-        float(figures[name]["value"]) / peak for name, peak in peaks.items() if peak and name in figures
-    ]
-    return median(shares) if shares else 1.0
+    kind = f"{mig or 'whole'}: {memory:.1f} of the memory, {power:.1f} of the power"
+    return f"{kind}, slow: {card.device}" if slow else kind
 
 
 def _provenance(
