@@ -14,8 +14,7 @@ from memory_service.domain.cost.bands import with_bands
 from memory_service.domain.cost.profile import Profile
 from memory_service.errors import InvalidInput
 from memory_service.measure.trace import trace_profile
-from memory_service.measure.traceable_model import BuiltModel, classification_loss
-from memory_service.measure.vision import image_model, on_meta
+from memory_service.measure.traceable_model import BuiltModel, classification_loss, image_model, on_meta
 
 KIB = 1024
 

@@ -212,7 +212,7 @@ def five_bands(folder: Path) -> None:
 
 
 def bands_of(workshop: Workshop, name: str, **more: object) -> dict[str, Any]:
-    return workshop.plan(name)["model"] | {"bands": 5, **more}
+    return {**workshop.plan(name)["model"], "bands": 5, **more}
 
 
 def test_a_network_of_five_bands_learns_strips_as_wide_as_they_are(workshop: Workshop) -> None:

@@ -70,7 +70,7 @@ def test_a_pattern_within_what_agrees_is_not_confirmed() -> None:
 def test_memory_is_confirmed_within_what_allocators_differ(times: float, confirmed: bool) -> None:
     peak = Measurement(4.0, "GiB", 4.0, 4.0, 3)
     one, other = (
-        replace(of(number), sections=WHOLE.sections | {"step.cnn.peak_gib": replace(peak, value=value)})
+        replace(of(number), sections={**WHOLE.sections, "step.cnn.peak_gib": replace(peak, value=value)})
         for number, value in ((1, 4.0 * times), (2, 4.0))
     )
     assert ("step.cnn.peak_gib" in confirmed_sections(one, [other])) is confirmed
