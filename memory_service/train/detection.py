@@ -20,7 +20,7 @@ from memory_service.train.reading import Data, files_of, find_files, table_data,
 from memory_service.train.table_files import columns_in
 from memory_service.train.writing import held_out_answers, write_table
 
-CORNERS = ("xmin ymin xmax ymax", "x0 y0 x1 y1", "x1 y1 x2 y2", "left top right bottom")
+CORNER_COLUMNS = ("xmin ymin xmax ymax", "x0 y0 x1 y1", "x1 y1 x2 y2", "left top right bottom")
 SIZES = ("x y w h", "x y width height", "xmin ymin width height", "left top width height")
 CLASSES = ("classid", "categoryid", "labelid", "class", "classname", "category", "categoryname", "label")
 WHOLE = ("bbox", "box", "bboxes", "boxes", "boxesstring", "boundingbox", "boundingboxes", "predictionstring",
@@ -46,9 +46,9 @@ def first_of(names: tuple, columns) -> str | None:
 def box_columns(columns) -> tuple[list[str], bool]:
     """(the four columns of a box, whether they are corners); none where they are not there."""
     known = plain_names(columns)
-    for names in CORNERS + SIZES:
+    for names in CORNER_COLUMNS + SIZES:
         if set(names.split()) <= known.keys():
-            return [known[name] for name in names.split()], names in CORNERS
+            return [known[name] for name in names.split()], names in CORNER_COLUMNS
     return [], False
 
 

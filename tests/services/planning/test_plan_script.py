@@ -32,6 +32,8 @@ from memory_service.services.planning.script_choice import NoScript, has_script
 from memory_service.services.planning.script_kinds import SCRIPTED, WRITTEN_OF_PICTURES
 from memory_service.services.planning.script_text import _statements
 from memory_service.services.review.review import review_script
+from memory_service.train import budget
+from memory_service.train.budget import Plan
 from tests.conftest import Servers
 
 TABLES = ("tabular-classification", "tabular-regression")
@@ -176,6 +178,16 @@ def test_no_module_defines_what_a_script_names_itself() -> None:
         body = ast.parse(path.read_text(encoding="utf-8")).body
         defined = {node.name for node in body if isinstance(node, ast.FunctionDef)}
         assert not own & defined or path.stem == "retrieval", path.name  # whose prior is its own
+
+
+def test_no_module_names_a_constant_as_a_setting_is_named() -> None:
+    """In one file it would be the setting: series' `BANDS` was the bands of pictures, and none was read."""
+    settings = {name for name in vars(Plan) if name.isupper()}
+    for path in Path(str(budget.__file__)).parent.glob("*.py"):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        targets = [target for node in body if isinstance(node, ast.Assign) for target in node.targets]
+        named = {each.id for one in targets for each in ast.walk(one) if isinstance(each, ast.Name)}
+        assert named & settings <= {"RANK", "WORLD"}, path.name  # which this process has
 
 
 def laid_out(folder: Path) -> None:
