@@ -511,6 +511,8 @@ class _Latest:
         except MemoryServiceError as error:
             _log.warning("the snapshot was not made anew aside, whoever asks next makes it: %s", error)
         finally:
+            if database.closed.is_set():
+                database.close()  # what was opened while it closed
             self._aside.release()
 
     def _renew(self, database: Database) -> _Read:
