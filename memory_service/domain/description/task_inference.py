@@ -196,8 +196,10 @@ def facts_and_tasks(
     stated = InferredFacts(None, 0.0)
     if (judges := reading.judges) is not None:
         metric, words = judges.metric, judges.words
-        told = metric.name, metric.family, metric.direction, words, judges.sure
-        stated = InferredFacts(None, 0.0, (), None, None, *told, words={"metric": words})
+        stated = replace(
+            stated, metric=metric.name, metric_family=metric.family, metric_direction=metric.direction,
+            metric_words=words, metric_sure=judges.sure, words={"metric": words},
+        )  # fmt: skip
     tasks = {name: probability for name, probability in found.items() if name in _TASKS}
     outside = {name: probability for name, probability in found.items() if name.startswith(_OUTSIDE)}
     ranked = sorted(tasks, key=lambda name: -tasks[name])

@@ -45,16 +45,26 @@ class PlanningProblem:
     cards     to plan for: the plan fits all of them; visible: the cards of the question when others are
               planned for
     together  how many of a card train one model together, and what joins them
+    model     the catalogue's name of the pinned model, if one is pinned
+    inferred  sentences on what was not said and therefore assumed
+    similar   hits of the recall, as they are shown
     validation   how rows are split; None: as is usual of the task
     recipe    what won similar competitions, None without memory; preferences: what memory says of the choice
-    noted_best   what a person wrote here with a best model; noted: why it pins model, size or folds
+    noted_best   what a person wrote here with a best model, None where nobody did
+    noted     why model, size or folds are pinned by what a person noted here; "" where they are not
+    targets   scores that ranks reached in the very competition
     evidence  rows beyond the planner's own (patterns of similar competitions)
+    policy    the numbers that rows of the strategy tables say
     size_assumed   n_train is a usual number: nobody said it
+    metric    what predictions are judged by; None where nobody says
     facts     what is known of the data and the host, each with where it came from
     quality   what models are expected to reach; results: model -> points of its best run in the very
               competition, of unknown level
+    language, subtask   of a text, None where nothing says
+    done      runs of the plan that this one goes on from
     bands, aspect_ratio   of pictures; the longer side by the shorter, 1 of squares
     volumes   samples are volumes, for which there are networks in three dimensions
+    host_gib  memory of the host, where somebody says it
     sampled   the plan learns from `n_train` of more rows
     """
 

@@ -24,12 +24,35 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One request of a plan (aliases resolved); None means "not given". `schemas.recommend` says what the
-    fields mean; beside it:
+    """One request of a plan (aliases resolved); None means "not given".
 
+    gpus       names as given, one or several: the plan must fit all of them
     plan_for   the cards of production when they are not the ones visible; they replace `gpus` in the sizing
     minutes    wall-clock budget for everything: imports, training, inference, writing the submission
-    mode_limit, minutes_given   what the server or the key allows, whether somebody said the minutes; no parts
+    vram_gib   memory to plan for instead of the card's own
+    as_of      a year: only what was known by its end counts
+    metric     what predictions are judged by, in the asker's words
+    n_groups, group_by     how many groups the rows come from, and what they are ("patient")
+    split                  how test differs from training
+    language, subtask      of a text task: ISO 639-1 or "multi"; one of `SUBTASKS`
+    horizon, n_series, covariates   of forecasts: steps ahead, how many series, whether columns of the future
+               are known
+    audio_hours            of sounds: hours in all, in place of n_train
+    bands, aspect_ratio    of pictures: spectral bands; longer side by shorter, of strips
+    techniques which its script does, by comma, where somebody chose; None: as the recipe says
+    licence    commercial: only models whose licence allows it
+    weights    where pretrained weights are; None: on the hub, to be fetched
+    method, lora_rank      of a decoder: full | lora | qlora
+    n_gpus, interconnect   equal cards in one box that train one model together, and what joins them
+    sharding   fsdp: a decoder's weights lie spread over them
+    trainer    of a decoder, that saves memory (`decoders.decoder.TRAINERS`)
+    packing, text_tokens   several texts a row of tokens; tokens of a text in the mean
+    run        number of a run of the portfolio, whose settings and minutes are answered in place of the main
+               run's
+    after      plan_id of an earlier answer to the same question: what is left of its minutes is planned
+    done       what of its runs is over
+    mode_limit       the most that the server or the key allows of memory; no part of the question either
+    minutes_given    whether somebody said the minutes; no part of the question itself
     """
 
     gpus: tuple[str, ...]

@@ -269,7 +269,8 @@ def why_it_stops(portfolio: Portfolio) -> tuple[Sentence, ...]:
     if len(portfolio.blend["runs"]) > 1:
         gained, blend = portfolio.quality - portfolio.main.quality, portfolio.quality
         blend_words = f"; they blend to an expected index of {blend:.1f}, {gained:.1f} over the main run"
-    out = [sentence("runs-use", runs=count, percent=portfolio.used_percent, left=left, blend=blend_words)]
+    used = {"runs": count, "percent": portfolio.used_percent, "left": left, "then": "left"}
+    out = [sentence("runs-use", **used, blend=blend_words)]
     if portfolio.objective != "quality":
         more = f"; all of the minutes would buy {portfolio.unused:.2f}" * (portfolio.unused >= LEAST_GAIN)
         out.append(sentence("doubling", objective=portfolio.objective, points=price, more=more))

@@ -117,8 +117,8 @@ def calibrations_of(
     the newest first."""
     now, every = {device.name: device for device in devices}, [row for row in ended if _readable(row)]
     rows, made = [row for row in every if row.device in now], _made(every)
-    doubted, kept = quarantined(transaction, rows, made), []
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
+    doubted, kept = _doubted(made, sheets), []
     sound = [each for each in made if each[0].id not in doubted and _is_sound(each[0], each[1], sheets)]
     known, others_of = {row.id for row, *_ in sound}, _others(sound)
     counted: Counter[tuple[str | None, str]] = Counter()
@@ -137,7 +137,7 @@ def calibrations_of(
 
 def _is_sound(row: tables.Calibration, of: Calibration, sheets: Mapping[str, Gpu]) -> bool:
     """Whether it can say something of other devices, and confirm what another key measured."""
-    if of.contended or not sheets or row.gpu not in sheets:
+    if of.contended or row.gpu not in sheets:
         return False
     card = device_card(row.device, of.fingerprint, sheets, row.gpu)
     return card.kind != "cuda" or (speed_of(of, card) or 0.0) >= LEAST_SPEED
@@ -194,12 +194,13 @@ def _key(who: str) -> str:
     return "" if who in ("", ANONYMOUS, SERVICE) else reporter_of(who, None)
 
 
-def quarantined(
-    transaction: ReadTransaction, rows: Sequence[tables.Calibration], made: _Made | None = None
-) -> dict[str, str]:
+def quarantined(transaction: ReadTransaction, rows: Sequence[tables.Calibration]) -> dict[str, str]:
     """Calibration -> why it cannot be, of those with which no other reporter's of the GPU model agrees."""
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
-    made = _made(_with_others(transaction, rows)) if made is None else made
+    return _doubted(_made(_with_others(transaction, rows)), sheets)
+
+
+def _doubted(made: _Made, sheets: Mapping[str, Gpu]) -> dict[str, str]:
     doubts = {
         row.id: why
         for row, of, _ in made
@@ -368,8 +369,9 @@ def _check_name(transaction: ReadTransaction, name: str, seen: Fingerprint | Non
     """A new device must not take a name by which people mean a GPU model: whoever asks for the model would be
     answered with that device; no key, one that stands for any ("gpu", "Colab"). Only a processor of this very
     host may be called `cpu`."""
-    for other in store.names_like(transaction.session, name):
-        message = f"is the name of the device {other!r}, but for its spelling; choose another one"
+    other = store.name_in_other_case(transaction.session, name)
+    if other is not None:
+        message = f"is the name of the device {other!r} in other letters; choose another one"
         raise InvalidInput(f"{name!r} {message}", [FieldError("name", message, name)])
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
     try:
@@ -377,7 +379,8 @@ def _check_name(transaction: ReadTransaction, name: str, seen: Fingerprint | Non
     except InvalidInput as refused:
         if seen is not None or not _key(who or "") or refused.errors[0].message == UNKNOWN_GPU:
             return
-        meant = "none in particular"
+        message = "stands for GPUs of any kind; choose another name for a device, such as 'box7'"
+        raise InvalidInput(f"{name!r} {message}", [FieldError("name", message, name)]) from None
     own = seen is not None and seen.kind == "cpu"
     if not (own and meant == "cpu"):
         message = f"means the GPU model {meant!r}; choose another name for a device, such as 'box7-{meant}'"

@@ -59,6 +59,9 @@ Priced = TypeVar("Priced")
 Known = tuple[tuple[Option, ...], Columns, OptionNames]
 """Options of a question, their constants, and what names them."""
 
+LEAST_STRIP = 8.0
+"""Longer side by shorter, by which it is known whether a network takes strips."""
+
 
 class PricedCatalogue:
     """Models, profiles, and the cost tables made from them so far (safe to share between threads).
@@ -211,11 +214,8 @@ class PricedCatalogue:
             rows = [row for row in serving if row.device != "cpu" and not row.config.get("pinned_only")]
             rows = [row for row in serving if row.good_for.startswith("volumes")] if asked.volumes else rows
             rows = rows if not method or any("methods" in row.config for row in rows) else serving
-        rows = (
-            [row for row in rows if shape_of(row, row.default_input_size, 8)]
-            if asked.strips and not model
-            else rows
-        )
+        if asked.strips and not model:
+            rows = [row for row in rows if shape_of(row, row.default_input_size, LEAST_STRIP)]
         decoders = [row for row in rows if (method or "methods" in row.config) and not asked.weightless]
         out = self._decoders.options(decoders, task, asked)
         if asked.text_tokens is not None:

@@ -257,13 +257,13 @@ class Knowledge:
 
 
 class _Locks:
-    """One of all views, and one of each that is made."""
+    """One of the table of views, and one of each view that is made."""
 
     def __init__(self) -> None:
-        self.one, self._of = threading.Lock(), dict[Hashable, threading.Lock]()
+        self.table, self._of = threading.Lock(), dict[Hashable, threading.Lock]()
 
     def of(self, view: Hashable) -> threading.Lock:
-        with self.one:
+        with self.table:
             return self._of.setdefault(view, threading.Lock())
 
 
@@ -285,11 +285,11 @@ class _Read:
     views: LRUCache[str, Knowledge] = field(default_factory=lambda: LRUCache(MOST_VIEWS))
     bases: dict[str, tuple[Cards, ObservationSelection]] = field(default_factory=dict)
     posted: frozenset[str] = frozenset()
-    made: _Locks = field(default_factory=_Locks)
+    locks: _Locks = field(default_factory=_Locks)
 
     def views_of_late(self) -> list[str]:
         """Some that were asked for."""
-        with self.made.one:
+        with self.locks.table:
             return list(self.views)[-_MOST_VIEWS_ASIDE:]
 
     def view(self, asker: str | None) -> str | None:
@@ -306,14 +306,14 @@ class _Read:
         if view is None or not self.reporters:
             return self.knowledge
         if (known := self._known(view)) is None:
-            with self.made.of(view):
+            with self.locks.of(view):
                 known = self._known(view) or self._made_for(view)
-                with self.made.one:
+                with self.locks.table:
                     self.views[view] = known
         return known
 
     def _known(self, view: str) -> Knowledge | None:
-        with self.made.one:
+        with self.locks.table:
             return self.views.get(view)
 
     def _made_for(self, view: str) -> Knowledge:
@@ -329,7 +329,7 @@ class _Read:
         same."""
         if not any(each.told_by for each in self.calibrated.calibrations):
             return self.calibrated, self.selection
-        with self.made.of(("base", view)):
+        with self.locks.of(("base", view)):
             if view not in self.bases:
                 cards = self.cards_for(view)
                 self.bases[view] = cards, observation_selection(cards, (), self.knowledge.priced)
@@ -545,10 +545,12 @@ def _may_be_behind(database: Database, before: _Read) -> bool:
         other = {name for name, value in now.items() if before.prints.get(name) != value}
         if "profiles" in other and _traced_since(transaction, before.prints, now) is None:
             return False
-        who = (ASKER.get() or "").removeprefix(KEY)
+        asker = ASKER.get()
+        if asker is None:  # anybody on the server's own machine may have written
+            return other <= {"profiles"}
         others = (
             isinstance(ids := before.prints[name], tuple)
-            and not history.wrote_since(transaction.session, name, ids, who)
+            and not history.wrote_since(transaction.session, name, ids, asker.removeprefix(KEY))
             for name in other & {*_OF_DEVICES}
         )
         return other <= {"profiles", *_OF_DEVICES} and all(others)

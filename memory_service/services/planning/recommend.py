@@ -254,7 +254,8 @@ def _mark_scripted(answer: dict[str, Any]) -> None:
         end, minutes = (1 - SCRIPT_RESERVE) * answer["minutes"], round(answer["minutes"], 1)
         told.append(sentence("script-uses-all", instead=fits[not words["instead"]], end=end, minutes=minutes))
         for reason in answer["reasons"]:
-            reason["text"] = reason["text"].replace("are left over", "go to other models")
+            if reason["code"] == "runs-use":
+                reason.update(sentence("runs-use", **reason["values"] | {"then": "searched"}).as_dict())
         answer["rationale"] = [reason["text"] for reason in answer["reasons"]]
     done = techniques_done(answer)
     chosen = {*(answer.get("techniques") or NO_TECHNIQUE).split(",")} - {NO_TECHNIQUE}

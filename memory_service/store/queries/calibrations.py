@@ -52,10 +52,10 @@ def device(session: ReadSession, name: str, *, to_change: bool = False) -> Devic
     return session.scalars(query).one_or_none()
 
 
-def names_like(session: ReadSession, name: str) -> list[str]:
-    """Names of other devices that differ from this one in case alone."""
+def name_in_other_case(session: ReadSession, name: str) -> str | None:
+    """The name of another device that differs from this one in case alone."""
     query = select(Device.name).where(func.lower(Device.name) == name.lower(), Device.name != name)
-    return list(session.scalars(query.limit(1)))
+    return session.scalars(query.limit(1)).first()
 
 
 def remove_device(session: WriteSession, row: Device) -> None:

@@ -142,6 +142,20 @@ def test_while_one_thread_learns_of_runs_others_are_answered_from_before(embedde
     assert found == [6.0]
 
 
+def test_without_keys_a_device_is_in_the_next_answer_whoever_makes_the_snapshot(embedded: Database) -> None:
+    """It may be the asker's own."""
+    knowledge_of(embedded)
+    with embedded.caches.of(snapshot._Latest)._lock:
+        register(embedded, "box", "a100")
+        found: list[bool] = []
+        asking = Thread(target=lambda: found.append("box" in knowledge_of(embedded).cards.devices))
+        asking.start()
+        asking.join(0.2)
+        assert not found, "it waits for the next snapshot"
+    asking.join(60)
+    assert found == [True]
+
+
 def test_where_the_snapshot_takes_long_who_changed_nothing_does_not_wait(
     embedded: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

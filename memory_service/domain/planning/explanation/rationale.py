@@ -245,8 +245,8 @@ def _rate_reason(defaults: Any, settings: Mapping[str, Any], most: int) -> Sente
     base = {"optimizer": defaults.optimizer, "base": defaults.base_lr, "base_batch": defaults.base_batch}
     own = {"rate": settings["learning_rate"], "batch": settings["effective_batch_size"]}
     patience = settings["early_stopping_patience"]
-    by = "R16" if patience <= most else f"a quarter of the epochs; R16's {most} are for fewer"
-    return sentence("learning-rate", **base, **own, law=law, warmup=warmup, patience=patience, by=by)
+    stop = {"patience": patience, "most": most, "rule": "stated" if patience <= most else "quarter"}
+    return sentence("learning-rate", **base, **own, **stop, law=law, warmup=warmup)
 
 
 def _fill_reason(candidate: Candidate, expected: Expected) -> Sentence:
