@@ -226,6 +226,12 @@ def test_a_number_is_told_as_it_is_or_not_at_all(text: str, counts: dict[str, in
     assert all(getattr(facts, name) in (value, None) for name, value in counts.items())
 
 
+def test_a_table_of_many_rows_is_no_share_of_them() -> None:
+    """ "a table of 15,000" was read as one of fifteen."""
+    facts = counts_alone("Predict the price of used tractors from a table of 15,000 rows. MAE decides.")
+    assert facts.n_train == 15_000
+
+
 def test_most_numbers_that_a_text_states_are_told() -> None:
     stated = [(text, name, value) for text, counts in CASES for name, value in counts.items() if value]
     right = [getattr(counts_alone(text), name) == value for text, name, value in stated]
