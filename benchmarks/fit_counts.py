@@ -138,7 +138,8 @@ def main() -> None:
         for each in filter(lambda text: text.author == author, texts):
             for role, found in zip(reader.ROLES, classifier.odds(each.candidates), strict=True):
                 if each.counts[role] is not None:
-                    judged[f"{role} {counted(each, role, reader.told(role, found)[0])}"] += 1
+                    value = reader.told(found, reader.tells_of(each.text)[role])[0]
+                    judged[f"{role} {counted(each, role, value)}"] += 1
         print(author, dict(sorted(judged.items())), flush=True)
     if options.fit:
         weights = np.stack([fitted(texts, role) for role in reader.ROLES], axis=1)

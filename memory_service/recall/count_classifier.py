@@ -32,7 +32,9 @@ WITHOUT_CLASSES = (
 BUCKETS = 1 << 14
 LEAST, RIVAL = 10, 0.6
 TELLS = {"n_train": 0.7, "n_test": 0.65, "n_classes": 0.68}
-"""Probabilities from which a number is told; another competes with this part of what the likeliest leaves."""
+TELLS_ON_PAGE = {"n_train": 0.5, "n_test": 0.55, "n_classes": 0.68}
+"""Probabilities from which a number is told: on a page its many numbers share what the right one lacks.
+Another competes with this part of what the likeliest leaves."""
 
 NAMED, WORDS = 0.3, 1.0
 """Scale of the features: the same penalty then suits both."""
@@ -340,9 +342,10 @@ class CountClassifier:
     def judged(self, facts: InferredFacts, text: str) -> InferredFacts:
         """The facts with the counts that it is sure of; what arrays and tables say stays."""
         candidates, in_slices = candidates_of(text, facts.task), facts.n_train is not None
+        tells = tells_of(text)
         read = dict(zip(ROLES, self.odds(candidates), strict=True))
         plain = {each.value for each in candidates if each.made in ("plain", "number")}
-        plain -= {told(name, found)[0] for name, found in read.items()}
+        plain -= {told(found, tells[name])[0] for name, found in read.items()}
         for name in (each for each in ROLES if getattr(facts, each) is None and read[each]):
             found = read[name]
             first = max(found, key=lambda value: found[value][0])
@@ -351,7 +354,7 @@ class CountClassifier:
             changed: dict[str, Any] = {}
             if any(max(value, first) >= _APART * min(value, first) for value in rivals):
                 changed["rivals"] = {**facts.rivals, name: (first, *rivals)}
-            value, words = told(name, found)
+            value, words = told(found, tells[name])
             if value is not None:
                 changed |= {name: value, "words": {**facts.words, name: words}}
             facts = replace(facts, **changed)
@@ -363,10 +366,15 @@ class CountClassifier:
         return facts
 
 
-def told(role: str, found: Odds) -> tuple[int | None, str]:
-    """The number that is sure enough, and its words."""
+def tells_of(text: str) -> dict[str, float]:
+    """Of each role the probability from which a number of this text is told."""
+    return TELLS_ON_PAGE if len(text) >= LONG_TEXT else TELLS
+
+
+def told(found: Odds, least: float) -> tuple[int | None, str]:
+    """The likeliest number and its words, where it has the least probability."""
     best = max(found, key=lambda value: found[value][0], default=None)
-    return (best, found[best][1]) if best is not None and found[best][0] >= TELLS[role] else (None, "")
+    return (best, found[best][1]) if best is not None and found[best][0] >= least else (None, "")
 
 
 @cache

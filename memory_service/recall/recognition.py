@@ -181,6 +181,13 @@ def recognised(
     return found
 
 
+def is_named(snapshot: RecallSnapshot, place: int, text: str) -> bool:
+    """Whether a text holds the competition's slug or title, word for word."""
+    row, tokens = snapshot.competitions[place], _TOKEN.findall(readable(text).lower())
+    own = [_TOKEN.findall(str(name).lower()) for name in (row["slug"], row.get("title")) if name]
+    return None in [_differing(tokens, name) for name in own]
+
+
 def another_edition(snapshot: RecallSnapshot, place: int, read: Words, evidence: Evidence) -> bool:
     """Whether the text names one of the series that is not this one: its name, never as it is, with another
     year, episode or number, or with one other word where metric, counts or task differ ("M5 Accuracy"); or
@@ -193,9 +200,15 @@ def another_edition(snapshot: RecallSnapshot, place: int, read: Words, evidence:
     if unlike and max(map(rarity, lacking)) > max(map(rarity, common)):
         return True
     own = [_TOKEN.findall(str(name).lower()) for name in (row["slug"], row.get("title")) if name]
-    found = [_differing(read.tokens, name) for name in own]
+    found = [_differing(read.tokens, name) for name in (*own, *filter(None, map(_with_year, own)))]
     disagrees = evidence.metric < 0.0 or evidence.conflict > 0.0 or evidence.another > 0.0
     return None not in found and ("edition" in found or (disagrees and "word" in found))
+
+
+def _with_year(name: Sequence[str]) -> Sequence[str] | None:
+    """The name up to its year, where words stand before it: "herbarium 2020" of "Herbarium 2020 - FGVC7"."""
+    year = next((place for place, word in enumerate(name) if _YEAR.fullmatch(word)), 0)
+    return name[: year + 1] if 0 < year < len(name) - 1 else None
 
 
 def _differing(tokens: Sequence[str], name: Sequence[str]) -> str | None:

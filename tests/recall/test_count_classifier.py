@@ -249,9 +249,9 @@ def test_numbers_that_contradict_each_other_are_named() -> None:
 
 def test_an_unsure_number_is_not_told() -> None:
     sure: Odds = {900: (TELLS["n_train"], "900 photos"), 30: (0.1, "30 birds")}
-    assert told("n_train", sure) == (900, "900 photos")
-    assert told("n_train", {900: (TELLS["n_train"] - 0.01, "900 photos")}) == (None, "")
-    assert told("n_train", {}) == (None, "")
+    assert told(sure, TELLS["n_train"]) == (900, "900 photos")
+    assert told({900: (TELLS["n_train"] - 0.01, "900 photos")}, TELLS["n_train"]) == (None, "")
+    assert told({}, TELLS["n_train"]) == (None, "")
 
 
 def test_probabilities_of_a_role_and_of_none_sum_to_one() -> None:

@@ -158,8 +158,12 @@ def questions(
 def open_questions(
     knowledge: Knowledge, question: Question, text: RequestText, case: PlanningProblem
 ) -> Iterator[Asked]:
-    """In the order of what they are worth: the task, what rows belong together, counts, metric, language."""
+    """In the order of what they are worth: whose data they are where a text without a competition's name was
+    taken for its description, the task, what rows belong together, counts, metric, language."""
     said = text.said
+    if text.described is not None and question.mode == "open" and text.found and not text.found.named:
+        shown = (option("open", "recognised", competition=text.described), option("family", "of-other-data"))
+        yield Asked("mode", shown)
     facts = {fact.name: fact for fact in case.facts}
     task = facts["task"].source == "text" if "task" in facts else False
     if task and max(text.tasks.values(), default=1.0) < SURE and text.described is None:
@@ -225,6 +229,8 @@ def _changes(
     remembered stays."""
     said = ", ".join(f"{name}={value}" for name, value in answer.items())
     question, n_train = replace(case.question, **answer), answer.get("n_train")
+    if "mode" in answer and text.database is not None:
+        text = read_request_text(text.database, question)
     try:
         if n_train is None:
             other = case_of(knowledge, question, text)

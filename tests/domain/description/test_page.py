@@ -165,6 +165,8 @@ def test_ids_folders_and_sets_of_a_page_tell_its_split(text: str, split: str | N
         "The labels of the final test set stay hidden at all times, during and after the contest.",
         "Each file holds ten minutes of ten different sensors.",
         "Predict two target properties of each material.",
+        "They have been graded by two teachers so far.",
+        "Outlines were drawn independently by up to 12 radiologists.",
     ],
 )
 def test_other_sentences_with_such_words_tell_no_split_and_no_groups(text: str) -> None:

@@ -139,3 +139,17 @@ def test_a_brief_asks_without_planning(seeded_sqlite: Database) -> None:
     assert read["outside"] == "agents-games"
     read = brief(seeded_sqlite, plan_request({"description": "Predict the target of our data."}))
     assert [each["field"] for each in read["questions"]] == ["task"]
+
+
+def test_a_text_taken_for_a_stored_competition_without_its_name_is_asked_about(
+    seeded_sqlite: Database,
+) -> None:
+    text = "Build an automated essay grader. Students' argumentative essays, holistic scores of 1-6, QWK."
+    known = plan_request({"description": text, "gpu": "t4"})
+    first = recommend(seeded_sqlite, known)["questions"][0]
+    assert (first["field"], [each["value"] for each in first["options"]]) == ("mode", ["open", "family"])
+    assert "learning-agency-lab-automated-essay-scoring-2" in first["options"][0]["why"]
+    assert first["changes"].startswith("with mode=family: ")
+    named = f"Learning Agency Lab - Automated Essay Scoring 2.0\n\n{text}"
+    asked = brief(seeded_sqlite, plan_request({"description": named}))["questions"]
+    assert "mode" not in {each["field"] for each in asked}
