@@ -1,6 +1,8 @@
 """Every plan that a problem allows, priced, within the memory of the host: networks on the cards, boosted
 trees on the processor."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -30,6 +32,7 @@ from memory_service.domain.planning.option import Array, Flags, Option
 from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, loader_rate, price_grid, utility
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.run_seconds import RunSeconds
+from memory_service.domain.planning.stages import Stages, in_stages
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
@@ -97,6 +100,7 @@ class CandidateSet:
     """One kind of candidates, everything priced: networks on the cards, or boosted trees on the processor.
 
     loader   data loader settings of the contract
+    stages   of a search, of which this is one
     """
 
     problem: PlanningProblem
@@ -104,6 +108,12 @@ class CandidateSet:
     loader: Mapping[str, Any]
     table: CostTable
     grid: PlanGrid
+    stages: Stages | None = None
+
+    def best(self, objective: str, minutes: float, keep: Flags | None = None) -> Candidate | None:
+        """The plan of highest utility that `minutes` allow; None when none does."""
+        pick = self.grid.best(objective, minutes, keep)
+        return None if pick is None else Candidate(self, pick)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +245,8 @@ class CandidateSets:
         self, objective: str, minutes: float, keep: Callable[[CandidateSet], Flags] | None = None
     ) -> Candidate | None:
         """The plan of highest utility of all sets that `minutes` allow; None when none does."""
-        picks = ((s, s.grid.best(objective, minutes, None if keep is None else keep(s))) for s in self.sets)
-        best = (Candidate(candidates, pick) for candidates, pick in picks if pick is not None)
-        return max(best, key=lambda each: each.utility(objective), default=None)
+        each = (s.best(objective, minutes, None if keep is None else keep(s)) for s in self.sets)
+        return max(filter(None, each), key=lambda best: best.utility(objective), default=None)
 
     def flat(self, name: str) -> Array:
         """Minutes or quality of every plan, the sets one after another."""
@@ -297,6 +306,8 @@ def price_candidates(problem: PlanningProblem, costs: CostProvider) -> Candidate
     """Price every option of the problem; raises nothing: what cannot run is never the best. Where no card of
     several holds a copy of any model, with weights spread over them, unless that was asked for or refused."""
     question = problem.question
+    if problem.search is not None:
+        return CandidateSets(problem, (in_stages(problem, lambda stage: _networks(stage, costs, stage)),))
     copies = _priced(problem, costs, problem)
     if problem.together.n <= 1 or question.sharding is not None or copies.least_minutes() < inf:
         return copies
@@ -306,14 +317,18 @@ def price_candidates(problem: PlanningProblem, costs: CostProvider) -> Candidate
     return spread if spread.least_minutes() < inf else copies
 
 
-def _priced(problem: PlanningProblem, costs: CostProvider, options_of: PlanningProblem) -> CandidateSets:
+def _networks(problem: PlanningProblem, costs: CostProvider, options_of: PlanningProblem) -> CandidateSet:
     precision = problem.question.precision or precision_for(problem.cards)
     loader = loader_settings(problem.cpu_count, problem.task)
     table = costs.table(options_of, problem.cards, precision)
     grid = within_host(problem, table.options, price_grid(problem, table, int(loader["num_workers"])))
-    sets = [CandidateSet(problem, precision, loader, table, grid)]
+    return CandidateSet(problem, precision, loader, table, grid)
+
+
+def _priced(problem: PlanningProblem, costs: CostProvider, options_of: PlanningProblem) -> CandidateSets:
+    sets = [_networks(problem, costs, options_of)]
     trees = costs.trees(problem)
     if trees.options and (problem.model is not None or not TREES_LEAVE_OUT & set(problem.question.pinned)):
         grid = within_host(problem, trees.options, price_trees(problem, trees))
-        sets.append(CandidateSet(problem, "fp32", loader, trees, grid))
+        sets.append(CandidateSet(problem, "fp32", sets[0].loader, trees, grid))
     return CandidateSets(problem, tuple(sets))
