@@ -174,7 +174,8 @@ def _listed(facts: Mapping[str, Fact], resources: tuple[Fact, ...]) -> tuple[Fac
         *(() if modality_of(task) in ("tabular", "time-series") else ("n_features",)),
         *(() if modality_of(task) == "audio" else ("audio_hours", "clip_seconds")),
         *(() if modality_of(task) == "image" else ("bands", "aspect_ratio")),
-        *(() if modality_of(task) in ("text", "multimodal") else ("language", "subtask")),
+        *(() if modality_of(task) in ("text", "multimodal") else ("language",)),
+        *(() if modality_of(task) in ("text", "multimodal", "audio") else ("subtask",)),
     }
     shown = [fact for name, fact in facts.items() if name not in left_out]
     named = (replace(f, value=f.value.name) if f.name == "metric" else f for f in shown)

@@ -1,0 +1,41 @@
+"""Kinds of speech task that share a label with others: who speaks, whether two voices are one, which sounds."""
+
+from dataclasses import replace
+from typing import Any
+
+from memory_service.domain.description.phrases import patterns
+from memory_service.domain.description.task_inference import InferredFacts
+
+_P = patterns("speech_kinds")
+_TASKS = {
+    "phonemes": "speech-recognition",
+    "diarization": "audio-classification",
+    "speaker-verification": "audio-classification",
+    "speaker-identification": "audio-classification",
+}
+"""Kind -> the task whose label it has; the first whose words a text has is meant."""
+
+
+def with_speech_kind(facts: InferredFacts, text: str) -> InferredFacts:
+    """The facts with `subtask` of speech, and what it says of counts and groups: speakers that are verified
+    are others than those of training, speakers that are identified are classes."""
+    said = {kind: _P[kind].search(text) for kind, task in _TASKS.items() if task == facts.task}
+    kind = next((kind for kind, match in said.items() if match), None)
+    if kind is None:
+        return facts
+    match = said[kind]
+    words = {**facts.words, "subtask": match[0] if match else ""}
+    changed: dict[str, Any] = {"subtask": kind}
+    speakers = facts.n_groups if facts.group_by == "speaker" else None
+    if kind in ("speaker-verification", "speaker-identification"):
+        others = [n for n in facts.rivals.get("n_train", ()) if n != speakers]
+        if facts.n_train in (None, speakers) and len(others) == 1:
+            left = {name: each for name, each in facts.rivals.items() if name != "n_train"}
+            changed |= {"n_train": others[0], "rivals": left}
+        changed |= {"n_classes": speakers or facts.n_classes}
+    if kind == "speaker-verification":
+        words.setdefault("group_by", words["subtask"])
+        changed |= {"split": "group", "group_by": "speaker"}
+    elif kind == "speaker-identification" and facts.group_by == "speaker":
+        changed |= {"n_groups": None, "group_by": None, "split": None}
+    return replace(facts, words=words, **changed)
