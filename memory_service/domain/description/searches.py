@@ -1,6 +1,5 @@
-"""What a description of a ranking says of its search: queries, what is searched, candidates that are given."""
+"""What a description of a ranking says of its search: queries, documents, candidates that are given."""
 
-import re
 from dataclasses import dataclass
 
 from memory_service.domain.description.phrases import patterns

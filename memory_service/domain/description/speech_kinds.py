@@ -1,12 +1,14 @@
-"""Kinds of speech task that share a label with others: who speaks, whether two voices are one, which sounds."""
+"""Kinds of speech task that share a label with others: who speaks, are two voices one, which phones."""
 
 from dataclasses import replace
 from typing import Any
 
 from memory_service.domain.description.phrases import patterns
+from memory_service.domain.description.quantities import quantities_in
 from memory_service.domain.description.task_inference import InferredFacts
 
 _P = patterns("speech_kinds")
+_SPEAKERS = ("speaker", "person", "people", "caller")
 _TASKS = {
     "phonemes": "speech-recognition",
     "diarization": "audio-classification",
@@ -26,7 +28,10 @@ def with_speech_kind(facts: InferredFacts, text: str) -> InferredFacts:
     match = said[kind]
     words = {**facts.words, "subtask": match[0] if match else ""}
     changed: dict[str, Any] = {"subtask": kind}
-    speakers = facts.n_groups if facts.group_by == "speaker" else None
+    found = [q for q in quantities_in(text) if q.role != "test"]
+    speakers = round(max((q.value for q in found if q.noun in _SPEAKERS), default=0.0)) or None
+    if facts.n_train is None and not facts.rivals and not facts.audio_hours:
+        changed["n_train"] = round(max((q.value for q in found if q.kind == "sample"), default=0.0)) or None
     if kind in ("speaker-verification", "speaker-identification"):
         others = [n for n in facts.rivals.get("n_train", ()) if n != speakers]
         if facts.n_train in (None, speakers) and len(others) == 1:
@@ -35,7 +40,10 @@ def with_speech_kind(facts: InferredFacts, text: str) -> InferredFacts:
         changed |= {"n_classes": speakers or facts.n_classes}
     if kind == "speaker-verification":
         words.setdefault("group_by", words["subtask"])
-        changed |= {"split": "group", "group_by": "speaker"}
+        changed |= {"split": "group", "group_by": "speaker", "n_groups": speakers or facts.n_groups}
+    elif kind == "diarization" and facts.group_by is None:
+        changed |= {"split": "group", "group_by": "recording"}
+        words.setdefault("group_by", words["subtask"])
     elif kind == "speaker-identification" and facts.group_by == "speaker":
         changed |= {"n_groups": None, "group_by": None, "split": None}
     return replace(facts, words=words, **changed)

@@ -110,6 +110,11 @@ class CandidateSet:
     grid: PlanGrid
     stages: Stages | None = None
 
+    @property
+    def retriever(self) -> Candidate | None:
+        """Of a search, what runs before these."""
+        return None if self.stages is None else self.stages.retriever
+
     def best(self, objective: str, minutes: float, keep: Flags | None = None) -> Candidate | None:
         """The plan of highest utility that `minutes` allow; None when none does."""
         pick = self.grid.best(objective, minutes, keep)

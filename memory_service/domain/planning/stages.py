@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf, log2
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ KEPT = (100, 50, 25, 10)
 """Candidates a query that the retriever may keep; as usual of rerankers."""
 
 PAIRS = (8, 4, 2)
-"""Pairs a query that the reranker may learn from, one of them relevant; 8 in the recipe of BGE's rerankers."""
+"""Pairs a query that the reranker may learn from, one of them relevant; 8 as of BGE's rerankers."""
 
 SHARES = (0.1, 0.2, 0.35, 0.5)
 """Of the minutes, that the retriever may take."""
@@ -72,10 +72,11 @@ def in_stages(problem: PlanningProblem, price: Callable[[PlanningProblem], Candi
 
     def priced(stages: Stages, n_train: int, n_test: int) -> CandidateSet:
         embeds = stages.pairs == 0
-        left_open = replace(question, model=None, **dict.fromkeys(_OF_DECODERS))
-        other = {"model": None, "question": left_open} if pinned not in (None, embeds) else {}
-        counts = {"n_train": n_train, "n_test": n_test, "contrastive": embeds}
-        found = price(replace(problem, **counts, **other))
+        stage = replace(problem, n_train=n_train, n_test=n_test, contrastive=embeds)
+        if pinned not in (None, embeds):
+            left_open: dict[str, Any] = dict.fromkeys(("model", *_OF_DECODERS))
+            stage = replace(stage, model=None, question=replace(question, **left_open))
+        found = price(stage)
         serve = np.array([is_bi_encoder(option.model) == embeds for option in found.table.options])
         roomy = serve & (found.grid.batches.batch_size >= FEWEST_TEXTS)
         serve = roomy if embeds and roomy.any() else serve

@@ -106,8 +106,7 @@ def choose_portfolio(sets: RunSets, objective: str, minutes: float) -> Portfolio
     pool, reserve = sets.pool, sets.all_sets.problem.policy.reserve_share
     places, quality = sets.places(chosen), float(sets.quality[chosen])
     main = places[0]
-    stages = sets.candidate(main).candidates.stages
-    retriever = stages and stages.retriever
+    retriever = sets.candidate(main).candidates.retriever
     serving = next((i for i in places if pool.first[i] <= FIRST_SHARE * minutes), None)
     early = None
     if serving is not None:

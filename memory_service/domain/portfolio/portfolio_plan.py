@@ -279,8 +279,7 @@ def why_run(portfolio: Portfolio, run: Run) -> str:
     if stage is not None and run.role in ("retriever", "main"):
         memory, minutes = (stage[name]["value"] for name in ("peak_memory_gib", "total_minutes"))
         batch = {"batch": run.candidate.batch_size, "texts": run.candidate.batch_size // 2}
-        said = sentence(f"run-{stage['name']}", **stage, **batch, memory=memory, minutes=minutes)
-        return said
+        return sentence(f"run-{stage['name']}", **stage, **batch, memory=memory, minutes=minutes)
     if run.role == "first":
         return sentence("run-first", minute=run.first, share=FIRST_SHARE)
     code = "run-main" if run.role == "main" else "run-other"

@@ -125,8 +125,7 @@ def _pool_of(
     seeds = np.repeat(SEEDS, [len(flat), *(len(may_repeat) for _ in SEEDS[1:])])
     repeats = candidates.problem.fits(n_folds[at], seeds, trees=trees)
     repeated = run.taken(at).repeated(repeats)
-    retriever = candidates.stages and candidates.stages.retriever
-    taken = retriever.minutes if retriever else 0.0
+    taken = candidates.retriever.minutes if candidates.retriever else 0.0
     alone = taken + np.asarray(minutes_needed(repeated, policy.reserve_share, policy.median_share))
     alone[: len(flat)] = needed[flat]
     gain = columns.learning.fold_gain[rows]

@@ -249,6 +249,7 @@ def _mark_scripted(answer: dict[str, Any]) -> None:
     told, why = list[Sentence](), why_no_script(answer)
     if answer["feasible"] and why:
         told.append(sentence("no-script", why=f"{why.partition(';')[0]}."))
+        answer["warnings"] = [w for w in answer["warnings"] if w["code"] != "metric-not-computed"]
     elif answer["feasible"] and (words := kind_of(answer).words)["frames"]:
         fits = "in whose place the script fits others", "which the script fits first"
         end, minutes = (1 - SCRIPT_RESERVE) * answer["minutes"], round(answer["minutes"], 1)
