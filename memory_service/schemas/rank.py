@@ -17,7 +17,7 @@ class RankRow(Request):
     dataset: f.Text200 | None = f.optional("Rows of one name compete; without one, all do.")
     task: f.Task = Field(description=f.ABOUT_TASK, examples=["tabular-classification"])
     model: f.Text200 = Field(description="A name of the catalogue.", examples=["catboost"])
-    subtask: f.SubtaskWord | None = f.optional("What kind of text task it is.")
+    subtask: f.SubtaskWord | None = f.optional("What kind of text or speech task it is.")
     language: f.Language | None = f.optional("Of texts: ISO 639-1, or `multi`.")
     n_train: f.Samples | None = f.optional("Training rows.")
     n_classes: f.NClasses | None = f.optional("Classes.")

@@ -67,7 +67,7 @@ class RecommendRequest(TrainedWhere):
     language: f.Language | None = f.optional(
         "Of a text task: ISO 639-1 (`en`, `hi`), or `multi` for several."
     )
-    subtask: f.SubtaskWord | None = f.optional("What kind of text task it is.")
+    subtask: f.SubtaskWord | None = f.optional("What kind of text or speech task it is.")
     competition: f.Text200 | None = f.optional("Slug of a known competition.")
     description: f.LongText | None = f.optional("The task in free words.")
 

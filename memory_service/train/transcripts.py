@@ -94,6 +94,12 @@ def score_cer(targets: np.ndarray, predictions: np.ndarray) -> float:
     return error_rate(targets, predictions, list)
 
 
+def score_per(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Of phones between spaces; of texts without spaces each character is one."""
+    spaced = any(" " in text.strip() for text in targets)
+    return error_rate(targets, predictions, str.split if spaced else list)
+
+
 def score_edits(targets: np.ndarray, predictions: np.ndarray) -> float:
     """The mean Levenshtein distance of a row, in characters."""
     return float(np.mean([edits(*pair) for pair in zip(targets, as_texts(predictions), strict=True)]))

@@ -23,6 +23,7 @@ from memory_service.train.transcripts import (
     read_written,
     score_cer,
     score_edits,
+    score_per,
     score_same,
     score_wer,
     transcript_table,
@@ -51,8 +52,16 @@ def test_rates_are_of_all_texts_together() -> None:
     told = as_codes(["the cat sat on", "on"])
     assert score_wer(truth, told) == pytest.approx((1 + 1) / 4)
     assert score_cer(truth, told) == pytest.approx((3 + 2) / 13)
+
     assert score_edits(truth, told) == pytest.approx((3 + 2) / 2)
     assert as_texts(as_codes(["日本 🎵", ""])) == ["日本 🎵", ""]
+
+
+@pytest.mark.usefixtures("heard")
+def test_phones_stand_between_spaces_or_are_characters() -> None:
+    spaced, joined = np.array(["sh iy hh"], dtype=object), np.array(["ʃiːh"], dtype=object)
+    assert score_per(spaced, as_codes(["sh iy d"])) == pytest.approx(1 / 3)
+    assert score_per(joined, as_codes(["ʃih"])) == pytest.approx(1 / 4)
 
 
 @pytest.mark.usefixtures("heard")

@@ -13,9 +13,10 @@ Licence = Literal["any", "commercial"]
 
 Subtask = Literal[
     "sentiment", "acceptability", "entailment", "similarity", "reading", "entities", "ranking",
-    "essay-scoring", "toxicity", "topic", "other",
+    "essay-scoring", "toxicity", "topic", "other", "phonemes", "diarization", "speaker-verification",
+    "speaker-identification",
 ]  # fmt: skip
-"""Of a text task."""
+"""Of a text task; the last four of speech."""
 
 SIZES: tuple[str, ...] = get_args(Size)
 MODES: tuple[str, ...] = get_args(Mode)

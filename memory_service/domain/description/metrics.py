@@ -43,6 +43,7 @@ _SPELLED: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b[nN](?=DCG\b)"), "N"),
     (re.compile(r"\b[sS](?=MAPE\b)"), "S"),
     (re.compile(r"\bchrF\b"), " chrf "),
+    (re.compile(r"(?<![-,/] )(?<![-,/])\bPER\b(?![,/]| (?:LOC|ORG|and|or))"), " phoneme error rate "),
     (re.compile(r"\bmAP\b|\bm?AP(?:50|75)(?:[-:]95)?\b|\bmAP@\[?[.0-9:,]+"), " meanap "),
     (re.compile(r"\bm?IoUs?\b"), " iou "),
     (re.compile(r"\bR\^?2\b|R²|\b[Rr][- ]squared\b"), " rsquared "),

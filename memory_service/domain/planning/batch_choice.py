@@ -43,6 +43,9 @@ ROOMY_GIB = 20.0
 the card: it is left out unless it was asked for. Batch 32 on a 40 GB card is how the observed run was
 lost."""
 
+CONTRASTIVE_BATCH = 256
+"""Texts, half of them passages: as many pairs a batch as bi-encoders are usually trained with (64 to 256)."""
+
 BOUNDS = ("memory", "updates", "knee", "pinned")
 
 
@@ -90,7 +93,8 @@ def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
     def by_rule(size: int) -> int:
         return default_batch(problem.task, size, table.usable_gib, gpu=problem.on_gpu, policy=policy)[0]
 
-    default = np.maximum(_each(columns.input_size, by_rule), wanted_batch)
+    negatives = CONTRASTIVE_BATCH if problem.contrastive else 0
+    default = np.maximum(_each(columns.input_size, by_rule), np.maximum(wanted_batch, negatives))
     by_knee = np.maximum(table.knee, np.searchsorted(BATCH_LADDER, default, side="right") - 1)
     by_updates = np.searchsorted(BATCH_LADDER, most, side="right") - 1
     wanted = np.minimum(by_knee, by_updates)

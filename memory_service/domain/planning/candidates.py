@@ -1,9 +1,14 @@
 """Every plan that a problem allows, priced, within the memory of the host: networks on the cards, boosted
-trees on the processor."""
+trees on the processor.
+
+A search has two stages: a bi-encoder finds candidates of each query, a cross-encoder orders them. Both are
+priced as any other model, by samples of their own: a text that is embedded, a pair that is scored."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, log2
 from typing import Any
 
 import numpy as np
@@ -26,6 +31,7 @@ from memory_service.domain.planning.boosting_plan import (
 )
 from memory_service.domain.planning.cost_table import CostTable, with_memory
 from memory_service.domain.planning.fits import Fits
+from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.planning.option import Array, Flags, Option
 from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, loader_rate, price_grid, utility
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
@@ -92,11 +98,47 @@ TREES_LEAVE_OUT = {"epochs", "batch_size", "precision", "image_size", "seq_len"}
 name."""
 
 
+KEPT = (100, 50, 25, 10)
+"""Candidates a query that the retriever may keep; as usual of rerankers."""
+
+PAIRS = (8, 4, 2)
+"""Pairs a query that the reranker may learn from, one of them relevant; 8 as of BGE's rerankers."""
+
+SHARES = (0.1, 0.2, 0.35, 0.5)
+"""Of the minutes, that the retriever may take."""
+
+POINTS_OF_HALF = 0.5
+"""Index points that half as many candidates lose, for fewer relevant ones are among them, and half as many
+pairs. Judged."""
+
+FEWEST_TEXTS = 32
+"""A batch, of which a bi-encoder learns too little; such a model is taken where there is no other."""
+
+_OF_DECODERS = ("method", "lora_rank", "sharding", "trainer", "packing", "text_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """What a reranker stands on, or a retriever alone (`pairs` 0).
+
+    queries, documents   that are learned from, that are searched; kept: candidates a query
+    pairs                a query that the reranker learns from
+    retriever            that runs before it; None where candidates are given, or found by then
+    """
+
+    queries: int
+    documents: int
+    kept: int
+    pairs: int
+    retriever: Candidate | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class CandidateSet:
     """One kind of candidates, everything priced: networks on the cards, or boosted trees on the processor.
 
     loader   data loader settings of the contract
+    stages   of a search, of which this is one
     """
 
     problem: PlanningProblem
@@ -104,6 +146,17 @@ class CandidateSet:
     loader: Mapping[str, Any]
     table: CostTable
     grid: PlanGrid
+    stages: Stages | None = None
+
+    @property
+    def retriever(self) -> Candidate | None:
+        """Of a search, what runs before these."""
+        return None if self.stages is None else self.stages.retriever
+
+    def best(self, objective: str, minutes: float, keep: Flags | None = None) -> Candidate | None:
+        """The plan of highest utility that `minutes` allow; None when none does."""
+        pick = self.grid.best(objective, minutes, keep)
+        return None if pick is None else Candidate(self, pick)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +288,8 @@ class CandidateSets:
         self, objective: str, minutes: float, keep: Callable[[CandidateSet], Flags] | None = None
     ) -> Candidate | None:
         """The plan of highest utility of all sets that `minutes` allow; None when none does."""
-        picks = ((s, s.grid.best(objective, minutes, None if keep is None else keep(s))) for s in self.sets)
-        best = (Candidate(candidates, pick) for candidates, pick in picks if pick is not None)
-        return max(best, key=lambda each: each.utility(objective), default=None)
+        each = (s.best(objective, minutes, None if keep is None else keep(s)) for s in self.sets)
+        return max(filter(None, each), key=lambda best: best.utility(objective), default=None)
 
     def flat(self, name: str) -> Array:
         """Minutes or quality of every plan, the sets one after another."""
@@ -297,6 +349,8 @@ def price_candidates(problem: PlanningProblem, costs: CostProvider) -> Candidate
     """Price every option of the problem; raises nothing: what cannot run is never the best. Where no card of
     several holds a copy of any model, with weights spread over them, unless that was asked for or refused."""
     question = problem.question
+    if problem.search is not None:
+        return CandidateSets(problem, (_in_stages(problem, lambda stage: _networks(stage, costs, stage)),))
     copies = _priced(problem, costs, problem)
     if problem.together.n <= 1 or question.sharding is not None or copies.least_minutes() < inf:
         return copies
@@ -306,14 +360,79 @@ def price_candidates(problem: PlanningProblem, costs: CostProvider) -> Candidate
     return spread if spread.least_minutes() < inf else copies
 
 
-def _priced(problem: PlanningProblem, costs: CostProvider, options_of: PlanningProblem) -> CandidateSets:
+def is_bi_encoder(model: CatalogueModel) -> bool:
+    """Whether it embeds each text by itself."""
+    return model.config.get("head") == "encoder" or "embedding" in model.name
+
+
+def _in_stages(problem: PlanningProblem, price: Callable[[PlanningProblem], CandidateSet]) -> CandidateSet:
+    """The rerankers of a search, with the minutes of the best retriever beside them; where the minutes hold
+    no two stages the retrievers alone, or the rerankers if one of them is pinned.
+
+    price   networks that serve a problem
+    """
+    search, question, queries = problem.search, problem.question, problem.n_train
+    own = price(problem)
+    if search is None or not own.table.options:
+        return own
+    pinned = is_bi_encoder(own.table.options[0].model) if problem.model else None
+
+    def priced(stages: Stages, n_train: int, n_test: int) -> CandidateSet:
+        embeds = stages.pairs == 0
+        stage = replace(problem, n_train=n_train, n_test=n_test, contrastive=embeds)
+        if pinned not in (None, embeds):
+            left_open: dict[str, Any] = dict.fromkeys(("model", *_OF_DECODERS))
+            stage = replace(stage, model=None, question=replace(question, **left_open))
+        found = price(stage)
+        serve = np.array([is_bi_encoder(option.model) == embeds for option in found.table.options])
+        roomy = serve & (found.grid.batches.batch_size >= FEWEST_TEXTS)
+        serve = roomy if embeds and roomy.any() else serve
+        minutes = np.where(serve[:, None, None], found.grid.minutes, inf)
+        return replace(found, grid=replace(found.grid, minutes=minutes), stages=stages)
+
+    kept = (search.candidates,) if search.candidates else [k for k in KEPT if k <= search.documents]
+    rerankers = [
+        priced(Stages(queries, search.documents, k, pairs), queries * pairs, problem.n_test * k)
+        for k in kept
+        for pairs in PAIRS
+    ]
+    alone = Stages(queries, search.documents, max(kept), 0)
+    retrievers = priced(alone, 2 * queries, search.documents + queries + problem.n_test)
+    firsts: list[Candidate | None] = [None]
+    if not search.candidates and all(run.run != 1 for run in question.done):
+        firsts = [retrievers.best(question.objective, share * question.minutes) for share in SHARES]
+        firsts = [*filter(None, firsts)]
+    best, most = None, -inf
+    for first in firsts:
+        taken = first.minutes if first else 0.0
+        for ranked in rerankers:
+            pick = ranked.best(question.objective, question.minutes - taken)
+            if pick is None or ranked.stages is None:
+                continue
+            parts = [each.utility(question.objective) for each in (first, pick) if each]
+            fewer = log2(max(kept) / ranked.stages.kept) + log2(max(PAIRS) / ranked.stages.pairs)
+            worth = sum(parts) / len(parts) - POINTS_OF_HALF * fewer
+            if worth > most:
+                minutes = ranked.grid.minutes + taken
+                stages = replace(ranked.stages, retriever=first)
+                best, most = replace(ranked, grid=replace(ranked.grid, minutes=minutes), stages=stages), worth
+    if best is None:
+        best = retrievers if firsts != [None] and pinned is not False else rerankers[-1]
+    return best
+
+
+def _networks(problem: PlanningProblem, costs: CostProvider, options_of: PlanningProblem) -> CandidateSet:
     precision = problem.question.precision or precision_for(problem.cards)
     loader = loader_settings(problem.cpu_count, problem.task)
     table = costs.table(options_of, problem.cards, precision)
     grid = within_host(problem, table.options, price_grid(problem, table, int(loader["num_workers"])))
-    sets = [CandidateSet(problem, precision, loader, table, grid)]
+    return CandidateSet(problem, precision, loader, table, grid)
+
+
+def _priced(problem: PlanningProblem, costs: CostProvider, options_of: PlanningProblem) -> CandidateSets:
+    sets = [_networks(problem, costs, options_of)]
     trees = costs.trees(problem)
     if trees.options and (problem.model is not None or not TREES_LEAVE_OUT & set(problem.question.pinned)):
         grid = within_host(problem, trees.options, price_trees(problem, trees))
-        sets.append(CandidateSet(problem, "fp32", loader, trees, grid))
+        sets.append(CandidateSet(problem, "fp32", sets[0].loader, trees, grid))
     return CandidateSets(problem, tuple(sets))

@@ -237,9 +237,10 @@ FEW, FOLDS_OF_FEW = 1_000, 5
 
 def fold_choices(problem: PlanningProblem) -> tuple[int, ...]:
     """Numbers of folds that are weighed: the pinned one, else R17's and those that memory names; of few
-    samples five, too, for the first of them is over at once. Of few groups no more than there are."""
-    if problem.question.folds:
-        return (problem.question.folds,)
+    samples five, too, for the first of them is over at once. Of few groups no more than there are; of both
+    stages of a search one, so that the same queries are held out."""
+    if problem.question.folds or problem.search is not None:
+        return (problem.question.folds or 1,)
     more = {FOLDS_OF_FEW} if problem.n_train <= FEW and "R17-start" not in problem.policy.changed else set()
     choices = {*problem.policy.fold_choices, *problem.preferences.folds, *more}
     if problem.most_folds < problem.n_train:

@@ -9,6 +9,7 @@ from memory_service.domain.common.vocabulary import FORECASTS, reads_files
 from memory_service.domain.cost.multi_gpu import ONE_CARD, Cards
 from memory_service.domain.description.known_facts import Fact
 from memory_service.domain.description.metric_resolution import ResolvedMetric
+from memory_service.domain.description.searches import Search
 from memory_service.domain.planning.cost_table import CostTable
 from memory_service.domain.planning.fits import Fits, fits_of
 from memory_service.domain.planning.hyperparameters import DEFAULT_POLICY
@@ -66,6 +67,8 @@ class PlanningProblem:
     volumes   samples are volumes, for which there are networks in three dimensions
     host_gib  memory of the host, where somebody says it
     sampled   the plan learns from `n_train` of more rows
+    search    what is ranked for queries, which `n_train` and `n_test` count; None of other problems
+    contrastive   samples are told apart from the others of a batch: the larger the better
     """
 
     question: Question
@@ -103,6 +106,8 @@ class PlanningProblem:
     volumes: bool = False
     host_gib: float | None = None
     sampled: bool = False
+    search: Search | None = None
+    contrastive: bool = False
 
     @property
     def data_kind(self) -> Kind:

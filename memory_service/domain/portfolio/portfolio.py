@@ -16,7 +16,7 @@ from memory_service.domain.portfolio.run_sets import FIRST_SHARE, RunSets
 class Run:
     """One run of a portfolio.
 
-    role      first | main | other
+    role      first | main | other | retriever (of a search, before all others)
     minutes   its own budget: what it needs with its part of the reserve
     quality   expected index of it alone; gain: points that all of them reach more than without it
     ends      `_ends` of it; start: minute at which those before it are over (p90)
@@ -93,7 +93,8 @@ class Portfolio:
     @property
     def blend(self) -> dict[str, Any]:
         """How the runs become one submission; a first submission alone is not blended."""
-        runs = [*(run.run for run in self.done), *(run.number for run in self.runs if run.role != "first")]
+        blended = (run.number for run in self.runs if run.role in ("main", "other"))
+        runs = [*(run.run for run in self.done), *blended]
         return {"method": "mean" if len(runs) > 1 else "none", "runs": runs}
 
 
@@ -105,17 +106,21 @@ def choose_portfolio(sets: RunSets, objective: str, minutes: float) -> Portfolio
     pool, reserve = sets.pool, sets.all_sets.problem.policy.reserve_share
     places, quality = sets.places(chosen), float(sets.quality[chosen])
     main = places[0]
+    retriever = sets.candidate(main).candidates.retriever
     serving = next((i for i in places if pool.first[i] <= FIRST_SHARE * minutes), None)
     early = None
     if serving is not None:
         places.sort(key=lambda i: i != serving)
-    elif not sets.done:
+    elif not sets.done and retriever is None:
         left = min(FIRST_SHARE * minutes, (1.0 - reserve) * (minutes - float(pool.share[places].sum())))
         early = sets.all_sets.best(objective, left, lambda each: np.equal(each.grid.folds, 1))
         if early is not None and objective == "fast" and 2.0 * early.minutes > pool.alone[main]:
             early = None  # what is planned is nearly there by then
     share = pool.alone if len(places) == 1 and early is None else pool.share
     runs = []
+    if retriever is not None:  # whose order of candidates is a first submission
+        budget, ends = retriever.minutes, _ends(retriever, 1)
+        runs.append(Run(retriever, 1, "retriever", budget, retriever.quality, ends, gain=quality))
     if early is not None:
         budget = early.minutes / (1.0 - reserve)
         runs.append(Run(early, 1, "first", budget, early.quality, _ends(early, 1)))
@@ -141,7 +146,7 @@ def choose_portfolio(sets: RunSets, objective: str, minutes: float) -> Portfolio
 def _in_order(sets: RunSets, runs: list[Run]) -> tuple[Run, ...]:
     """The runs one after another."""
     start, out = 0.0, list[Run]()
-    number = max((run.run for run in sets.done), default=0)
+    number = max((run.run for run in sets.all_sets.problem.question.done), default=0)
     for place, run in enumerate(runs, 1):
         out.append(replace(run, number=number + place, start=start))
         start = out[-1].deadline

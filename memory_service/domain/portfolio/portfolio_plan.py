@@ -53,8 +53,9 @@ def plan_portfolio(
     minutes = question.minutes if whole else run.minutes
     others = portfolio.runs[-1].deadline - (run.deadline - run.start)
     fold, planned = candidate.run().first_fold.value / 60, _planned(portfolio)
-    spare, rival = _spare_folds(run, expected, others, fold), all_sets.rival(candidate)
-    said = reasons.rationale(candidate, settings, expected, spare, all_sets, planned.values(), rival)
+    of_stage = all_sets if run.role != "retriever" else CandidateSets(problem, (candidate.candidates,))
+    spare, rival = _spare_folds(run, expected, others, fold), of_stage.rival(candidate)
+    said = reasons.rationale(candidate, settings, expected, spare, of_stage, planned.values(), rival)
     return Plan(
         plan_id=_plan_id(problem, portfolio, each),
         run=question.run,
@@ -83,7 +84,7 @@ def plan_portfolio(
             training_percent=100 * training / minutes,
             spare_folds=spare,
         ),
-        alternatives=_alternatives(sets, run, minutes),
+        alternatives=() if of_stage is not all_sets else _alternatives(sets, run, minutes),
         portfolio=tuple(_as_dict(portfolio, other, each[other.number]) for other in portfolio.runs),
         blend=portfolio.blend,
         used_percent=portfolio.used_percent,
@@ -116,7 +117,7 @@ def _chosen(all_sets: CandidateSets, done: Sequence[DoneRun] = ()) -> tuple[RunS
 def _spare_folds(run: Run, expected: Expected, others: float, fold_minutes: float) -> int | None:
     """Folds to go on to where time is left; none by time, where more add nothing to what is submitted."""
     problem = run.candidate.problem
-    if problem.by_time:
+    if problem.by_time or problem.search is not None:
         return None
     left = (
         problem.question.minutes * (1 - problem.policy.reserve_share) - expected.total_minutes.value - others
@@ -160,6 +161,11 @@ def _alternatives(sets: RunSets, run: Run, minutes: float) -> tuple[dict[str, An
 
 def _of_runs(sets: RunSets, portfolio: Portfolio, answered: Run) -> Iterator[Sentence]:
     """Whether all of them are hardly worth it; what the others take of the host, where it is much."""
+    stages, problem = portfolio.main.candidate.candidates.stages, sets.all_sets.problem
+    found = problem.search is None or problem.search.candidates or problem.question.done
+    if stages is not None and not found and (stages.retriever is None or stages.pairs == 0):
+        stage = "reranker" if stages.pairs else "retriever"
+        yield sentence("one-stage", minutes=problem.question.minutes, stage=stage, instead=stage)
     if portfolio.done and portfolio.quality - sets.quality_of([]) < LEAST_GAIN:
         yield sentence("stop-here")
     for run in portfolio.runs:
@@ -188,8 +194,10 @@ def done_runs(all_sets: CandidateSets, done: Sequence[Done]) -> tuple[DoneRun, .
             f"was planned after the first plan's {plural(len(first), 'run')}: ask anew, with the minutes left"
         )
         raise InvalidInput(f"done {later} {message}", [FieldError("done", message, later)])
-    runs = [run_of(first, each.run, "done") for each in done]
-    return tuple(DoneRun(run.number, run.model, run.family, run.quality) for run in runs)
+    runs = (run_of(first, each.run, "done") for each in done)
+    return tuple(
+        DoneRun(run.number, run.model, run.family, run.quality) for run in runs if run.role != "retriever"
+    )
 
 
 def _planned(portfolio: Portfolio) -> dict[str, str]:
@@ -221,7 +229,27 @@ def _as_dict(portfolio: Portfolio, run: Run, settings: Mapping[str, Any]) -> dic
         "deadline_minute": round(run.deadline, 2),
         "expected_gain": round(run.gain, 2),
         "why": why_run(portfolio, run),
+        **_stage_of(portfolio, run),
     }
+
+
+def _stage_of(portfolio: Portfolio, run: Run) -> dict[str, Any]:
+    """Of a search which stage the run is, what it learns from and keeps, its memory and minutes."""
+    stages = portfolio.main.candidate.candidates.stages
+    if stages is None:
+        return {}
+    embeds, expected = run.role == "retriever" or stages.pairs == 0, expected_of(run.candidate, run.seeds)
+    stage = {
+        "name": "retriever" if embeds else "reranker",
+        "queries": stages.queries,
+        "pairs": 1 if embeds else stages.pairs,
+        "negatives": (run.candidate.batch_size // 2 if embeds else stages.pairs) - 1,
+        "documents": stages.documents,
+        "kept": stages.kept,
+        "peak_memory_gib": expected.peak_memory_gib.as_dict(),
+        "total_minutes": expected.total_minutes.as_dict(),
+    }
+    return {"stage": stage}
 
 
 _OF_MAIN = ("model", "effective_batch_size", "compile", "data_loader", "techniques", "sample_rows")
@@ -247,6 +275,11 @@ NOTHING_MORE = 0.25
 def why_run(portfolio: Portfolio, run: Run) -> str:
     """One sentence; of several seeds one more."""
     early = run is portfolio.runs[0] and run.first <= FIRST_SHARE * portfolio.minutes
+    stage = _stage_of(portfolio, run).get("stage")
+    if stage is not None and run.role in ("retriever", "main"):
+        memory, minutes = (stage[name]["value"] for name in ("peak_memory_gib", "total_minutes"))
+        batch = {"batch": run.candidate.batch_size, "texts": run.candidate.batch_size // 2}
+        return sentence(f"run-{stage['name']}", **stage, **batch, memory=memory, minutes=minutes)
     if run.role == "first":
         return sentence("run-first", minute=run.first, share=FIRST_SHARE)
     code = "run-main" if run.role == "main" else "run-other"
@@ -286,7 +319,8 @@ def why_it_stops(portfolio: Portfolio) -> tuple[Sentence, ...]:
             now = f"{nothing}: they would buy {portfolio.unused:.2f}"
         out.append(sentence("more-time", points=portfolio.doubling, now=now))
     first, cost = portfolio.runs[0], EARLY_WORTH[portfolio.objective]
-    if not portfolio.done and first.first > FIRST_SHARE * portfolio.minutes:
+    late = first.first > FIRST_SHARE * portfolio.minutes and first.role != "retriever"
+    if not portfolio.done and late:
         why = f"beside the others, and room for one would cost more than {cost:g} index points"
         if portfolio.objective == "fast":
             why = "in half of what the plan takes"

@@ -125,7 +125,8 @@ def _pool_of(
     seeds = np.repeat(SEEDS, [len(flat), *(len(may_repeat) for _ in SEEDS[1:])])
     repeats = candidates.problem.fits(n_folds[at], seeds, trees=trees)
     repeated = run.taken(at).repeated(repeats)
-    alone = np.asarray(minutes_needed(repeated, policy.reserve_share, policy.median_share))
+    taken = candidates.retriever.minutes if candidates.retriever else 0.0
+    alone = taken + np.asarray(minutes_needed(repeated, policy.reserve_share, policy.median_share))
     alone[: len(flat)] = needed[flat]
     gain = columns.learning.fold_gain[rows]
     gained = fold_gain(gain[at], repeats.averaged, n_train) - fold_gain(gain, once, n_train)[at]

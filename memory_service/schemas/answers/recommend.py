@@ -401,6 +401,22 @@ class Brief(Answer):
     json_schema: dict[str, Any] = Field(description="JSON Schema of the fields of /recommend.")
 
 
+class SearchStage(Answer):
+    """A stage of a search: a bi-encoder finds candidates, a cross-encoder orders them."""
+
+    name: Literal["retriever", "reranker"]
+    queries: int = Field(description="That are learned from.")
+    pairs: int = Field(description="Of a query and a passage, that each query is learned from by.")
+    negatives: int = Field(
+        description="Of a query: of the retriever the other passages of a batch, of the reranker passages "
+        "that were found and are not relevant."
+    )
+    documents: int = Field(description="That are searched; 0: candidates are given.")
+    kept: int = Field(description="Candidates of a query that are handed on, or ordered.")
+    peak_memory_gib: Estimate
+    total_minutes: Estimate = Field(description="Of this stage alone.")
+
+
 class PortfolioRun(InputSize, RunSettings):
     """One run of the portfolio; `run` in the question answers with its figures, or its script."""
 
@@ -413,6 +429,7 @@ class PortfolioRun(InputSize, RunSettings):
         description="Points of the quality index that the plan reaches more than without this run."
     )
     why: str
+    stage: SearchStage | None = left_out("Of a search in two stages.")
 
 
 class Blend(Answer):

@@ -244,7 +244,9 @@ _OF_A_PICK = ("plan", "minutes", "time_limit_minutes", "cost", "most_cost", "ask
 def wall_minutes(candidate: Candidate, start: Estimate) -> Estimate:
     """From ordering the box to the end of its script."""
     starts = Seconds.of(start).times(60.0)
-    whole = candidate.run().total_end.and_independent(starts).times(1.0 / 60.0)
+    run, first = candidate.run().total_end, candidate.candidates.retriever
+    run = run if first is None else run + first.run().total_end
+    whole = run.and_independent(starts).times(1.0 / 60.0)
     low, value, high = float(whole.low), float(whole.value), float(whole.high)
     basis = f"timetable, and a start-up {start.basis}"
     return Estimate(value, max(low, 0.0), high, "estimated", start.n, basis)

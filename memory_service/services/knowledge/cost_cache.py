@@ -34,6 +34,7 @@ from memory_service.domain.planning.model_catalogue import (
     CatalogueModel,
     can_take,
     models_for_task,
+    of_speech,
     shape_of,
     untrained,
 )
@@ -111,6 +112,7 @@ class PricedCatalogue:
             case.together.n if said.sharding == "fsdp" else 1, all(card.kind == "cuda" for card in cards),
             said.trainer, said.packing, said.text_tokens, said.weights == "none",
             classes if classes > 2 else 0, case.volumes, case.bands, case.aspect_ratio > 1,
+            case.subtask if modality_of(case.task) == "audio" else None,
         )  # fmt: skip
         key = (case.task, case.model, asked, said.licence)
         with self._lock:
@@ -119,7 +121,7 @@ class PricedCatalogue:
             options = tuple(self.options(case.task, asked, case.model))
             if said.licence == "commercial":
                 options = tuple(option for option in options if option.model.commercial)
-            more = asked.shards, asked.mask_classes, asked.trainer, asked.bands
+            more = asked.shards, asked.mask_classes, asked.trainer, asked.bands, asked.speech
             names = OptionNames.of(options, writes_text(case.task), *more)
             known = (options, columns_of(options), names)
             with self._lock:
@@ -208,11 +210,12 @@ class PricedCatalogue:
         """
         method = asked.method
         if model:
-            rows = [self.row(model)]
+            rows = of_speech([self.row(model)], asked.speech) or [self.row(model)]
         else:
             serving = models_for_task(task, self.models.values())
             rows = [row for row in serving if row.device != "cpu" and not row.config.get("pinned_only")]
             rows = [row for row in serving if row.good_for.startswith("volumes")] if asked.volumes else rows
+            rows = of_speech(rows, asked.speech)
             rows = rows if not method or any("methods" in row.config for row in rows) else serving
         if asked.strips and not model:
             rows = [row for row in rows if shape_of(row, row.default_input_size, LEAST_STRIP)]

@@ -21,7 +21,8 @@ MOST_PROFILES = 8_192
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What is not up for choice; None where the planner may choose. shards: cards over which weights lie
-    spread; paged: optimizers whose state may leave the card run; weightless: without pretrained weights."""
+    spread; paged: optimizers whose state may leave the card run; weightless: without pretrained weights;
+    speech: a kind of speech task, by its subtask."""
 
     image_size: int | None = None
     seq_len: int | None = None
@@ -38,6 +39,7 @@ class Asked:
     volumes: bool = False
     bands: int = 3
     strips: bool = False
+    speech: str | None = None
 
     def of(self, input_kind: str) -> int | None:
         return {"image_size": self.image_size, "seq_len": self.seq_len}.get(input_kind, self.n_features)

@@ -19,10 +19,11 @@ from memory_service.domain.cost.decoders.packing import check_packing
 from memory_service.domain.cost.multi_gpu import cards_of, check_link, check_sharding
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.description.known_facts import NAMES, Fact, Source, Sources
-from memory_service.domain.description.languages import READ_LANGUAGES, language_of
+from memory_service.domain.description.languages import READ_LANGUAGES, in_english, language_of
 from memory_service.domain.description.metric_resolution import quantile_words, resolve_metric
 from memory_service.domain.description.modalities import OF_BANDS, STRIPS, TILE, tiles_of
 from memory_service.domain.description.resources import cores_in
+from memory_service.domain.description.searches import Search, search_in
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning import model_catalogue as catalogue
@@ -69,6 +70,7 @@ def case_of(
     facts = _resolved(_Reading(question, text, sources, devices["cards"], fewer))
     task = facts["task"].value
     facts, text = _tiled(question, facts, text)
+    search, text = _searched(facts, text)
     n_train = facts["n_train"].value
     check_counts(question, task, n_train)
     question, stated = with_stated(knowledge, question, task)
@@ -101,6 +103,7 @@ def case_of(
         volumes="dimensions" in facts,
         bands=facts["bands"].value if "bands" in facts and task in OF_BANDS else 3,
         aspect_ratio=facts["aspect_ratio"].value if "aspect_ratio" in facts and task in STRIPS else 1.0,
+        search=search,
     )
 
 
@@ -120,7 +123,7 @@ class _Reading:
 
 def _resolved(reading: _Reading) -> dict[str, Fact]:
     facts: dict[str, Fact] = {}
-    for name in (*NAMES, "dimensions"):
+    for name in (*NAMES, "dimensions", "searched"):
         resolve = _RESOLVERS.get(name)
         fact = resolve(reading, facts) if resolve else reading.sources.fact(name)
         if fact is not None:
@@ -149,6 +152,20 @@ def _tiled(
     return facts | counted, replace(text, said=said)
 
 
+def _searched(facts: dict[str, Fact], text: RequestText) -> tuple[Search | None, RequestText]:
+    """What is searched, left out of the facts but for its number, and the text, whose queries are groups of
+    the pairs that are learned from."""
+    if "searched" not in facts:
+        return None, text
+    fact, said = facts["searched"], text.said
+    search: Search = fact.value
+    facts["searched"] = replace(fact, value=search.candidates or search.documents)
+    if said is not None and not said.split and not said.group_by:
+        words = {**said.words, "group_by": said.words.get("n_train", "query")}
+        text = replace(text, said=replace(said, split="group", group_by="query", words=words))
+    return search, text
+
+
 def _listed(facts: Mapping[str, Fact], resources: tuple[Fact, ...]) -> tuple[Fact, ...]:
     """The facts that bear on such a task, with the metric by its name."""
     task = str(facts["task"].value)
@@ -157,7 +174,8 @@ def _listed(facts: Mapping[str, Fact], resources: tuple[Fact, ...]) -> tuple[Fac
         *(() if modality_of(task) in ("tabular", "time-series") else ("n_features",)),
         *(() if modality_of(task) == "audio" else ("audio_hours", "clip_seconds")),
         *(() if modality_of(task) == "image" else ("bands", "aspect_ratio")),
-        *(() if modality_of(task) in ("text", "multimodal") else ("language", "subtask")),
+        *(() if modality_of(task) in ("text", "multimodal") else ("language",)),
+        *(() if modality_of(task) in ("text", "multimodal", "audio") else ("subtask",)),
     }
     shown = [fact for name, fact in facts.items() if name not in left_out]
     named = (replace(f, value=f.value.name) if f.name == "metric" else f for f in shown)
@@ -349,6 +367,13 @@ def _metric(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
 def _n_train(reading: _Reading, facts: Mapping[str, Fact]) -> Fact:
     question, text, sources, task = reading.question, reading.text, reading.sources, facts["task"].value
     fact = sources.fact("n_train")
+    search = _search_of(question, task)
+    if search is not None and fact is not None and fact.source == "text":
+        words = fact.words if search.queries is None else f"{search.queries} queries"
+        queries = search.queries or (None if fact.value == search.documents else fact.value)
+        fact = queries and replace(fact, value=queries, words=words, warnings=())
+    elif search is not None and search.queries and fact is None and question.size is None:
+        fact = Fact("n_train", search.queries, "text", f"{search.queries} queries")
     hours = sources.fact("audio_hours") if modality_of(task) == "audio" else None
     if hours is not None and (fact is None or (hours.source == "asked" != fact.source)):
         return _clips(question, text.said, hours)
@@ -427,6 +452,25 @@ def _dimensions(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
     return Fact("dimensions", 3, "text", found[0]) if found and not sliced else None
 
 
+def _search_of(question: Question, task: str) -> Search | None:
+    if task != "text-ranking":
+        return None
+    text = question.description or ""
+    return search_in(in_english(text, language_of(text)))
+
+
+def _searched_fact(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
+    """Documents that are searched, or candidates of each query."""
+    search = _search_of(reading.question, facts["task"].value)
+    if search is None:
+        return None
+    source: Source = "text" if search.words else "usual"
+    note = sentence("searched-read", documents=search.documents, source=source)
+    if search.candidates:
+        note = sentence("candidates-read", candidates=search.candidates)
+    return Fact("searched", search, source, search.words or None, (note,))
+
+
 def _cpu_count(reading: _Reading, _: Mapping[str, Fact]) -> Fact:
     if reading.question.cpu_count is not None:
         said = reading.question.cpu_count == cores_in(reading.question.description or "")
@@ -449,7 +493,7 @@ _RESOLVERS: Mapping[str, Callable[[_Reading, Mapping[str, Fact]], Fact | None]] 
     "task": _task, "metric": _metric, "n_train": _n_train, "n_test": _n_test, "n_classes": _n_classes,
     "group_by": _group_by,
     "n_features": lambda reading, _: reading.sources.fact("n_features", DEFAULT_N_FEATURES),
-    "cpu_count": _cpu_count, "dimensions": _dimensions,
+    "cpu_count": _cpu_count, "dimensions": _dimensions, "searched": _searched_fact,
 }  # fmt: skip
 """How a fact is found that has a usual value, or more to it than the first source that says it; each may rest
 on those before it in `NAMES`."""

@@ -249,6 +249,7 @@ def _mark_scripted(answer: dict[str, Any]) -> None:
     told, why = list[Sentence](), why_no_script(answer)
     if answer["feasible"] and why:
         told.append(sentence("no-script", why=f"{why.partition(';')[0]}."))
+        answer["warnings"] = [w for w in answer["warnings"] if w["code"] != "metric-not-computed"]
     elif answer["feasible"] and (words := kind_of(answer).words)["frames"]:
         fits = "in whose place the script fits others", "which the script fits first"
         end, minutes = (1 - SCRIPT_RESERVE) * answer["minutes"], round(answer["minutes"], 1)
@@ -364,19 +365,20 @@ def left_of(knowledge: Knowledge, question: Question, text: RequestText) -> Plan
         message = f"took all of the minutes ({minutes:g}): nothing is left to plan"
         raise wrong_value("done", message, minutes - left)
     done = done_runs(chosen_from, question.done)
-    reached = _reached(case, question.done, [run.model for run in done])
+    reached = _reached(case, question.done, {run.run: run.model for run in done})
     asked = replace(case.question, minutes=left, after=question.after, done=question.done, run=question.run)
     return replace(case, question=asked, done=done, results={**case.results, **reached})
 
 
-def _reached(case: PlanningProblem, done: Sequence[Done], models: Sequence[str]) -> dict[str, float]:
+def _reached(case: PlanningProblem, done: Sequence[Done], models: Mapping[int, str]) -> dict[str, float]:
     """Model -> points of the metric that its run reached; none where nobody knows which way that improves."""
     direction = case.metric.direction if case.metric is not None else None
     if direction is None:
         return {}
     found: dict[str, float] = {}
-    for model, run in zip(models, done, strict=True):
-        if run.metric is None:
+    for run in done:
+        model = models.get(run.run)
+        if run.metric is None or model is None:  # a retriever is judged by nothing
             continue
         points = points_of_metric(run.metric, direction, case.data_kind.table)
         if points is not None:

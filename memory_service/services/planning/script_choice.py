@@ -127,6 +127,9 @@ def kind_of(plan: Mapping[str, Any]) -> Kind:
     if not plan.get("feasible"):
         raise NoScript("Nothing fits, so there is nothing to run: " + str(plan.get("why", "")))
     model = plan["model"]
+    told = [each["value"] for each in plan.get("facts", ()) if each["name"] == "subtask"]
+    if told and (why := kinds.WITHOUT_SCRIPT.get(told[0])):
+        raise NoScript(f"There is no script for {why}")
     kind = kinds.KINDS.get((plan["task"], model["library"]))
     if (
         kind is not None

@@ -254,6 +254,13 @@ DECODERS = {
 }
 """Task -> the sort of script of a plan with `method`."""
 
+WITHOUT_SCRIPT = {
+    "speaker-verification": "speaker verification: the plan trains embeddings by classes of speakers, whose "
+    "cosine tells whether two utterances are of one",
+    "diarization": "diarization: the plan trains embeddings of speakers, by which windows are clustered",
+}
+"""Kind of speech task -> what there is no script for, and what the plan trains."""
+
 LEFT_TO_PREDICT = 0.9
 """Of a card's memory that half-precision weights may take where it predicts alone."""
 

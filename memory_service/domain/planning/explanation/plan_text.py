@@ -430,7 +430,11 @@ def run_words(run: Mapping[str, Any]) -> str:
     """A run of a portfolio in a few words."""
     size = next((f"@{run[key]}" for key in ("image_size", "seq_len") if key in run), "")
     seeds = f" x {run['seeds']} seeds" if run["seeds"] > 1 else ""
-    return f"{run['model']}{size}, {run['folds']} x {run['epochs']}{seeds}"
+    words = f"{run['model']}{size}, {run['folds']} x {run['epochs']}{seeds}"
+    if (stage := run.get("stage")) is None:
+        return words
+    memory = figures(stage["peak_memory_gib"]["value"], 2)
+    return f"{stage['name']} {words}, batch {run['batch_size']}, keeps {stage['kept']}, {memory} GiB"
 
 
 def judged_words(metric: Mapping[str, Any]) -> str:
