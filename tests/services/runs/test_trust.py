@@ -502,6 +502,17 @@ def test_errors_of_runs_that_one_key_alone_told_are_scored_for_that_key(shared: 
     assert [scored(key) for key in ("liar", "victim", "other")] == [(5, 0), (2, 3), (2, 3)]
 
 
+def test_runs_that_one_key_copied_from_others_outweigh_theirs_in_nobody_else_s_scores(shared: Database) -> None:
+    usual = speed(seen(shared, "rtx2080ti"))
+    for who in ("one", "two", *["copier"] * 5):
+        reported(shared, who, usual, gpu="rtx2080ti")
+    scored = {}
+    for key in ("one", "other", "copier", None):
+        with asking(key):
+            scored[key] = accuracy(shared, {"gpu": "rtx2080ti"})["runs"]["scored"]
+    assert scored == {"one": 4, "other": 4, "copier": 7, None: 7}
+
+
 def test_a_run_that_is_not_scored_anyway_keeps_its_reason(shared: Database) -> None:
     begun, _ = begin_run(shared, case(gpu="rtxa5000"), who="liar")
     take_events(shared, begun["run_id"], {"events": epochs(0.05, peak_allocated_gib=6.0)})
@@ -525,6 +536,13 @@ def test_runs_of_one_key_however_many_hide_no_other_s(shared: Database) -> None:
         scored = outcomes.with_metric(unit.session, 6)
     assert [row.told_by for row in found] == ["key flood", "key flood", "key second", "key first"]
     assert {"key first", "key second"} <= {row.told_by for row in scored}
+    for _ in range(2 * 8):  # as many as are looked at, at once
+        begun, _ = begin_run(shared, case(gpu="a100", competition=slug), who="flood")
+        finish_run(shared, begun["run_id"], {"status": "completed"}, who="flood")
+    with shared.read() as unit:
+        states = runs.ended_states(unit.session, {"competition": slug}, 2)
+        tellers = {run.told_by for run in runs.ended(unit.session, states)}
+    assert tellers == {"key flood", "key second"}
 
 
 def test_start_ups_that_one_key_alone_tells_close_no_box_for_others(shared: Database) -> None:
