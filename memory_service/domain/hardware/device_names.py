@@ -3,8 +3,9 @@ part of a card or none. The tables and patterns are in `devices.toml`."""
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.unpriced_models import MOST_OF_A_NAME
@@ -19,17 +20,26 @@ _COUNT, _CARD, _MIB, _GB, _TOTAL = (
     re.compile(_TABLE["lines"][key], re.IGNORECASE) for key in ("count", "card", "mib", "gb", "total")
 )
 _INSTANCES = [(re.compile(row["pattern"]), row["gpu"], row.get("counts")) for row in _TABLE["instance"]]
+_SEPARATORS = re.compile(r"\[_ \]|\\\.|-(?![^[]*\])")
+_LOOSE_INSTANCES = [
+    (re.compile(_SEPARATORS.sub("[-._ ]", of.pattern)), gpu, counts) for of, gpu, counts in _INSTANCES
+]
 _OTHERS = [(re.compile(row["pattern"]), row["what"], row.get("nearest", "")) for row in _TABLE["other"]]
 _MAKERS = ("nvidia", "geforce", "tesla", "graphics", "amd", "instinct", "corporation")
 _GENERATIONS = ("kepler", "maxwell", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell")
 
 
-@lru_cache(maxsize=4096)
 def normal_gpu_name(name: str) -> str:
     """The name without maker, punctuation, case or a count: what two spellings of one card share.
 
     "NVIDIA GeForce RTX 3090" -> "rtx3090", "v100-sxm(8x)" -> "v100sxm", "Tesla T4" -> "t4".
     """
+    return "".join(gpu_words(name))
+
+
+@lru_cache(maxsize=4096)
+def gpu_words(name: str) -> tuple[str, ...]:
+    """The words of `normal_gpu_name`, in their order."""
     text = re.sub(
         r"\(\s{0,3}(?:x\s{0,3}\d{1,4}|\d{1,4}\s{0,3}x)\s{0,3}\)", " ", name[:MOST_OF_A_NAME].strip().lower()
     )
@@ -38,8 +48,13 @@ def normal_gpu_name(name: str) -> str:
     words = [word for word in whole if word not in _MAKERS]
     if words and words[-1] == "gpu" and "laptop" not in words:
         words.pop()
-    of_nvidia = "tesla" if re.fullmatch(r"m[46]", "".join(words)) and "tesla" in whole else ""
-    return of_nvidia + "".join(words)  # Apple has an M4, too
+    of_nvidia = re.fullmatch(r"m[46]", "".join(words)) and "tesla" in whole  # Apple has an M4, too
+    return ("tesla", *words) if of_nvidia else tuple(words)
+
+
+def plain_name(name: str) -> str:
+    """A device's name without case and separators: whoever writes it from memory means the same."""
+    return re.sub(r"[^a-z0-9]+", "", name.lower())
 
 
 @lru_cache(maxsize=4096)
@@ -80,9 +95,15 @@ def printed_name(text: str) -> str:
     return text
 
 
-def _held(name: str) -> str:
+def spellings(name: str) -> tuple[str, ...]:
+    """A device's name, with spaces for its separators, and the cards of a cloud's instance that it is but for
+    the separators: what people mean by one of these a device must not be called."""
+    return name, re.sub(r"[-._]+", " ", name), _held(name.lower(), _LOOSE_INSTANCES) or name
+
+
+def _held(name: str, instances: Sequence[tuple[re.Pattern[str], str, Any]] = _INSTANCES) -> str:
     """The cards of a cloud's instance as "4x t4"; nothing for another name."""
-    for pattern, gpu, counts in _INSTANCES:
+    for pattern, gpu, counts in instances:
         if found := pattern.fullmatch(name):
             parts = found.groupdict()
             n = counts.get(parts["size"], 0) if counts else parts.get("n")

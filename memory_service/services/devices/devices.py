@@ -25,6 +25,7 @@ from memory_service.domain.calibration.calibration import (
     device_card,
     speed_of,
 )
+from memory_service.domain.hardware.device_names import spellings
 from memory_service.domain.hardware.gpu_spec import (
     UNKNOWN_GPU,
     Gpu,
@@ -369,22 +370,26 @@ def _check_name(transaction: ReadTransaction, name: str, seen: Fingerprint | Non
     """A new device must not take a name by which people mean a GPU model: whoever asks for the model would be
     answered with that device; no key, one that stands for any ("gpu", "Colab"). Only a processor of this very
     host may be called `cpu`."""
-    other = store.name_in_other_case(transaction.session, name)
+    key = bool(_key(who or ""))
+    other = store.name_alike(transaction.session, name, who if key else None)
     if other is not None:
-        message = f"is the name of the device {other!r} in other letters; choose another one"
-        raise InvalidInput(f"{name!r} {message}", [FieldError("name", message, name)])
+        message = f"is the name of the device {other!r} in other letters or separators; choose another one"
+        raise wrong_value("name", message, name, detail=f"{name!r} {message}")
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
-    try:
-        meant = resolve_gpu(counted(name)[1], sheets).slug
-    except InvalidInput as refused:
-        if seen is not None or not _key(who or "") or refused.errors[0].message == UNKNOWN_GPU:
-            return
-        message = "stands for GPUs of any kind; choose another name for a device, such as 'box7'"
-        raise InvalidInput(f"{name!r} {message}", [FieldError("name", message, name)]) from None
-    own = seen is not None and seen.kind == "cpu"
-    if not (own and meant == "cpu"):
-        message = f"means the GPU model {meant!r}; choose another name for a device, such as 'box7-{meant}'"
-        raise InvalidInput(f"{name!r} {message}", [FieldError("name", message, name)])
+    for each in spellings(name):
+        try:
+            meant = resolve_gpu(counted(each)[1], sheets).slug
+        except InvalidInput as refused:
+            if seen is not None or not key or refused.errors[0].message == UNKNOWN_GPU:
+                continue
+            message = "stands for GPUs of any kind; choose another name for a device, such as 'box7'"
+            raise wrong_value("name", message, name, detail=f"{name!r} {message}") from None
+        own = seen is not None and seen.kind == "cpu"
+        if not (own and meant == "cpu"):
+            message = (
+                f"means the GPU model {meant!r}; choose another name for a device, such as 'box7-{meant}'"
+            )
+            raise wrong_value("name", message, name, detail=f"{name!r} {message}")
 
 
 def _unknown_model(name: str, sheets: Mapping[str, Gpu]) -> InvalidInput:

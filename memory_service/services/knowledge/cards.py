@@ -16,6 +16,7 @@ from typing import TypeVar
 from memory_service.domain.calibration.calibration import LEAST_SPEED, Calibration, device_card, speed_of
 from memory_service.domain.calibration.corrected_rates import CalibratedRates, calibrated_rates
 from memory_service.domain.cost.profile import Profile
+from memory_service.domain.hardware.device_names import plain_name
 from memory_service.domain.hardware.gpu_spec import (
     UNKNOWN_GPU,
     VAGUE_GPU,
@@ -28,7 +29,7 @@ from memory_service.domain.hardware.gpu_spec import (
 )
 from memory_service.domain.learning.observation_selection import ObservationSelection
 from memory_service.domain.prediction.device import Provenance, TargetDevice, target_device
-from memory_service.errors import FieldError, InvalidInput
+from memory_service.errors import FieldError, InvalidInput, wrong_value
 from memory_service.services.database.caches import Caches
 from memory_service.services.devices.devices import MOST_OF_REPORTER, Device, KeptCalibration
 
@@ -50,6 +51,8 @@ class Cards:
     silent    names of devices that have not said yet what they are
     calibrations   all that ended with something measured, the ones set aside too
     kinds     device -> what sets it apart from a whole one of its model at full power and speed
+    spelled   `plain_name` of devices -> the one that it means; "" where it is of several, which others told
+              of than who asks
     caches    of what follows from exactly these cards
     """
 
@@ -58,6 +61,7 @@ class Cards:
     silent: tuple[str, ...] = ()
     calibrations: tuple[KeptCalibration, ...] = ()
     kinds: Mapping[str, str] = field(default_factory=dict)
+    spelled: Mapping[str, str] = field(default_factory=dict)
     caches: Caches = field(default_factory=Caches, init=False)
 
     @cached_property
@@ -77,27 +81,29 @@ class Cards:
 
     @cached_property
     def _devices(self) -> Mapping[str, str]:
-        plain = {normal_gpu_name(name): name for name in sorted(self.devices, reverse=True)}
-        return {**plain, **{name.strip().lower(): name for name in self.devices}}
+        return {name.lower(): name for name in self.devices}
 
     def named(self, name: str) -> TargetDevice:
         """The device, else the GPU model, that a name means; InvalidInput with the nearest names
         otherwise."""
-        exact, spelled = name.strip().lower(), normal_gpu_name(name)
+        exact, spelled = name.strip().lower(), self.spelled.get(plain_name(name))
         if name in self.devices:
             return self.devices[name]
         if exact in self._devices:
             return self.devices[self._devices[exact]]
-        slug = self.models.get(spelled)
+        slug = self.models.get(normal_gpu_name(name))
         if slug is not None:
             return self.sheets[slug]
-        if spelled in self._devices:  # "T4 15GB" is a card to people, whoever called a device "t4-15gb"
+        if spelled is not None:  # "T4 15GB" is a card to people, whoever called a device "t4-15gb"
             try:
                 return self.caches.stored("card", name, lambda: resolve_gpu(name, self.sheets), MOST_NAMES)
             except InvalidInput as refused:
                 if not refused.errors[0].message.startswith((UNKNOWN_GPU, VAGUE_GPU)):
                     raise
-            return self.devices[self._devices[spelled]]
+            if not spelled:
+                message = "is how devices of several owners are called: write its name as it is registered"
+                raise wrong_value("gpu", message, name)
+            return self.devices[spelled]
         if name.strip().lower() in {silent.lower() for silent in self.silent}:
             message = "is registered and has not said yet what it is: run `memory-service calibrate` there"
             raise InvalidInput(f"gpu {name!r} {message}", [FieldError("gpu", message, name)])
@@ -127,6 +133,7 @@ class Cards:
             self.silent,
             self.calibrations,
             self.kinds,
+            self.spelled,
         )
         cards.__dict__.update(models=self.models, untaught=self.untaught)  # names stay as they were
         return cards
@@ -207,7 +214,21 @@ def cards_of(
         device.name: _kind(bare[device.name], sheets, device.fingerprint.mig, registrants.get(device.name))
         for device in devices
     }
-    return Cards(models, {name: rated(card) for name, card in bare.items()}, tuple(silent), listed, kinds)
+    devices_rated = {name: rated(card) for name, card in bare.items()}
+    return Cards(models, devices_rated, tuple(silent), listed, kinds, _spelled(owner, asker))
+
+
+def _spelled(owner: Mapping[str, str], asker: str | None) -> dict[str, str]:
+    """`Cards.spelled` of devices with who told of each first."""
+    alike: dict[str, list[str]] = {}
+    for name in sorted(owner):
+        alike.setdefault(plain_name(name), []).append(name)
+
+    def meant(names: list[str]) -> str:
+        own = [name for name in names if owner[name] == (asker or "")]
+        return (own or names)[0] if own or len({owner[name] for name in names}) == 1 else ""
+
+    return {plain: meant(names) for plain, names in alike.items()}
 
 
 def balanced(told: Sequence[tuple[str, Found]], asker: str | None) -> list[Found]:

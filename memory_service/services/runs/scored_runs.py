@@ -73,7 +73,7 @@ def accuracy(database: Database, requested: Mapping[str, Any] | None = None) -> 
 
 
 def ended_runs(database: Database, requested: Mapping[str, Any], most: int, now: dt.datetime) -> list[Scored]:
-    """The latest runs that ended, narrowed as `accuracy` says. One key's word counts for that key, and of what
+    """The latest that ended, as narrow as `accuracy` says. One key's word counts for that key, and of what
     another tells no more than of all others together."""
     filters = {name: requested[name] for name in ACCURACY_FILTERS if requested.get(name) is not None}
     if requested.get("days") is not None:

@@ -256,7 +256,9 @@ def ended_states(session: ReadSession, filters: Mapping[str, Any], limit: int) -
         query = query.where(Run.finished_at >= value if name == "since" else getattr(Run, name) == value)
     query = query.order_by(Run.finished_at.desc(), Run.id).limit(_LOOKED_AT * limit)
     told: dict[str, list[Any]] = {}
-    full: list[str] = []  # of these there are as many as may be taken: whoever comes behind them is looked for
+    full: list[
+        str
+    ] = []  # of these there are as many as may be taken: whoever comes behind them is looked for
     while True:
         found: dict[str, list[Any]] = {}
         for row in (late := session.execute(query.where(Run.told_by.not_in(full))).all()):
@@ -266,7 +268,9 @@ def ended_states(session: ReadSession, filters: Mapping[str, Any], limit: int) -
         full += many
         if not many or len(late) < _LOOKED_AT * limit:
             break
-    turns = ((n, -row.finished_at.timestamp(), row.id) for some in told.values() for n, row in enumerate(some))
+    turns = (
+        (n, -row.finished_at.timestamp(), row.id) for some in told.values() for n, row in enumerate(some)
+    )
     taken = {run_id for *_, run_id in heapq.nsmallest(limit, turns)}
     rows = (row for some in told.values() for row in some if row.id in taken)
     latest = sorted(rows, key=lambda row: (-row.finished_at.timestamp(), row.id))

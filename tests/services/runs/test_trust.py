@@ -502,7 +502,9 @@ def test_errors_of_runs_that_one_key_alone_told_are_scored_for_that_key(shared: 
     assert [scored(key) for key in ("liar", "victim", "other")] == [(5, 0), (2, 3), (2, 3)]
 
 
-def test_runs_that_one_key_copied_from_others_outweigh_theirs_in_nobody_else_s_scores(shared: Database) -> None:
+def test_runs_that_one_key_copied_from_others_outweigh_theirs_in_nobody_else_s_scores(
+    shared: Database,
+) -> None:
     usual = speed(seen(shared, "rtx2080ti"))
     for who in ("one", "two", *["copier"] * 5):
         reported(shared, who, usual, gpu="rtx2080ti")
