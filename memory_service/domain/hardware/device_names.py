@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import permutations
 from typing import Any
 
 from memory_service.domain.common.tables import shipped_table
@@ -20,6 +21,7 @@ _COUNT, _CARD, _MIB, _GB, _TOTAL = (
     re.compile(_TABLE["lines"][key], re.IGNORECASE) for key in ("count", "card", "mib", "gb", "total")
 )
 _INSTANCES = [(re.compile(row["pattern"]), row["gpu"], row.get("counts")) for row in _TABLE["instance"]]
+_MOST_ORDERED = 5
 _SEPARATORS = re.compile(r"\[_ \]|\\\.|-(?![^[]*\])")
 _LOOSE_INSTANCES = [
     (re.compile(_SEPARATORS.sub("[-._ ]", of.pattern)), gpu, counts) for of, gpu, counts in _INSTANCES
@@ -29,17 +31,12 @@ _MAKERS = ("nvidia", "geforce", "tesla", "graphics", "amd", "instinct", "corpora
 _GENERATIONS = ("kepler", "maxwell", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell")
 
 
+@lru_cache(maxsize=4096)
 def normal_gpu_name(name: str) -> str:
     """The name without maker, punctuation, case or a count: what two spellings of one card share.
 
     "NVIDIA GeForce RTX 3090" -> "rtx3090", "v100-sxm(8x)" -> "v100sxm", "Tesla T4" -> "t4".
     """
-    return "".join(gpu_words(name))
-
-
-@lru_cache(maxsize=4096)
-def gpu_words(name: str) -> tuple[str, ...]:
-    """The words of `normal_gpu_name`, in their order."""
     text = re.sub(
         r"\(\s{0,3}(?:x\s{0,3}\d{1,4}|\d{1,4}\s{0,3}x)\s{0,3}\)", " ", name[:MOST_OF_A_NAME].strip().lower()
     )
@@ -48,8 +45,8 @@ def gpu_words(name: str) -> tuple[str, ...]:
     words = [word for word in whole if word not in _MAKERS]
     if words and words[-1] == "gpu" and "laptop" not in words:
         words.pop()
-    of_nvidia = re.fullmatch(r"m[46]", "".join(words)) and "tesla" in whole  # Apple has an M4, too
-    return ("tesla", *words) if of_nvidia else tuple(words)
+    of_nvidia = "tesla" if re.fullmatch(r"m[46]", "".join(words)) and "tesla" in whole else ""
+    return of_nvidia + "".join(words)  # Apple has an M4, too
 
 
 def plain_name(name: str) -> str:
@@ -95,10 +92,16 @@ def printed_name(text: str) -> str:
     return text
 
 
-def spellings(name: str) -> tuple[str, ...]:
-    """A device's name, with spaces for its separators, and the cards of a cloud's instance that it is but for
-    the separators: what people mean by one of these a device must not be called."""
-    return name, re.sub(r"[-._]+", " ", name), _held(name.lower(), _LOOSE_INSTANCES) or name
+def spellings(name: str, index: Mapping[str, str]) -> tuple[str, ...]:
+    """A device's name, with spaces for its separators, its words in the order of a card's name, and the cards
+    of a cloud's instance that it is but for the separators: it must mean none of these.
+
+    index   normalised name of a card -> its slug
+    """
+    words = re.split(r"[-._]+", name.lower())
+    orders = map(" ".join, permutations(words) if len(words) <= _MOST_ORDERED else ())
+    card = next((each for each in orders if normal_gpu_name(each) in index), name)
+    return name, " ".join(words), card, _held(name.lower(), _LOOSE_INSTANCES) or name
 
 
 def _held(name: str, instances: Sequence[tuple[re.Pattern[str], str, Any]] = _INSTANCES) -> str:

@@ -3,14 +3,13 @@ drivers use for it ("NVIDIA A100-SXM4-40GB", "a100", "Tesla T4")."""
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from memory_service.domain.hardware.device_names import (
     MOST_CARDS,
     counted,
-    gpu_words,
     memory_beside,
     neighbours,
     no_card,
@@ -115,7 +114,7 @@ def gpu_from_row(row: Mapping[str, Any]) -> Gpu:
     return Gpu(**fields)
 
 
-def gpu_index(gpus: Mapping[str, Gpu], key: Callable[[str], str] = normal_gpu_name) -> dict[str, str]:
+def gpu_index(gpus: Mapping[str, Gpu]) -> dict[str, str]:
     """Normalised slug, name or alias of a GPU model -> slug. A slug wins over a name, a name over an alias;
     a device goes by its own name alone."""
     gpus = {slug: gpu for slug, gpu in gpus.items() if not gpu.device}
@@ -126,12 +125,8 @@ def gpu_index(gpus: Mapping[str, Gpu], key: Callable[[str], str] = normal_gpu_na
         ((alias, slug) for slug, gpu in gpus.items() for alias in gpu.aliases),
     ):
         for name, slug in names:
-            index.setdefault(key(name), slug)
+            index.setdefault(normal_gpu_name(name), slug)
     return index
-
-
-def _in_any_order(name: str) -> str:
-    return " ".join(sorted(gpu_words(name)))
 
 
 UNKNOWN_GPU, VAGUE_GPU = "unknown gpu", "names no card"
@@ -143,8 +138,8 @@ _SAME_MEMORY = 0.08
 
 
 def resolve_gpu(name: str, gpus: Mapping[str, AnyGpu]) -> AnyGpu:
-    """The card a name means; case, spaces, hyphens, underscores, the maker's name and the words' order do not
-    matter, and the memory beside it ("RTX 3080, 12288 MiB") says which of two cards of one name it is.
+    """The card a name means; case, spaces, hyphens, underscores and the maker's name do not matter, and the
+    memory that stands beside it ("RTX 3080, 12288 MiB") says which of two cards of one name it is.
 
     `a100` is the 40 GB one. Raises InvalidInput with what comes near in memory and generation; a laptop's
     chip, a MIG slice and a virtual GPU are refused rather than taken for the whole card.
@@ -158,8 +153,7 @@ def resolve_gpu(name: str, gpus: Mapping[str, AnyGpu]) -> AnyGpu:
         raise wrong_value("gpu", other[0], name, detail=f"gpu {name!r} {other[0]}", nearest=other[1])
     shown, gib = memory_beside(without_platform(name))
     plain = normal_gpu_name(shown)
-    slugs = [index.get(each) for each in (f"{plain}{gib or 0:.0f}gb", plain)]
-    slugs.append(gpu_index(gpus, _in_any_order).get(_in_any_order(without_platform(name))))
+    slugs = (index.get(each) for each in (f"{plain}{gib or 0:.0f}gb", plain))
     found = [gpus[slug] for slug in slugs if slug]
     for card in found:
         if gib is None or abs(card.memory_gib - gib) <= _SAME_MEMORY * gib:

@@ -13,6 +13,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import Any
 
 from cachetools import LRUCache, cached
@@ -129,7 +130,7 @@ def calibrations_of(
         told = key, row.error_percent is not None, row.told_by
         counted[row.gpu, key] += 1
         many = counted[row.gpu, key] > MOST_OF_REPORTER
-        others = others_of(row.gpu, row.told_by) if key and not many and row.id in known else ()
+        others = others_of(row.gpu, row.told_by) if key and not many and row.id in known else {}
         found = confirmed_sections(of, others) if key else of.sections
         shared = replace(of, sections=found) if found else None
         kept.append(KeptCalibration(of, now[row.device].gpu, why, *told, shared))
@@ -176,14 +177,14 @@ def _with_others(
     return [*{row.id: row for row in (*filter(_readable, others), *some)}.values()]
 
 
-def _others(made: _Made) -> Callable[[str | None, str], list[Calibration]]:
-    """The latest calibrations of a GPU model that other reporters told of."""
+def _others(made: _Made) -> Callable[[str | None, str], dict[str, Sequence[Calibration]]]:
+    """The latest calibrations of a GPU model that others told of, by reporter, keys as `_key` names them."""
     latest: dict[str | None, dict[str, deque[Calibration]]] = {}
     for row, of, who in made:
         latest.setdefault(row.gpu, {}).setdefault(who, deque(maxlen=MOST_OF_REPORTER)).append(of)
-    return lambda gpu, reporter: [
-        each for who, some in latest.get(gpu, {}).items() if who != reporter for each in some
-    ]
+    return lambda gpu, reporter: {
+        _key(who) or who: [*some] for who, some in latest.get(gpu, {}).items() if who != reporter
+    }
 
 
 def _key_of(row: tables.Calibration) -> str:
@@ -211,7 +212,8 @@ def _doubted(made: _Made, sheets: Mapping[str, Gpu]) -> dict[str, str]:
     return {
         row.id: f"in quarantine until another reporter's calibration agrees: {doubts[row.id]}"
         for row, of, reporter in made
-        if row.id in doubts and not any(calibrations_agree(of, one) for one in others_of(row.gpu, reporter))
+        if row.id in doubts
+        and not any(calibrations_agree(of, one) for one in chain(*others_of(row.gpu, reporter).values()))
     }
 
 
@@ -376,7 +378,7 @@ def _check_name(transaction: ReadTransaction, name: str, seen: Fingerprint | Non
         message = f"is the name of the device {other!r} in other letters or separators; choose another one"
         raise wrong_value("name", message, name, detail=f"{name!r} {message}")
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
-    for each in spellings(name):
+    for each in spellings(name, gpu_index(sheets)):
         try:
             meant = resolve_gpu(counted(each)[1], sheets).slug
         except InvalidInput as refused:

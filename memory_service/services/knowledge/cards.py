@@ -29,7 +29,7 @@ from memory_service.domain.hardware.gpu_spec import (
 )
 from memory_service.domain.learning.observation_selection import ObservationSelection
 from memory_service.domain.prediction.device import Provenance, TargetDevice, target_device
-from memory_service.errors import FieldError, InvalidInput, wrong_value
+from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.database.caches import Caches
 from memory_service.services.devices.devices import MOST_OF_REPORTER, Device, KeptCalibration
 
@@ -51,8 +51,7 @@ class Cards:
     silent    names of devices that have not said yet what they are
     calibrations   all that ended with something measured, the ones set aside too
     kinds     device -> what sets it apart from a whole one of its model at full power and speed
-    spelled   `plain_name` of devices -> the one that it means; "" where it is of several, which others told
-              of than who asks
+    spelled   `plain_name` of devices -> the one that it means: the asker's, else that of a single owner
     caches    of what follows from exactly these cards
     """
 
@@ -86,23 +85,18 @@ class Cards:
     def named(self, name: str) -> TargetDevice:
         """The device, else the GPU model, that a name means; InvalidInput with the nearest names
         otherwise."""
-        exact, spelled = name.strip().lower(), self.spelled.get(plain_name(name))
-        if name in self.devices:
-            return self.devices[name]
-        if exact in self._devices:
-            return self.devices[self._devices[exact]]
-        slug = self.models.get(normal_gpu_name(name))
-        if slug is not None:
+        if exact := name if name in self.devices else self._devices.get(name.strip().lower()):
+            return self.devices[exact]
+        if slug := self.models.get(normal_gpu_name(name)):
             return self.sheets[slug]
-        if spelled is not None:  # "T4 15GB" is a card to people, whoever called a device "t4-15gb"
+        if spelled := self.spelled.get(
+            plain_name(name)
+        ):  # "T4 15GB" is a card to people, whoever called a device "t4-15gb"
             try:
                 return self.caches.stored("card", name, lambda: resolve_gpu(name, self.sheets), MOST_NAMES)
             except InvalidInput as refused:
                 if not refused.errors[0].message.startswith((UNKNOWN_GPU, VAGUE_GPU)):
                     raise
-            if not spelled:
-                message = "is how devices of several owners are called: write its name as it is registered"
-                raise wrong_value("gpu", message, name)
             return self.devices[spelled]
         if name.strip().lower() in {silent.lower() for silent in self.silent}:
             message = "is registered and has not said yet what it is: run `memory-service calibrate` there"
@@ -220,15 +214,11 @@ def cards_of(
 
 def _spelled(owner: Mapping[str, str], asker: str | None) -> dict[str, str]:
     """`Cards.spelled` of devices with who told of each first."""
-    alike: dict[str, list[str]] = {}
-    for name in sorted(owner):
-        alike.setdefault(plain_name(name), []).append(name)
-
-    def meant(names: list[str]) -> str:
-        own = [name for name in names if owner[name] == (asker or "")]
-        return (own or names)[0] if own or len({owner[name] for name in names}) == 1 else ""
-
-    return {plain: meant(names) for plain, names in alike.items()}
+    alike: dict[str, dict[str, str]] = defaultdict(dict)
+    for name in sorted(owner, reverse=True):
+        alike[plain_name(name)][owner[name]] = name
+    own = {plain: by[asker or ""] for plain, by in alike.items() if (asker or "") in by}
+    return {plain: name for plain, by in alike.items() for name in by.values() if len(by) == 1} | own
 
 
 def balanced(told: Sequence[tuple[str, Found]], asker: str | None) -> list[Found]:
