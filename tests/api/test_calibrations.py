@@ -432,11 +432,30 @@ def test_a_device_of_another_key_s_uuid_takes_none_of_its_calibrations(
     assert again["device"] == first["device"]
 
 
-@pytest.mark.parametrize("name", ["gpu", "Kaggle", "auto", "rtx-4070-laptop", "T4-15GB"])
+@pytest.mark.parametrize(
+    "name",
+    ["gpu", "Kaggle", "auto", "rtx-4070-laptop", "T4-15GB", "a100-40gb-pcie", "PCIe_A100.40GB", "t4-x2",
+     "g4dn-xlarge", "ecs_gn6i_c4g1_xlarge", "gpu-8x-a100", "standard.nc24ads-a100_v4", "a2_highgpu_1g"],
+)  # fmt: skip
 def test_no_key_takes_a_name_that_stands_for_cards(client: TestClient, name: str) -> None:
     database = client.app.state.service.database  # type: ignore[attr-defined]
     with pytest.raises(InvalidInput, match=r"means the GPU model|stands for GPUs"):
         calibrations.accept(database, posted(name), who="eve")
+
+
+@pytest.mark.parametrize("name", ["a100-2", "lab-a100", "dgx-a100", "box7-t4x2", "my-a100-40gb", "g5-of-ada"])
+def test_a_name_with_a_card_s_in_it_is_a_device_s(client: TestClient, name: str) -> None:
+    database = client.app.state.service.database  # type: ignore[attr-defined]
+    assert calibrations.accept(database, posted(name), who="eve")[0]["device"] == name
+
+
+def test_no_key_takes_another_s_name_with_other_separators(client: TestClient) -> None:
+    database = client.app.state.service.database  # type: ignore[attr-defined]
+    calibrations.accept(database, posted("lab-h100.1"), who="ada")
+    for name in ("lab_h100_1", "labh100-1", "LAB.H100.1"):
+        with pytest.raises(InvalidInput, match=r"is the name of the device 'lab-h100.1' in other letters or"):
+            calibrations.accept(database, posted(name), who="eve")
+    assert calibrations.accept(database, posted("lab-h1001"), who="ada")[0]["device"] == "lab-h1001"
 
 
 @pytest.mark.parametrize("field", ["power_limit_w", "memory_gib", "compute_capability"])

@@ -3,8 +3,10 @@ part of a card or none. The tables and patterns are in `devices.toml`."""
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import permutations
+from typing import Any
 
 from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.unpriced_models import MOST_OF_A_NAME
@@ -19,6 +21,11 @@ _COUNT, _CARD, _MIB, _GB, _TOTAL = (
     re.compile(_TABLE["lines"][key], re.IGNORECASE) for key in ("count", "card", "mib", "gb", "total")
 )
 _INSTANCES = [(re.compile(row["pattern"]), row["gpu"], row.get("counts")) for row in _TABLE["instance"]]
+_MOST_ORDERED = 5
+_SEPARATORS = re.compile(r"\[_ \]|\\\.|-(?![^[]*\])")
+_LOOSE_INSTANCES = [
+    (re.compile(_SEPARATORS.sub("[-._ ]", of.pattern)), gpu, counts) for of, gpu, counts in _INSTANCES
+]
 _OTHERS = [(re.compile(row["pattern"]), row["what"], row.get("nearest", "")) for row in _TABLE["other"]]
 _MAKERS = ("nvidia", "geforce", "tesla", "graphics", "amd", "instinct", "corporation")
 _GENERATIONS = ("kepler", "maxwell", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell")
@@ -40,6 +47,11 @@ def normal_gpu_name(name: str) -> str:
         words.pop()
     of_nvidia = "tesla" if re.fullmatch(r"m[46]", "".join(words)) and "tesla" in whole else ""
     return of_nvidia + "".join(words)  # Apple has an M4, too
+
+
+def plain_name(name: str) -> str:
+    """A device's name without case and separators: whoever writes it from memory means the same."""
+    return re.sub(r"[^a-z0-9]+", "", name.lower())
 
 
 @lru_cache(maxsize=4096)
@@ -80,9 +92,21 @@ def printed_name(text: str) -> str:
     return text
 
 
-def _held(name: str) -> str:
+def spellings(name: str, index: Mapping[str, str]) -> tuple[str, ...]:
+    """A device's name, with spaces for its separators, its words in the order of a card's name, and the cards
+    of a cloud's instance that it is but for the separators: it must mean none of these.
+
+    index   normalised name of a card -> its slug
+    """
+    words = re.split(r"[-._]+", name.lower())
+    orders = map(" ".join, permutations(words) if len(words) <= _MOST_ORDERED else ())
+    card = next((each for each in orders if normal_gpu_name(each) in index), name)
+    return name, " ".join(words), card, _held(name.lower(), _LOOSE_INSTANCES) or name
+
+
+def _held(name: str, instances: Sequence[tuple[re.Pattern[str], str, Any]] = _INSTANCES) -> str:
     """The cards of a cloud's instance as "4x t4"; nothing for another name."""
-    for pattern, gpu, counts in _INSTANCES:
+    for pattern, gpu, counts in instances:
         if found := pattern.fullmatch(name):
             parts = found.groupdict()
             n = counts.get(parts["size"], 0) if counts else parts.get("n")

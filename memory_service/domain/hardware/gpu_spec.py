@@ -115,7 +115,9 @@ def gpu_from_row(row: Mapping[str, Any]) -> Gpu:
 
 
 def gpu_index(gpus: Mapping[str, Gpu]) -> dict[str, str]:
-    """Normalised slug, name or alias -> slug. A slug wins over a name, a name over an alias."""
+    """Normalised slug, name or alias of a GPU model -> slug. A slug wins over a name, a name over an alias;
+    a device goes by its own name alone."""
+    gpus = {slug: gpu for slug, gpu in gpus.items() if not gpu.device}
     index: dict[str, str] = {}
     for names in (
         ((slug, slug) for slug in gpus),

@@ -2,9 +2,9 @@
 card, or a calibration that contradicts the sheet or itself, is kept, and teaches nothing until another
 reporter tells the same."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import exp, log
@@ -136,9 +136,9 @@ def trusted(observations: Iterable[Observation], kind_of: KindOf) -> tuple[Obser
     another reporter told alike; of what keys told never that memory ran out where the trace leaves room, for
     whatever took the rest may have done so twice."""
     every = tuple(observations)
-    alone = _unconfirmed((o for o in every if o.doubt is not None), kind_of)
+    confirmed = _confirmed((o for o in every if o.doubt is not None), kind_of)
     kept = (
-        (o, _figures_of(o) - alone(o) - ({"out_of_memory"} if is_key(o.reporter) else set()))
+        (o, confirmed(o).keys() - ({"out_of_memory"} if is_key(o.reporter) else set()))
         if o.doubt is not None and not o.confirmed
         else (o, None)
         for o in every
@@ -153,28 +153,44 @@ def limits_of(o: Observation) -> tuple[tuple[Hashable, int], ...]:
     return ((o.reporter, _case(o)), MOST_COMPARED), (o.reporter, MOST_OF_KEY)
 
 
-def _unconfirmed(
+def _confirmed(
     observations: Iterable[Observation], kind_of: KindOf
-) -> Callable[[Observation], frozenset[str]]:
-    """Which figures of one of these no other reporter told alike, of the same setting and batch; that memory
-    ran out, none at this batch or a smaller one."""
-    told: dict[Hashable, dict[str, list[float]]] = {}
+) -> Callable[[Observation], dict[str, Any]]:
+    """The figures of one of these that another reporter told alike, of the same setting and batch, as
+    `_agreed` on; that memory ran out, at this batch or a smaller one and not on the same device: whoever
+    shares one takes the other's memory."""
+    told: dict[Hashable, dict[tuple[str, str], list[float]]] = {}
     for o in observations:
-        for what, _, value in _what(o, kind_of) if o.reporter != SEVERAL else ():
-            told.setdefault(what, {}).setdefault(o.reporter, []).append(value)
+        for what, name, value in _what(o, kind_of) if o.reporter != SEVERAL else ():
+            who = o.reporter, o.device if name == "out_of_memory" else ""
+            told.setdefault(what, {}).setdefault(who, []).append(value)
     latest = {
         what: {who: sorted(some[-MOST_COMPARED:]) for who, some in by.items()} for what, by in told.items()
     }
 
-    def unconfirmed(o: Observation) -> frozenset[str]:
-        return frozenset(
-            name
-            for what, name, value in _what(o, kind_of)
-            if o.reporter == SEVERAL
-            or not any(_tells(some, name, value) for who, some in latest[what].items() if who != o.reporter)
-        )
+    def confirmed(o: Observation) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for what, name, value in _what(o, kind_of) if o.reporter != SEVERAL else ():
+            if told := {
+                who: alike
+                for (who, device), some in latest[what].items()
+                if who != o.reporter
+                and (not device or device != o.device)
+                and (alike := _alike(some, name, value))
+            }:
+                found[name] = True if name == "out_of_memory" else _agreed(value, told)
+        return found
 
-    return unconfirmed
+    return confirmed
+
+
+def _agreed(value: float, told: Mapping[str, Sequence[float]]) -> float:
+    """The value, no further than others told it alike where two keys, or whoever is no key, did: within what
+    agrees, too, one key moves no figure that others confirm. told: by reporter, not the value's own."""
+    if len(told) == 1 and is_key(*told):
+        return value
+    every = [each for some in told.values() for each in some]
+    return min(max(value, min(every)), max(every))
 
 
 def _what(o: Observation, kind_of: KindOf) -> Iterable[tuple[Hashable, str, float]]:
@@ -187,46 +203,45 @@ def _what(o: Observation, kind_of: KindOf) -> Iterable[tuple[Hashable, str, floa
             yield (setting, name, o.batch_size), name, getattr(o, name)
 
 
-def _tells(values: Sequence[float], name: str, value: float) -> bool:
-    """Whether one of these, in order, confirms the value."""
+def _alike(values: Sequence[float], name: str, value: float) -> Sequence[float]:
+    """Those of these, in order, that confirm the value."""
     if name == "out_of_memory":
-        return values[0] <= value
+        return values[: bisect_right(values, value)]
     if name in _MEMORY:
-        return any(_same_memory(each, value) for each in values)
-    place = bisect_left(values, value / SAME_FIGURE)
-    return place < len(values) and values[place] <= value * SAME_FIGURE
+        return [each for each in values if _same_memory(each, value)]
+    return values[bisect_left(values, value / SAME_FIGURE) : bisect_right(values, value * SAME_FIGURE)]
 
 
-def told_alone(observations: Iterable[Observation], kind_of: KindOf) -> tuple[frozenset[str], ...]:
-    """Of each the figures that only one key told: no host, no person who confirmed it, and no second reporter
-    whose figure of the same setting agrees. It does not depend on who asks."""
+def confirmed_figures(observations: Iterable[Observation], kind_of: KindOf) -> tuple[dict[str, Any], ...]:
+    """Of each that a key told, and no person confirmed, its figures that others may hear: those that a second
+    reporter told alike, of the same setting. It does not depend on who asks."""
     every = tuple(observations)
-    unconfirmed, nothing = _unconfirmed(every, kind_of), frozenset[str]()
-    return tuple(unconfirmed(o) if is_key(o.reporter) and not o.confirmed else nothing for o in every)
+    confirmed = _confirmed(every, kind_of)
+    return tuple(confirmed(o) if is_key(o.reporter) and not o.confirmed else {} for o in every)
 
 
 def heard(
-    observations: Sequence[Observation], alone: Sequence[frozenset[str]], asker: str
+    observations: Sequence[Observation], confirmed: Sequence[Mapping[str, Any]], asker: str
 ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
     """(what teaches a key's questions, what only one other key told), in their order, each with those figures
-    alone. Times and peaks of what a key measured three times itself no other key changes for it. alone: as
-    `told_alone` gives it."""
+    alone. Times and peaks of what a key measured three times itself no other key changes for it. confirmed:
+    as `confirmed_figures` gives it."""
     own: dict[Hashable, set[str]] = {}
     for o in observations if is_key(asker) else ():
         for figures in _measured(o) if o.reporter == asker else ():
             own.setdefault((_SETTING(o), o.device, figures), set()).add(o.run_id)
     settled = {what for what, runs in own.items() if len(runs) >= ENOUGH_RUNS}
     teaching, by_one = list[Observation](), list[Observation]()
-    for o, lone in zip(observations, alone, strict=True):
+    for o, agreed in zip(observations, confirmed, strict=True):
         if o.reporter == asker or not is_key(o.reporter) or o.confirmed:
             teaching.append(o)
             continue
         setting = _SETTING(o), o.device
         known = {name for each in (_TIME, _MEMORY) if (*setting, each) in settled for name in each}
-        told = _figures_of(o)
-        for names, into in ((told - lone - known, teaching), (lone - known, by_one)):
+        lone = _figures_of(o) - agreed.keys()
+        for names, into in ((agreed.keys() - known, teaching), (lone - known, by_one)):
             if names:
-                into.append(_only(o, names))
+                into.append(_only(o, names, agreed))
     return tuple(teaching), tuple(by_one)
 
 
@@ -266,18 +281,22 @@ def calibrations_agree(one: Calibration, other: Calibration) -> bool:
     return _two_of_a_kind(one, other) and apart is not None and apart <= SAME_RATES
 
 
-def confirmed_sections(of: Calibration, others: Iterable[Calibration]) -> dict[str, Measurement]:
-    """Its sections that one of the others, of another device, measured much the same, spread no further than
-    two that agree may lie; none of fewer than `LEAST_COMMON`."""
-    found = frozenset[str]()
-    for one in others:
-        found |= _compared(_Pair.of(of, one))[1] if _two_of_a_kind(one, of) else frozenset()
-    return {name: _bounded(of.sections[name]) for name in sorted(found)} if len(found) >= LEAST_COMMON else {}
+def confirmed_sections(
+    of: Calibration, others: Mapping[str, Sequence[Calibration]]
+) -> dict[str, Measurement]:
+    """Its sections that one of the others', by reporter, of another device, measured much the same, as they
+    are `_agreed`, spread no further than two that agree may lie; none of fewer than `LEAST_COMMON`."""
+    told: dict[str, dict[str, list[float]]] = {}
+    for who, one in ((who, one) for who, some in others.items() for one in some if _two_of_a_kind(one, of)):
+        for name in _compared(_Pair.of(of, one))[1]:
+            told.setdefault(name, {}).setdefault(who, []).append(one.sections[name].value)
+    found = {name: _bounded(of.sections[name], _agreed(of.sections[name].value, told[name])) for name in told}
+    return dict(sorted(found.items())) if len(found) >= LEAST_COMMON else {}
 
 
-def _bounded(told: Measurement) -> Measurement:
-    low, high = told.value / SAME_RATES, told.value * SAME_RATES
-    return replace(told, p20=min(max(told.p20, low), told.value), p80=max(min(told.p80, high), told.value))
+def _bounded(told: Measurement, value: float) -> Measurement:
+    low, high = value / SAME_RATES, value * SAME_RATES
+    return replace(told, value=value, p20=min(max(told.p20, low), value), p80=max(min(told.p80, high), value))
 
 
 def _two_of_a_kind(one: Calibration, other: Calibration) -> bool:
@@ -391,10 +410,13 @@ def _figures_of(o: Observation) -> set[str]:
     return {name for name in names if getattr(o, name)}
 
 
-def _only(o: Observation, names: set[str] | frozenset[str]) -> Observation:
-    """The observation with these figures alone."""
-    others = _figures_of(o) - names
-    return replace(o, **{name: _UNSAID[name] for name in others}) if others else o
+def _only(o: Observation, names: Set[str], agreed: Mapping[str, Any] = _UNSAID) -> Observation:
+    """The observation with these figures alone, as others agree on them."""
+    others = {name: _UNSAID[name] for name in _figures_of(o) - names}
+    others |= {
+        name: agreed[name] for name in names if agreed.get(name) not in (None, False, getattr(o, name))
+    }
+    return replace(o, **others) if others else o
 
 
 def _measured(o: Observation) -> tuple[tuple[str, ...], ...]:

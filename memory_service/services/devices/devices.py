@@ -13,6 +13,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import Any
 
 from cachetools import LRUCache, cached
@@ -25,6 +26,7 @@ from memory_service.domain.calibration.calibration import (
     device_card,
     speed_of,
 )
+from memory_service.domain.hardware.device_names import spellings
 from memory_service.domain.hardware.gpu_spec import (
     UNKNOWN_GPU,
     Gpu,
@@ -128,7 +130,7 @@ def calibrations_of(
         told = key, row.error_percent is not None, row.told_by
         counted[row.gpu, key] += 1
         many = counted[row.gpu, key] > MOST_OF_REPORTER
-        others = others_of(row.gpu, row.told_by) if key and not many and row.id in known else ()
+        others = others_of(row.gpu, row.told_by) if key and not many and row.id in known else {}
         found = confirmed_sections(of, others) if key else of.sections
         shared = replace(of, sections=found) if found else None
         kept.append(KeptCalibration(of, now[row.device].gpu, why, *told, shared))
@@ -175,14 +177,14 @@ def _with_others(
     return [*{row.id: row for row in (*filter(_readable, others), *some)}.values()]
 
 
-def _others(made: _Made) -> Callable[[str | None, str], list[Calibration]]:
-    """The latest calibrations of a GPU model that other reporters told of."""
+def _others(made: _Made) -> Callable[[str | None, str], dict[str, Sequence[Calibration]]]:
+    """The latest calibrations of a GPU model that others told of, by reporter, keys as `_key` names them."""
     latest: dict[str | None, dict[str, deque[Calibration]]] = {}
     for row, of, who in made:
         latest.setdefault(row.gpu, {}).setdefault(who, deque(maxlen=MOST_OF_REPORTER)).append(of)
-    return lambda gpu, reporter: [
-        each for who, some in latest.get(gpu, {}).items() if who != reporter for each in some
-    ]
+    return lambda gpu, reporter: {
+        _key(who) or who: [*some] for who, some in latest.get(gpu, {}).items() if who != reporter
+    }
 
 
 def _key_of(row: tables.Calibration) -> str:
@@ -210,7 +212,8 @@ def _doubted(made: _Made, sheets: Mapping[str, Gpu]) -> dict[str, str]:
     return {
         row.id: f"in quarantine until another reporter's calibration agrees: {doubts[row.id]}"
         for row, of, reporter in made
-        if row.id in doubts and not any(calibrations_agree(of, one) for one in others_of(row.gpu, reporter))
+        if row.id in doubts
+        and not any(calibrations_agree(of, one) for one in chain(*others_of(row.gpu, reporter).values()))
     }
 
 
@@ -369,22 +372,26 @@ def _check_name(transaction: ReadTransaction, name: str, seen: Fingerprint | Non
     """A new device must not take a name by which people mean a GPU model: whoever asks for the model would be
     answered with that device; no key, one that stands for any ("gpu", "Colab"). Only a processor of this very
     host may be called `cpu`."""
-    other = store.name_in_other_case(transaction.session, name)
+    key = bool(_key(who or ""))
+    other = store.name_alike(transaction.session, name, who if key else None)
     if other is not None:
-        message = f"is the name of the device {other!r} in other letters; choose another one"
-        raise InvalidInput(f"{name!r} {message}", [FieldError("name", message, name)])
+        message = f"is the name of the device {other!r} in other letters or separators; choose another one"
+        raise wrong_value("name", message, name, detail=f"{name!r} {message}")
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
-    try:
-        meant = resolve_gpu(counted(name)[1], sheets).slug
-    except InvalidInput as refused:
-        if seen is not None or not _key(who or "") or refused.errors[0].message == UNKNOWN_GPU:
-            return
-        message = "stands for GPUs of any kind; choose another name for a device, such as 'box7'"
-        raise InvalidInput(f"{name!r} {message}", [FieldError("name", message, name)]) from None
-    own = seen is not None and seen.kind == "cpu"
-    if not (own and meant == "cpu"):
-        message = f"means the GPU model {meant!r}; choose another name for a device, such as 'box7-{meant}'"
-        raise InvalidInput(f"{name!r} {message}", [FieldError("name", message, name)])
+    for each in spellings(name, gpu_index(sheets)):
+        try:
+            meant = resolve_gpu(counted(each)[1], sheets).slug
+        except InvalidInput as refused:
+            if seen is not None or not key or refused.errors[0].message == UNKNOWN_GPU:
+                continue
+            message = "stands for GPUs of any kind; choose another name for a device, such as 'box7'"
+            raise wrong_value("name", message, name, detail=f"{name!r} {message}") from None
+        own = seen is not None and seen.kind == "cpu"
+        if not (own and meant == "cpu"):
+            message = (
+                f"means the GPU model {meant!r}; choose another name for a device, such as 'box7-{meant}'"
+            )
+            raise wrong_value("name", message, name, detail=f"{name!r} {message}")
 
 
 def _unknown_model(name: str, sheets: Mapping[str, Gpu]) -> InvalidInput:

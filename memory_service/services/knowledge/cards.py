@@ -16,6 +16,7 @@ from typing import TypeVar
 from memory_service.domain.calibration.calibration import LEAST_SPEED, Calibration, device_card, speed_of
 from memory_service.domain.calibration.corrected_rates import CalibratedRates, calibrated_rates
 from memory_service.domain.cost.profile import Profile
+from memory_service.domain.hardware.device_names import plain_name
 from memory_service.domain.hardware.gpu_spec import (
     UNKNOWN_GPU,
     VAGUE_GPU,
@@ -50,6 +51,7 @@ class Cards:
     silent    names of devices that have not said yet what they are
     calibrations   all that ended with something measured, the ones set aside too
     kinds     device -> what sets it apart from a whole one of its model at full power and speed
+    spelled   `plain_name` of devices -> the one that it means: the asker's, else that of a single owner
     caches    of what follows from exactly these cards
     """
 
@@ -58,6 +60,7 @@ class Cards:
     silent: tuple[str, ...] = ()
     calibrations: tuple[KeptCalibration, ...] = ()
     kinds: Mapping[str, str] = field(default_factory=dict)
+    spelled: Mapping[str, str] = field(default_factory=dict)
     caches: Caches = field(default_factory=Caches, init=False)
 
     @cached_property
@@ -77,27 +80,24 @@ class Cards:
 
     @cached_property
     def _devices(self) -> Mapping[str, str]:
-        plain = {normal_gpu_name(name): name for name in sorted(self.devices, reverse=True)}
-        return {**plain, **{name.strip().lower(): name for name in self.devices}}
+        return {name.lower(): name for name in self.devices}
 
     def named(self, name: str) -> TargetDevice:
         """The device, else the GPU model, that a name means; InvalidInput with the nearest names
         otherwise."""
-        exact, spelled = name.strip().lower(), normal_gpu_name(name)
-        if name in self.devices:
-            return self.devices[name]
-        if exact in self._devices:
-            return self.devices[self._devices[exact]]
-        slug = self.models.get(spelled)
-        if slug is not None:
+        if exact := name if name in self.devices else self._devices.get(name.strip().lower()):
+            return self.devices[exact]
+        if slug := self.models.get(normal_gpu_name(name)):
             return self.sheets[slug]
-        if spelled in self._devices:  # "T4 15GB" is a card to people, whoever called a device "t4-15gb"
+        if spelled := self.spelled.get(
+            plain_name(name)
+        ):  # "T4 15GB" is a card to people, whoever called a device "t4-15gb"
             try:
                 return self.caches.stored("card", name, lambda: resolve_gpu(name, self.sheets), MOST_NAMES)
             except InvalidInput as refused:
                 if not refused.errors[0].message.startswith((UNKNOWN_GPU, VAGUE_GPU)):
                     raise
-            return self.devices[self._devices[spelled]]
+            return self.devices[spelled]
         if name.strip().lower() in {silent.lower() for silent in self.silent}:
             message = "is registered and has not said yet what it is: run `memory-service calibrate` there"
             raise InvalidInput(f"gpu {name!r} {message}", [FieldError("gpu", message, name)])
@@ -127,6 +127,7 @@ class Cards:
             self.silent,
             self.calibrations,
             self.kinds,
+            self.spelled,
         )
         cards.__dict__.update(models=self.models, untaught=self.untaught)  # names stay as they were
         return cards
@@ -207,7 +208,17 @@ def cards_of(
         device.name: _kind(bare[device.name], sheets, device.fingerprint.mig, registrants.get(device.name))
         for device in devices
     }
-    return Cards(models, {name: rated(card) for name, card in bare.items()}, tuple(silent), listed, kinds)
+    devices_rated = {name: rated(card) for name, card in bare.items()}
+    return Cards(models, devices_rated, tuple(silent), listed, kinds, _spelled(owner, asker))
+
+
+def _spelled(owner: Mapping[str, str], asker: str | None) -> dict[str, str]:
+    """`Cards.spelled` of devices with who told of each first."""
+    alike: dict[str, dict[str, str]] = defaultdict(dict)
+    for name in sorted(owner, reverse=True):
+        alike[plain_name(name)][owner[name]] = name
+    own = {plain: by[asker or ""] for plain, by in alike.items() if (asker or "") in by}
+    return {plain: name for plain, by in alike.items() for name in by.values() if len(by) == 1} | own
 
 
 def balanced(told: Sequence[tuple[str, Found]], asker: str | None) -> list[Found]:

@@ -18,10 +18,10 @@ from memory_service.domain.prediction.device_host import host_baseline
 from memory_service.domain.prediction.device_step_time import baseline_prediction
 from memory_service.domain.prediction.trust import (
     MOST_OF_KEY,
+    confirmed_figures,
     host_doubt,
     limits_of,
     run_doubt,
-    told_alone,
     trusted,
 )
 from memory_service.services.database.transactions import ReadTransaction
@@ -119,9 +119,9 @@ class Observed:
         return trusted(reversed(kept), self.kind_of)
 
     @cached_property
-    def alone(self) -> tuple[frozenset[str], ...]:
-        """Of each of `all` the figures that only one key told."""
-        return told_alone(self.all, self.kind_of)
+    def confirmed(self) -> tuple[Mapping[str, object], ...]:
+        """Of each of `all` the figures that others than the key that told it hear."""
+        return confirmed_figures(self.all, self.kind_of)
 
 
 def observed(transaction: ReadTransaction, cards: Cards, cached: Observed | None = None) -> Observed:

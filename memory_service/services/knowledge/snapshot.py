@@ -317,7 +317,7 @@ class _Read:
             return self.views.get(view)
 
     def _made_for(self, view: str) -> Knowledge:
-        teaching, by_one = heard(self.observations.all, self.observations.alone, view)
+        teaching, by_one = heard(self.observations.all, self.observations.confirmed, view)
         cards, selection = self._base(view if view in self.posted else "")
         taught = cards.taught(selection.renewed(teaching, by_one))
         taught.caches.share = 8 / MOST_VIEWS if view else 1.0

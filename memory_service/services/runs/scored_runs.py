@@ -15,6 +15,7 @@ from memory_service.domain.quality.quality_model import QualityModel
 from memory_service.domain.quality.ranking import probability_better
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.asker import ASKER
+from memory_service.services.knowledge.cards import balanced
 from memory_service.services.knowledge.outcomes import ComparedRuns, compared_runs, heard_runs
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.store.queries import outcomes, runs
@@ -72,7 +73,8 @@ def accuracy(database: Database, requested: Mapping[str, Any] | None = None) -> 
 
 
 def ended_runs(database: Database, requested: Mapping[str, Any], most: int, now: dt.datetime) -> list[Scored]:
-    """The latest runs that ended, narrowed as `accuracy` says. One key's word counts for that key."""
+    """The latest that ended, as narrow as `accuracy` says. One key's word counts for that key, and of what
+    another tells no more than of all others together."""
     filters = {name: requested[name] for name in ACCURACY_FILTERS if requested.get(name) is not None}
     if requested.get("days") is not None:
         filters["since"] = now - dt.timedelta(days=float(requested["days"]))
@@ -87,6 +89,8 @@ def ended_runs(database: Database, requested: Mapping[str, Any], most: int, now:
         case=lambda one: (one[0].gpu, one[0].model, one[0].input_size), agree=_agree,
     )  # fmt: skip
     known = {run.id for run, _ in heard}
+    told = [(run.told_by, run.id) for run, _ in heard]
+    shared = known if ASKER.get() is None else {*balanced(told, ASKER.get())}
     return [
         (run, pairs) if run.id in known
         else (
@@ -94,6 +98,7 @@ def ended_runs(database: Database, requested: Mapping[str, Any], most: int, now:
             [replace(pair, excluded=pair.excluded or TOLD_ALONE) for pair in pairs],
         )
         for run, pairs in scored.values()
+        if run.id not in known - shared
     ]  # fmt: skip
 
 

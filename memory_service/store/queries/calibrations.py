@@ -6,9 +6,10 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, TextClause, func, select, text
+from sqlalchemy import ColumnElement, TextClause, and_, false, func, or_, select, text
 from sqlalchemy.orm import defer
 
+from memory_service.domain.hardware.device_names import plain_name
 from memory_service.store.queries.runs import parts
 from memory_service.store.session import ReadSession, WriteSession, each_value, locked_if
 from memory_service.store.tables.devices import ENDED, Calibration, Device
@@ -52,9 +53,13 @@ def device(session: ReadSession, name: str, *, to_change: bool = False) -> Devic
     return session.scalars(query).one_or_none()
 
 
-def name_in_other_case(session: ReadSession, name: str) -> str | None:
-    """The name of another device that differs from this one in case alone."""
-    query = select(Device.name).where(func.lower(Device.name) == name.lower(), Device.name != name)
+def name_alike(session: ReadSession, name: str, who: str | None) -> str | None:
+    """The name of another device that differs from this one in case alone or, where somebody else than `who`
+    told of it, in case and separators (None: of nobody's)."""
+    lower = func.lower(Device.name)
+    plain = func.replace(func.replace(func.replace(lower, "-", ""), "_", ""), ".", "")
+    of_another = and_(plain == plain_name(name), Device.told_by != who) if who is not None else false()
+    query = select(Device.name).where(or_(lower == name.lower(), of_another), Device.name != name)
     return session.scalars(query.limit(1)).first()
 
 

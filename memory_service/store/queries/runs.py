@@ -1,6 +1,7 @@
 """Queries of runs, events and observations."""
 
 import datetime as dt
+import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -253,15 +254,31 @@ def ended_states(session: ReadSession, filters: Mapping[str, Any], limit: int) -
     query = query.where(Run.finished_at.is_not(None), Run.exclusion.is_(None))
     for name, value in filters.items():
         query = query.where(Run.finished_at >= value if name == "since" else getattr(Run, name) == value)
-    late = query.order_by(Run.finished_at.desc(), Run.id).limit(_LOOKED_AT * limit).subquery().c
-    turn = func.row_number().over(partition_by=late.told_by, order_by=(late.finished_at.desc(), late.id))
-    fair = select(late.id, late.updated_at, late.finished_at).order_by(turn, late.finished_at.desc(), late.id)
-    rows = sorted(session.execute(fair.limit(limit)), key=lambda row: (-row.finished_at.timestamp(), row.id))
-    return {row.id: row.updated_at for row in rows}
+    query = query.order_by(Run.finished_at.desc(), Run.id).limit(_LOOKED_AT * limit)
+    told: dict[str, list[Any]] = {}
+    full: list[
+        str
+    ] = []  # of these there are as many as may be taken: whoever comes behind them is looked for
+    while True:
+        found: dict[str, list[Any]] = {}
+        for row in (late := session.execute(query.where(Run.told_by.not_in(full))).all()):
+            found.setdefault(row.told_by, []).append(row)
+        told |= found
+        many = [who for who, some in found.items() if len(some) >= limit]
+        full += many
+        if not many or len(late) < _LOOKED_AT * limit:
+            break
+    turns = (
+        (n, -row.finished_at.timestamp(), row.id) for some in told.values() for n, row in enumerate(some)
+    )
+    taken = {run_id for *_, run_id in heapq.nsmallest(limit, turns)}
+    rows = (row for some in told.values() for row in some if row.id in taken)
+    latest = sorted(rows, key=lambda row: (-row.finished_at.timestamp(), row.id))
+    return {row.id: row.updated_at for row in latest}
 
 
 _LOOKED_AT = 8
-"""Times as many runs that ended are looked at as are taken."""
+"""Times as many runs that ended are looked at, at once, as are taken."""
 
 
 def ended(session: ReadSession, run_ids: Collection[str]) -> list[EndedRun]:

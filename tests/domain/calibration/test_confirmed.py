@@ -19,8 +19,8 @@ def of(number: int, **fingerprint: object) -> Calibration:
 
 
 def test_a_copy_of_another_device_confirms_all_and_one_of_the_same_device_nothing() -> None:
-    assert confirmed_sections(of(1), [of(2)]).keys() == WHOLE.sections.keys()
-    assert confirmed_sections(of(1), [of(1)]) == {}
+    assert confirmed_sections(of(1), {"key b": [of(2)]}).keys() == WHOLE.sections.keys()
+    assert confirmed_sections(of(1), {"key b": [of(1)]}) == {}
 
 
 @pytest.mark.parametrize(
@@ -28,20 +28,20 @@ def test_a_copy_of_another_device_confirms_all_and_one_of_the_same_device_nothin
 )
 def test_devices_of_other_sizes_confirm_nothing(other: dict[str, object]) -> None:
     """The same figures at a lower power limit would say that the architecture is faster than it is."""
-    assert confirmed_sections(of(1, **other), [of(2)]) == {}
+    assert confirmed_sections(of(1, **other), {"key b": [of(2)]}) == {}
 
 
 def test_the_spread_of_a_confirmed_figure_is_not_for_one_key_to_say() -> None:
     name = "bandwidth.copy"
     wide = {**WHOLE.sections, name: replace(WHOLE.sections[name], p20=1e-9, p80=1e7)}
-    found = confirmed_sections(replace(of(1), sections=wide), [of(2)])[name]
+    found = confirmed_sections(replace(of(1), sections=wide), {"key b": [of(2)]})[name]
     assert found.p20 == pytest.approx(found.value / 1.25)
     assert found.p80 == pytest.approx(found.value * 1.25)
 
 
 def test_figures_out_of_all_range_are_compared() -> None:
     tiny = {name: replace(one, value=5e-324) for name, one in WHOLE.sections.items()}
-    assert confirmed_sections(of(1), [replace(of(2), sections=tiny)]) == {}
+    assert confirmed_sections(of(1), {"key b": [replace(of(2), sections=tiny)]}) == {}
 
 
 def test_a_pattern_within_what_agrees_is_not_confirmed() -> None:
@@ -54,7 +54,7 @@ def test_a_pattern_within_what_agrees_is_not_confirmed() -> None:
         else one
         for name, one in WHOLE.sections.items()
     }
-    found = confirmed_sections(replace(of(1), sections=turned), [of(2)])
+    found = confirmed_sections(replace(of(1), sections=turned), {"key b": [of(2)]})
     assert not [name for name, one in found.items() if one.unit == "ms"]
     evenly = {
         name: replace(one, value=one.value * (1 / 1.2 if one.unit in ("TFLOP/s", "GB/s") else 1.2))
@@ -62,7 +62,7 @@ def test_a_pattern_within_what_agrees_is_not_confirmed() -> None:
         else one
         for name, one in WHOLE.sections.items()
     }
-    found = confirmed_sections(replace(of(1), sections=evenly), [of(2)])
+    found = confirmed_sections(replace(of(1), sections=evenly), {"key b": [of(2)]})
     assert len(found) > 0.9 * len(WHOLE.sections)
 
 
@@ -73,4 +73,21 @@ def test_memory_is_confirmed_within_what_allocators_differ(times: float, confirm
         replace(of(number), sections={**WHOLE.sections, "step.cnn.peak_gib": replace(peak, value=value)})
         for number, value in ((1, 4.0 * times), (2, 4.0))
     )
-    assert ("step.cnn.peak_gib" in confirmed_sections(one, [other])) is confirmed
+    assert ("step.cnn.peak_gib" in confirmed_sections(one, {"key b": [other]})) is confirmed
+
+
+@pytest.mark.parametrize(
+    ("told_by", "moved"), [(("key b",), True), (("key b", "key c"), False), (("",), False)]
+)
+@pytest.mark.parametrize("times", [1.05, 1 / 1.05])
+def test_within_what_agrees_one_key_moves_no_figure_that_others_confirm(
+    told_by: tuple[str, ...], moved: bool, times: float
+) -> None:
+    others = {who: [of(2 + n)] for n, who in enumerate(told_by)}
+    scaled = {
+        name: replace(one, value=one.value * (1 / times if one.unit in ("TFLOP/s", "GB/s") else times))
+        for name, one in WHOLE.sections.items()
+    }
+    found = confirmed_sections(replace(of(1), sections=scaled), others)
+    assert len(found) == len(WHOLE.sections)
+    assert all((one.value != WHOLE.sections[name].value) is moved for name, one in found.items())

@@ -12,7 +12,6 @@ import pytest
 from memory_service.domain.learning.corrections import in_turn
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.observation_selection import Place, _batches
-from memory_service.domain.learning.shrinkage import SAME_FIGURE
 from memory_service.domain.prediction import trust
 from tests.domain.learning.test_corrections import CARD, moved, ran, taught
 
@@ -31,9 +30,9 @@ def told(who: str, number: int, model: str = "resnet50", seconds: float = 0.1) -
 
 def test_reports_are_held_against_those_of_their_batch() -> None:
     apart = [*told("key eve", 64), *told("key ada", 64, seconds=9.0)]
-    assert all(trust.told_alone(apart, ANY))
-    alone = trust.told_alone([*apart, *told("key bob", 32)], ANY)
-    assert list(map(bool, alone)) == [False] * 32 + [True] * 96 + [False] * 32
+    assert not any(trust.confirmed_figures(apart, ANY))
+    confirmed = trust.confirmed_figures([*apart, *told("key bob", 32)], ANY)
+    assert list(map(bool, confirmed)) == [True] * 32 + [False] * 96 + [True] * 32
 
 
 @pytest.mark.parametrize(("batch", "confirmed"), [(16, False), (32, True), (48, True)])
@@ -42,9 +41,19 @@ def test_memory_that_ran_out_is_confirmed_at_the_same_batch_or_a_smaller_one(
 ) -> None:
     out = replace(ONE, step_seconds=None, out_of_memory=True, batch_size=batch)
     other = replace(out, reporter="key ada", batch_size=32)
-    assert (trust.told_alone([out, other], ANY)[0] == frozenset()) is confirmed
+    assert bool(trust.confirmed_figures([out, other], ANY)[0]) is confirmed
     contended = replace(other, excluded="contended")
-    assert trust.told_alone([out, contended], ANY)[0] == {"out_of_memory"}
+    assert trust.confirmed_figures([out, contended], ANY)[0] == {}
+
+
+@pytest.mark.parametrize(("device", "confirmed"), [("box", False), ("desk", True), ("", True)])
+def test_keys_that_share_a_device_confirm_no_memory_that_ran_out_there(device: str, confirmed: bool) -> None:
+    """Each has taken the other's."""
+    out = replace(ONE, step_seconds=None, out_of_memory=True, batch_size=32, device="box")
+    other = replace(out, reporter="key ada", device=device)
+    assert all(map(bool, trust.confirmed_figures([out, other], lambda _: ""))) is confirmed
+    timed = [replace(o, step_seconds=0.1, out_of_memory=False) for o in (out, other)]
+    assert all(trust.confirmed_figures(timed, lambda _: "")), "a time is a time"
 
 
 def of_key(who: str, number: int, times: float, **changes: Any) -> list[Observation]:
@@ -54,7 +63,7 @@ def of_key(who: str, number: int, times: float, **changes: Any) -> list[Observat
 
 def asked_by(who: str, observations: list[Observation]) -> float:
     """How many times the step of resnet50 a key expects, beside the data sheet."""
-    heard, _ = trust.heard(observations, trust.told_alone(observations, ANY), f"key {who}")
+    heard, _ = trust.heard(observations, trust.confirmed_figures(observations, ANY), f"key {who}")
     return moved("resnet50", taught(list(heard), CARD))
 
 
@@ -74,13 +83,19 @@ def test_the_truth_told_of_another_case_takes_nothing_away() -> None:
 
 
 @pytest.mark.parametrize("times", [1.0, 3.6])
-def test_a_report_that_is_heard_as_confirmed_moves_others_by_no_more_than_agreement_allows(
-    times: float,
-) -> None:
-    alone = asked_by("bob", [*of_key("ada", 4, times), *of_key("cy", 4, times)])
-    for other in (0.68, 0.74, 1.3, 1.45):
-        with_eve = [*of_key("ada", 4, times), *of_key("cy", 4, times), *of_key("eve", 8, times / other)]
-        assert asked_by("bob", with_eve) == pytest.approx(alone, rel=SAME_FIGURE - 1.0)
+def test_a_report_near_what_others_confirm_moves_nothing(times: float) -> None:
+    ada, cy = of_key("ada", 4, times, peak_driver_gib=7.0), of_key("cy", 4, times, peak_driver_gib=7.02)
+    alone = asked_by("bob", [*ada, *cy])
+    for other in (0.76, 1.3):
+        eve = of_key("eve", 8, times / other, peak_driver_gib=7.4)
+        observations = [*ada, *cy, *eve]
+        assert asked_by("bob", observations) == pytest.approx(alone, rel=1e-2)
+        heard, _ = trust.heard(observations, trust.confirmed_figures(observations, ANY), "key bob")
+        assert {o.peak_driver_gib for o in heard} <= {7.0, 7.02}
+    hosts = [replace(o, reporter="host box", peak_driver_gib=7.0) for o in ada]
+    told = [*hosts, *of_key("eve", 8, times, peak_driver_gib=7.4)]
+    heard, _ = trust.heard(told, trust.confirmed_figures(told, ANY), "key bob")
+    assert {o.peak_driver_gib for o in heard} == {7.0}, "whoever is no key is believed"
 
 
 @pytest.mark.parametrize("said", [{"excluded": "contended"}, {"step_seconds": None}], ids=str)
@@ -94,7 +109,7 @@ def test_own_runs_that_say_nothing_of_speed_take_away_no_report_of_it(said: dict
 def test_own_runs_without_a_peak_take_away_no_report_of_memory() -> None:
     own = of_key("ada", 3, 3.6)
     others = [*of_key("bob", 4, 1.0, peak_driver_gib=30.0), *of_key("cy", 4, 1.0, peak_driver_gib=30.0)]
-    heard, _ = trust.heard([*own, *others], trust.told_alone([*own, *others], ANY), "key ada")
+    heard, _ = trust.heard([*own, *others], trust.confirmed_figures([*own, *others], ANY), "key ada")
     assert {o.step_seconds for o in heard if o.peak_driver_gib} == {None}
     assert [o.peak_driver_gib for o in heard].count(30.0) == 8
 
@@ -103,7 +118,7 @@ def test_what_nobody_said_a_name_for_takes_no_keys_report_away() -> None:
     unnamed = [replace(o, reporter="") for o in of_key("", 3, 1.0)]
     others = [*of_key("bob", 4, 3.6), *of_key("cy", 4, 3.6)]
     every = [*unnamed, *others]
-    heard, by_one = trust.heard(every, trust.told_alone(every, ANY), "")
+    heard, by_one = trust.heard(every, trust.confirmed_figures(every, ANY), "")
     assert (heard, by_one) == (tuple(every), ())
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from memory_service.domain.calibration.calibration import Calibration, Fingerprint
+from memory_service.errors import InvalidInput
 from memory_service.services.devices.devices import Device, KeptCalibration
 from memory_service.services.knowledge.cards import balanced, cards_of
 from tests.registered import A100
@@ -63,3 +64,17 @@ def test_a_device_with_a_name_that_people_call_a_card_by_is_asked_for_by_that_na
     assert cards.named(name).key == name
     mine = cards_of(sheets(), [Device("my-box", "a100", A100, None)], [])
     assert mine.named("My Box").key == "my-box"
+
+
+def test_a_name_that_devices_of_several_owners_bear_but_for_separators_means_the_asker_s_or_none() -> None:
+    owners = {"lab-box": "key eve", "lab_box": "key ada", "geforce-rack": "key eve", "rack": "key ada"}
+    devices = [Device(name, "a100", A100, None, who) for name, who in owners.items()]
+    cards = {who: cards_of(sheets(), devices, asker=who) for who in (None, "key ada", "key eve")}
+    assert {each.named("Lab-Box").key for each in cards.values()} == {"lab-box"}
+    assert cards["key ada"].named("lab box").key == "lab_box"
+    assert cards["key eve"].named("lab box").key == "lab-box"
+    with pytest.raises(InvalidInput, match=r"nknown gpu .*nearest: .*lab-box"):
+        cards[None].named("lab box")
+    assert replace(cards[None]).named("geforce rack").key == "geforce-rack"
+    with pytest.raises(InvalidInput, match="nknown gpu"):
+        cards["key ada"].named("nvidia rack")

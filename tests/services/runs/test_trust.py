@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.prediction.trust import SEVERAL, heard, told_alone
+from memory_service.domain.prediction.trust import SEVERAL, confirmed_figures, heard
 from memory_service.errors import Forbidden, InvalidInput, NotFound
 from memory_service.schemas.choose import ChooseRequest
 from memory_service.schemas.validation_errors import checked
@@ -313,7 +313,7 @@ def test_what_a_key_measured_on_its_device_silences_nobody_on_another() -> None:
     there = [told_by(key, key, 0.3, device="box2") for key in ("one", "two")]
     here = [told_by(key, key, 0.3, device="box1") for key in ("one", "two")]
     told = [*own, *there, *here]
-    assert heard(told, told_alone(told, lambda _: ""), "key asker") == ((*own, *there), ())
+    assert heard(told, confirmed_figures(told, lambda _: ""), "key asker") == ((*own, *there), ())
 
 
 def test_views_of_all_keys_that_report_remember_together_no_more_answers_than_eight(shared: Database) -> None:
@@ -358,6 +358,36 @@ def test_memory_that_ran_out_for_one_key_bounds_nobody_else_s_batch(shared: Data
     assert seen(shared, "l40s", "liar")["max_batch_size"]["value"] < size
     reported(shared, "second", None, gpu="l40s", batch_size=size)
     assert seen(shared, "l40s")["max_batch_size"]["value"] < size
+
+
+def test_peaks_near_those_that_others_confirm_move_nobody_s_batch(shared: Database) -> None:
+    def ran(who: str, times: float) -> None:
+        begun, _ = begin_run(shared, case(gpu="titanrtx"), who=who)
+        peaks = dict.fromkeys(("peak_allocated_gib", "peak_reserved_gib", "process_gib"), times * usual)
+        take_events(shared, begun["run_id"], {"events": epochs(0.1, **peaks)})
+        finish_run(shared, begun["run_id"], {"status": "completed", "at": at(600)}, who=who)
+
+    usual = float(seen(shared, "titanrtx")["peak_memory_gib"]["value"])
+    for who in ("ada", "cy", "ada", "cy"):
+        ran(who, 1.0)
+    before = seen(shared, "titanrtx")
+    for _ in range(4):
+        ran("eve", 1.05)
+    now = seen(shared, "titanrtx")
+    assert now["peak_memory_gib"]["value"] == pytest.approx(before["peak_memory_gib"]["value"], rel=1e-3)
+    assert now["max_batch_size"]["value"] == before["max_batch_size"]["value"]
+    assert seen(shared, "titanrtx", "eve")["peak_memory_gib"]["value"] > now["peak_memory_gib"]["value"]
+
+
+def test_of_two_keys_whose_memory_ran_out_the_larger_batch_counts_for_others(shared: Database) -> None:
+    most = seen(shared, "rtx5090")["max_batch_size"]
+    lesser, larger = (int(share * most["value"]) for share in (0.75, 0.95))
+    for _ in range(2):
+        reported(shared, "ada", None, gpu="rtx5090", batch_size=lesser)
+        assert seen(shared, "rtx5090")["max_batch_size"] == most, "one key's, however often"
+    reported(shared, "eve", None, gpu="rtx5090", batch_size=larger)
+    now = seen(shared, "rtx5090")["max_batch_size"]["value"]
+    assert lesser <= now < larger, "both say that it runs out there; below, one alone does"
 
 
 def test_only_a_key_that_may_correct_tells_of_another_s_run_which_is_then_nobody_s_report(
@@ -502,6 +532,19 @@ def test_errors_of_runs_that_one_key_alone_told_are_scored_for_that_key(shared: 
     assert [scored(key) for key in ("liar", "victim", "other")] == [(5, 0), (2, 3), (2, 3)]
 
 
+def test_runs_that_one_key_copied_from_others_outweigh_theirs_in_nobody_else_s_scores(
+    shared: Database,
+) -> None:
+    usual = speed(seen(shared, "rtx4080"))
+    for who in ("one", "two", *["copier"] * 5):
+        reported(shared, who, usual, gpu="rtx4080")
+    scored = {}
+    for key in ("one", "other", "copier", None):
+        with asking(key):
+            scored[key] = accuracy(shared, {"gpu": "rtx4080"})["runs"]["scored"]
+    assert scored == {"one": 4, "other": 4, "copier": 7, None: 7}
+
+
 def test_a_run_that_is_not_scored_anyway_keeps_its_reason(shared: Database) -> None:
     begun, _ = begin_run(shared, case(gpu="rtxa5000"), who="liar")
     take_events(shared, begun["run_id"], {"events": epochs(0.05, peak_allocated_gib=6.0)})
@@ -525,6 +568,13 @@ def test_runs_of_one_key_however_many_hide_no_other_s(shared: Database) -> None:
         scored = outcomes.with_metric(unit.session, 6)
     assert [row.told_by for row in found] == ["key flood", "key flood", "key second", "key first"]
     assert {"key first", "key second"} <= {row.told_by for row in scored}
+    for _ in range(2 * 8):  # as many as are looked at, at once
+        begun, _ = begin_run(shared, case(gpu="a100", competition=slug), who="flood")
+        finish_run(shared, begun["run_id"], {"status": "completed"}, who="flood")
+    with shared.read() as unit:
+        states = runs.ended_states(unit.session, {"competition": slug}, 2)
+        tellers = {run.told_by for run in runs.ended(unit.session, states)}
+    assert tellers == {"key flood", "key second"}
 
 
 def test_start_ups_that_one_key_alone_tells_close_no_box_for_others(shared: Database) -> None:
