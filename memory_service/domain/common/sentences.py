@@ -1,15 +1,15 @@
 """Sentences of an answer: reasons and warnings as data, worded in one file (`sentences.toml`).
 
-sentence("minutes-assumed", minutes=30.0)   "30 minutes assumed: give minutes."
+sentence("minutes-assumed", minutes=30.0)   "30 min assumed: give minutes."
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from string import Formatter
 from typing import Any, Literal, Self
 
 from memory_service.domain.common.quoted_text import one_line
 from memory_service.domain.common.tables import shipped_table
-from memory_service.domain.common.units import figures, percent, plural
+from memory_service.domain.common.units import figures, minutes, percent, plural
 
 Severity = Literal["note", "warning"]
 
@@ -19,14 +19,17 @@ template of what that says}}."""
 
 
 class _Formatter(Formatter):
-    """`str.format`, `{value:~}` for three figures, `{share:%}` for a percentage, `{n:g#epoch}`: a count."""
+    """`str.format`, `{value:~}` for three figures, `{share:%}` for a percentage, `{end:min}` for minutes,
+    `{n:g#epoch}`: a count."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         spec, _, noun = format_spec.partition("#")
-        shown = figures(value) if spec == "~" else percent(value) if spec == "%" else format(value, spec)
+        known = _SPECS.get(spec)
+        shown = format(value, spec) if known is None else known(value)
         return plural(shown, noun) if noun else shown
 
 
+_SPECS: Mapping[str, Callable[[float], str]] = {"~": figures, "%": percent, "min": minutes}
 _FORMATTER = _Formatter()
 
 

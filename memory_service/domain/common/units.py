@@ -11,6 +11,7 @@ def figures(value: float, digits: int = 3, mark: str = "") -> str:
     """That many significant digits, whole parts never rounded; `mark` between thousands."""
     if not math.isfinite(value):
         return str(value)
+    value = _sent(value)
     if value == 0:
         return "0"
     if abs(value) < 1e-4 or abs(value) >= 1e15:
@@ -18,6 +19,11 @@ def figures(value: float, digits: int = 3, mark: str = "") -> str:
     places = digits - 1 - math.floor(math.log10(abs(value)))
     text = f"{value:{mark}.{max(places, 0)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _sent(value: float) -> float:
+    """As answers round it: a figure reads the same from an answer and from what the answer was made of."""
+    return float(f"{value:.4g}") if abs(value) < 1000 else value
 
 
 def percent(share: float) -> str:
@@ -31,15 +37,18 @@ def plural(count: float | str, noun: str) -> str:
 
 
 def minutes(value: float | None) -> str:
-    """`1.25 s`, `45 s`, `12.3 min`, `2 h 05 min`."""
+    """`3.1 ms`, `1.25 s`, `45 s`, `12.3 min`, `40 min`, `2 h 05 min`."""
     if value is None or not math.isfinite(value):
         return NOT_KNOWN
-    if 0 < abs(value) < 1 / 6:
+    value = _sent(value)
+    if 0 < abs(value) < 0.1 / 60:
+        return f"{figures(value * 60e3)} ms"
+    if abs(value) < 1 / 6:
         return f"{figures(value * 60)} s"
     if abs(value) < 1:
         return f"{value * 60:.0f} s"
     if abs(value) < 100:
-        return f"{value:.1f} min"
+        return f"{round(value, 1):g} min"
     hours, rest = divmod(round(value), 60)
     return f"{hours:,} h {rest:02d} min"
 
@@ -50,9 +59,9 @@ def clock(seconds: float | None) -> str:
 
 
 def interval(n: Mapping[str, Any], unit: str = "", mark: str = "") -> str:
-    """`128 (96–141) samples/s`; the value alone where both ends read like it."""
-    if unit == "s" and (n.get("high") or 1.0) < 0.1:
-        n, unit = {name: v and 1e3 * v for name, v in n.items() if name in ("value", "low", "high")}, "ms"
+    """`128 (96–141) samples/s`, a duration as of `lasting`; the value alone where both ends read like it."""
+    if unit in ("s", "min"):
+        return lasting(n, unit)
     value, low, high = _ends(n, lambda each: figures(each, mark=mark))
     text = value if low == high == value or NOT_KNOWN in (low, high) else f"{value} ({low}–{high})"
     return f"{text} {unit}".rstrip()

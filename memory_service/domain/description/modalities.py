@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from math import prod, sqrt
 from typing import Any
 
-from memory_service.domain.common.vocabulary import modality_of
+from memory_service.domain.common.vocabulary import FRAMES_A_SECOND, modality_of
 from memory_service.domain.cost.bands import COLOURS
 from memory_service.domain.description.phrases import patterns, readable, sentences_of
 from memory_service.domain.description.stated_split import Stated
@@ -85,6 +85,11 @@ def uses_and_ignores(
         uses, ignores = [*(uses or own), *used], ignores + left
     if modality == "tabular" and (match := _MOLECULES.search(text)):
         ignores.append(f"{match[0]}: a string says little to a table; add descriptors and fingerprints first")
+    seconds, frames = facts.get("clip_seconds"), model.get("seq_len")
+    if seconds and modality == "video":
+        ignores.append(f"clips of {seconds:g} s: frames evenly apart are read of each, however long it is")
+    if seconds and modality == "audio" and frames and frames < 0.9 * FRAMES_A_SECOND * seconds:
+        ignores.append(f"clips of {seconds:g} s: {frames / FRAMES_A_SECOND:g} s of each are read at once")
     if modality == "audio" and (match := _P["pair"].search(text)):
         ignores.append(f"{match[0]}: a sample is one recording; compare embeddings of two by their cosine")
     return uses or list(own), ignores

@@ -108,7 +108,8 @@ def trouble_ladder(
     slow["over_percent"] = max(20.0, round(LATE * first_fold_percent, 1))
     if LATE * first_fold_percent > 20:
         slow["only_if"] = f"over {LATE * first_fold_percent:.0f} %: {first_fold_percent:.0f} % are planned"
-    out.append(slow)
+    if folds > 1 or settings["optimizer"] != "none":  # one fit at once has nothing to give up
+        out.append(slow)
     late = _entry("over_70_percent_of_budget_used_and_training_not_done", {"stop_and_predict": True}, "R15")
     late["over_percent"] = max(70.0, round(training_percent, 1))
     if training_percent > 70:

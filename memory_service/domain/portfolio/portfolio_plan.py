@@ -7,7 +7,7 @@ from math import ceil, isfinite
 from typing import Any
 
 from memory_service.domain.common.sentences import Sentence, sentence
-from memory_service.domain.common.units import plural
+from memory_service.domain.common.units import figures, minutes, plural
 from memory_service.domain.common.vocabulary import OBJECTIVES, size_of
 from memory_service.domain.planning import checks_and_fallbacks as advice
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets, Rival, price_candidates
@@ -55,6 +55,7 @@ def plan_portfolio(
     fold, planned = candidate.run().first_fold.value / 60, _planned(portfolio)
     of_stage = all_sets if run.role != "retriever" else CandidateSets(problem, (candidate.candidates,))
     spare, rival = _spare_folds(run, expected, others, fold), of_stage.rival(candidate)
+    settings = {**settings, "seeds": run.seeds}
     said = reasons.rationale(candidate, settings, expected, spare, of_stage, planned.values(), rival)
     return Plan(
         plan_id=_plan_id(problem, portfolio, each),
@@ -64,7 +65,7 @@ def plan_portfolio(
         gpu=gpu_facts(problem.cards, problem.visible, candidate.candidates.table.usable_gib),
         minutes=minutes,
         metric=problem.metric,
-        settings={**settings, "seeds": run.seeds},
+        settings=settings,
         split=problem.split[0],
         group_by=problem.split[1],
         expected=_of_blend(expected, portfolio) if whole else expected,
@@ -263,7 +264,7 @@ def _of_blend(expected: Expected, portfolio: Portfolio) -> Expected:
         return expected
     more = portfolio.quality - index.value
     high = max(min(100.0, index.high + more), portfolio.quality)
-    basis = f"{index.basis}; of the blend, {more:+.1f} over the main run once"
+    basis = f"{index.basis}; of the blend, {more:+.2f} over the main run once"
     moved = replace(index, value=portfolio.quality, low=index.low + more, high=high, basis=basis)
     return replace(expected, quality_index=moved)
 
@@ -301,7 +302,7 @@ def why_it_stops(portfolio: Portfolio) -> tuple[Sentence, ...]:
     blend_words = ""
     if len(portfolio.blend["runs"]) > 1:
         gained, blend = portfolio.quality - portfolio.main.quality, portfolio.quality
-        blend_words = f"; they blend to an expected index of {blend:.1f}, {gained:.1f} over the main run"
+        blend_words = f"; they blend to an expected index of {figures(blend)}, {gained:.2f} over the main run"
     used = {"runs": count, "percent": portfolio.used_percent, "left": left, "then": "left"}
     out = [sentence("runs-use", **used, blend=blend_words)]
     if portfolio.objective != "quality":
@@ -314,7 +315,7 @@ def why_it_stops(portfolio: Portfolio) -> tuple[Sentence, ...]:
         now, nothing = "", "; nothing more to gain within these minutes"
         if portfolio.unused < LEAST_GAIN and isfinite(portfolio.next_needed):
             needed = ceil(10 * portfolio.next_needed) / 10
-            now = f"{nothing}: the next better plan needs {needed:.1f}"
+            now = f"{nothing}: the next better plan needs {minutes(needed)}"
         elif portfolio.unused <= limit:
             now = f"{nothing}: they would buy {portfolio.unused:.2f}"
         out.append(sentence("more-time", points=portfolio.doubling, now=now))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_service.domain.common.quoted_text import one_line, quoted
-from memory_service.domain.common.units import percent, plural
+from memory_service.domain.common.units import figures, percent, plural
 from memory_service.domain.recipe.validation import usual_split
 from memory_service.domain.recipe.vocabulary import STAGES
 
@@ -23,7 +23,7 @@ def recipe_lines(answer: Mapping[str, Any]) -> Iterator[str]:
     """`what: words` of an answer of /recommend in figures; none where it has no recipe."""
     recipe = answer.get("recipe")
     if recipe:
-        yield "validation: " + validation_words(recipe["validation"])
+        yield "validation: " + validation_words(recipe["validation"], answer.get("folds"))
         for what, words in (
             ("families", _family_words(recipe["families"][:_FAMILIES])),
             ("loss", _shares(recipe["loss"])),
@@ -64,10 +64,11 @@ def split_setting(answer: Mapping[str, Any]) -> tuple[str, str | None]:
     return split, by and one_line(by)[:_LONGEST_COLUMN]
 
 
-def validation_words(validation: Mapping[str, Any]) -> str:
-    """`group by patient, 5 folds. The text says … [a#1]`"""
+def validation_words(validation: Mapping[str, Any], planned: int | None = None) -> str:
+    """`group by patient, 5 folds. The text says … [a#1]`; with the plan's folds where these are others."""
     by = f" by {validation['by']}" if validation["by"] else ""
     split = f"{validation['split']}{by}, {plural(validation['folds'], 'fold')}"
+    split += "" if planned in (None, validation["folds"]) else f" (this plan: {planned})"
     return f"{split}. {shortened(validation['why'])}" + _from(validation["from"][:1])
 
 
@@ -100,7 +101,7 @@ def shortened(text: str) -> str:
 def _family_words(families: Sequence[Mapping[str, Any]]) -> str:
     shown = [
         f"{each['name']} {percent(each['share'])}"
-        + ("" if each["lift"] is None else f" (x{each['lift']:.1f})")
+        + ("" if each["lift"] is None else f" (x{figures(each['lift'], 2)})")
         for each in families
     ]
     return ", ".join(shown) + (_from(families[0]["from"][:2]) if families else "")

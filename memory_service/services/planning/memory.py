@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from memory_service.domain.common.quoted_text import one_line
 from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.units import plural
-from memory_service.domain.common.vocabulary import modality_of, size_of
+from memory_service.domain.common.vocabulary import FRAMES_A_SECOND, modality_of, size_of
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.planning.model_catalogue import CatalogueModel, normal_model_name
 from memory_service.domain.planning.request import Question
@@ -234,6 +234,12 @@ class Memory:
     warnings: tuple[Sentence, ...] = ()
 
 
+def _length(said: InferredFacts, kind: str) -> int | None:
+    """Of a text's sequences what it tells; of sounds the frames of a clip."""
+    frames = kind == "audio" and said.clip_seconds
+    return round(FRAMES_A_SECOND * frames) if frames else said.seq_len
+
+
 def memory_of(
     knowledge: Knowledge,
     question: Question,
@@ -297,7 +303,7 @@ def memory_of(
         {"image_size": recipe.image_size, "seq_len": recipe.seq_len if kind != "audio" else None},
         {
             "image_size": record.get("image_size") or (said.image_size if said else None),
-            "seq_len": said.seq_len if said else None,
+            "seq_len": _length(said, kind) if said else None,
         },
         recipe.validation.folds,
         unit={"time-series": "steps", "audio": "frames of 10 ms"}.get(kind, "tokens"),

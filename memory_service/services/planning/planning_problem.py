@@ -172,7 +172,8 @@ def _listed(facts: Mapping[str, Fact], resources: tuple[Fact, ...]) -> tuple[Fac
     left_out = {
         *(() if task.endswith(_WITH_CLASSES) else ("n_classes",)),
         *(() if modality_of(task) in ("tabular", "time-series") else ("n_features",)),
-        *(() if modality_of(task) == "audio" else ("audio_hours", "clip_seconds")),
+        *(() if modality_of(task) == "audio" else ("audio_hours",)),
+        *(() if modality_of(task) in ("audio", "video") else ("clip_seconds",)),
         *(() if modality_of(task) == "image" else ("bands", "aspect_ratio")),
         *(() if modality_of(task) in ("text", "multimodal") else ("language",)),
         *(() if modality_of(task) in ("text", "multimodal", "audio") else ("subtask",)),

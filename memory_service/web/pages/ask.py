@@ -9,6 +9,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.service import database_of, mode_limit_of, server_of
+from memory_service.domain.common.units import minutes as minutes_words
 from memory_service.domain.common.vocabulary import MODES
 from memory_service.domain.planning.explanation.plan_text import plan_markdown, plan_view
 from memory_service.services.knowledge.snapshot import knowledge_of
@@ -120,7 +121,7 @@ def quality_over_minutes(data: Mapping[str, Any]) -> dict[str, Any] | None:
     budget = data["budget_minutes"]
     # A budget five times this one is another question, and would take half the width.
     front = [p for p in data["front"] if p["minutes"] <= 5 * budget] or data["front"][:1]
-    placed, mark = [_at(point) for point in front], deadline(budget, f"budget, {budget:g} min")
+    placed, mark = [_at(point) for point in front], deadline(budget, f"budget, {minutes_words(budget)}")
     best = line("best for the minutes", placed, colour="var(--series-1)", step="end", markLine=mark)
     series = [best]
     chosen = {pick["model"] for pick in data["picks"].values()}

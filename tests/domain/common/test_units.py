@@ -22,7 +22,7 @@ def test_an_interval_that_says_nothing_is_left_out():
 
 def test_times():
     assert [minutes(v) for v in (None, 0.5, 12.34, 125.0)] == ["–", "30 s", "12.3 min", "2 h 05 min"]
-    assert [clock(v) for v in (None, 0.25, 45.0, 600.0)] == ["–", "0.25 s", "45 s", "10.0 min"]
+    assert [clock(v) for v in (None, 0.25, 45.0, 600.0)] == ["–", "0.25 s", "45 s", "10 min"]
     short = {"value": 0.0188, "low": 0.009, "high": 0.0392}
     assert lasting(short, "min") == "1.13 s (0.54–2.35)"
     assert lasting({name: 60 * value for name, value in short.items()}, "s") == lasting(short, "min")

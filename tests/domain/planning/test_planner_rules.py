@@ -239,7 +239,7 @@ def test_r30_the_plan_reads_as_text_to_copy() -> None:
     text = plan_markdown(plan(**DOGS))
     assert rough_tokens(text) <= MOST_TOKENS
     assert f"batch_size={plan(**DOGS)['batch_size']}" in text
-    parts = ("model:", "batch_size=", "num_workers=", "over by minute", "check after", "if out of memory")
+    parts = ("model:", "batch_size=", "num_workers=", "over by", "check after", "if out of memory")
     assert [text.index(part) for part in parts] == sorted(text.index(part) for part in parts)
     refusal = plan_markdown(plan(task="image", size="large", gpu="t4", minutes=1))
     assert rough_tokens(refusal) <= MOST_TOKENS

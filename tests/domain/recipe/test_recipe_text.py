@@ -53,7 +53,7 @@ TARGETS = {
 def test_each_line_says_what_how_often_and_where_it_is_from():
     assert list(recipe_lines({"recipe": RECIPE, "targets": TARGETS})) == [
         'validation: group by patient, 4 folds. The text says "of 300 patients". [lungs-2021#1]',
-        "families: resnet 62 % (x2.0), vit 30 % [lungs-2021#1, lungs-2021#2]",
+        "families: resnet 62 % (x2), vit 30 % [lungs-2021#1, lungs-2021#2]",
         "loss: focal 40 %",
         "ensemble: mean-blend 50 % (in the script)",
         "after: tta 50 %",

@@ -108,7 +108,7 @@ DOGS_TOLD = "Classify photos of dogs into 12 breeds, 9,000 training images, log 
             {"gpu": "a100", "description": DOGS_TOLD},
             ("a100", "asked"),
             (30, "usual"),
-            "30 minutes assumed: give minutes",
+            "30 min assumed: give minutes",
         ),
     ],
 )
@@ -124,7 +124,7 @@ def test_card_and_minutes_are_as_asked_else_of_the_description_else_assumed_and_
     facts = {fact["name"]: (fact["value"], fact["from"]) for fact in answer["facts"]}
     assert (facts["gpu"], facts["minutes"]) == (gpu, minutes)
     assert answer["minutes"] == minutes[0]
-    against = [each for each in warnings_of(answer) if "is not what" in each or "minutes assumed" in each]
+    against = [each for each in warnings_of(answer) if "is not what" in each or "min assumed" in each]
     assert [warned] == [each[: len(warned)] for each in against] if warned else not against
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from memory_service.domain.common.quoted_text import as_markdown, one_line
 from memory_service.domain.common.tables import shipped_table
-from memory_service.domain.common.units import figures, interval
+from memory_service.domain.common.units import figures, interval, minutes, plural
 from memory_service.domain.recipe.recipe_text import (
     WAYS,
     lesson_lines,
@@ -76,8 +76,10 @@ class PlanView:
     figures    what to expect; grades: what these figures are worth; bound: what limits the speed
     clock      by when each stage is over, and when to look (`check`); "" without a plan
     runs       all runs of the minutes, where they are several
-    stages     (name, from minute, to minute, key of the drawing) of this run
+    stages     (name, from minute, to minute, key of the drawing) of all runs, this one's in its parts
     end        the minute until which its script goes on through other models; None of others
+    over       the minute by which all is over, nine times in ten
+    passes     folds, epochs and seeds of this run
     trouble    (when, what to set, by which rule)
     """
 
@@ -99,6 +101,8 @@ class PlanView:
     runs: str = ""
     stages: tuple[tuple[str, float, float, str], ...] = ()
     end: float | None = None
+    over: float = 0.0
+    passes: str = ""
     trouble: tuple[tuple[str, str, str], ...] = ()
 
     def lines(self, room: int = 1) -> list[str]:
@@ -109,7 +113,7 @@ class PlanView:
             "note": "; ".join(map(_cut, self.notes)),
             "model": self.model and f"{self.model}; {set_to}",
             f"expect (80 %, {self.grades})": expected and f"{expected}, {self.bound}-bound; {self.clock}",
-            "runs (run=N) by minute": self.runs,
+            "runs (run=N), over by": self.runs,
         }
         warned = (f"WARNING: {_cut(each)}" for each in self.warnings)
         shown = (f"{name}: {words}" for name, words in told.items() if words)
@@ -129,7 +133,7 @@ def plan_view(answer: Mapping[str, Any]) -> PlanView:
             licence = f", licence {each['values']['name']}"
         else:
             told[each["severity"]].append(each["text"])
-    asked = f"{answer['task']} on {card_words(answer)}, {answer['minutes']:g} min" if answer["gpu"] else ""
+    asked = f"{answer['task']} on {card_words(answer)}, {minutes(answer['minutes'])}" if answer["gpu"] else ""
     view = PlanView(
         title=f"{answer['plan_id']}: {asked}",
         warnings=tuple(told["warning"]),
@@ -154,6 +158,8 @@ def plan_view(answer: Mapping[str, Any]) -> PlanView:
         runs=_all_runs(answer),
         stages=tuple(_drawn(answer)),
         end=end_of_search(answer),
+        over=over_by(answer),
+        passes=_passes(answer),
         trouble=tuple(_trouble(answer)),
     )
 
@@ -182,21 +188,18 @@ def plan_lines(answer: Mapping[str, Any], *, why: bool = False, everything: bool
     if view.trouble:
         more = "" if why or whole else " (more: --why, --all, --script DIR)"
         lines.append("; ".join(view.trouble_lines()).replace("; if ", "; ") + more)
-    if everything and view.trouble:
+    if everything and view.model:
         lines += [f"{n.name}: {n.words()}" for n in view.figures if n.room]
-        lines.append("Timetable, minutes (over by nine times in ten):")
-        lines += [f"- {s['stage']}: {_span(s)}" for s in answer["timetable"]]
+        lines.append("Timetable (over by then nine times in ten):")
+        lines += [f"- {name}: {minutes(start)} to {minutes(at)}" for name, start, at, _ in view.stages]
         lines += [
-            f"- run {run['run']}, {run_words(run)}: {_span(run)}, {run['expected_gain']:+.2f} points"
+            f"- run {run['run']}, {run_words(run)}: {run['expected_gain']:+.2f} points"
             for run in answer["portfolio"]
+            if len(answer["portfolio"]) > 1
         ]
     if whole and view.recipe:
         lines += [f"{view.won}:", *(f"- {line}" for line in view.recipe)]
     return [*lines, *(f"because {each}" for each in answer.get("rationale", ()) if why or everything)]
-
-
-def _span(stage: Mapping[str, Any]) -> str:
-    return f"{stage['start_minute']:g} to {stage['deadline_minute']:g}"
 
 
 def _cut(text: str) -> str:
@@ -229,6 +232,7 @@ _COPIED = (
 )  # fmt: skip
 
 
+_OF_EPOCHS = frozenset({"epochs", "early_stopping_patience", "learning_rate"})
 _OF_NETWORKS = frozenset({
     "batch_size", "grad_accumulation", "precision", "channels_last", "compile", "gradient_checkpointing",
     "warmup_epochs",
@@ -242,15 +246,31 @@ def end_of_search(answer: Mapping[str, Any]) -> float | None:
     return next(said, None)
 
 
+def over_by(answer: Mapping[str, Any]) -> float:
+    """The minute by which all runs of the minutes, or the search of the script, are over."""
+    ends = answer["portfolio"] or answer["timetable"]
+    return end_of_search(answer) or float(ends[-1]["deadline_minute"])
+
+
+def own_run(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The run of the portfolio that the plan's settings are of; empty where there is none."""
+    asked = [run for run in answer["portfolio"] if run["run"] == answer.get("run")]
+    return next(reversed(asked or [run for run in answer["portfolio"] if is_run(run, answer)]), {})
+
+
 def _drawn(answer: Mapping[str, Any]) -> Iterator[tuple[str, float, float, str]]:
     table, end, start = answer["timetable"], end_of_search(answer), 0.0
-    ends = [(each["stage"], each["deadline_minute"]) for each in table]
+    ends, own = [(each["stage"], each["deadline_minute"]) for each in table], own_run(answer)
     if end is not None:
         fitted = max((at for name, at in ends if name.startswith(("fold", "all rows", "fit"))), default=end)
         ends = [ends[0], (f"fit of {answer['model']['name']}", fitted), ("search through other models", end)]
-    for name, at in ends:
-        yield name, start, at, _KEYS.get(name.split()[0], "s3")
-        start = at
+    for run in answer["portfolio"] if len(answer["portfolio"]) > 1 and end is None else ({},):
+        of_run, at = (f"run {run['run']}, ", run["start_minute"]) if run else ("", 0.0)
+        stages = ends if not run or run is own else [(run["model"], run["deadline_minute"] - at)]
+        for name, after in stages:
+            key = _KEYS.get(name.split()[0], "s3") if stages is ends else "s4"
+            yield of_run + name, start, at + after, key
+            start = at + after
 
 
 _KEYS = {"setup": "s0", "fold": "s1", "fit": "s1", "inference": "s2", "search": "s4"}
@@ -264,6 +284,7 @@ def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:
     values |= {"model": model["name"], "data_loader": loader, "split": split, "group_by": by}
     values["metric"] = metric and metric["name"]
     warm, n_gpus = answer["warmup_epochs"], answer.get("n_gpus") or 1
+    at_once = answer["optimizer"] == "none"
     pace = "" if trees else f", warmup_epochs={warm}" if warm else ", warmup over a tenth of the steps"
     rank = f" of rank {answer['lora_rank']}" if answer.get("lora_rank") else ""
     is_cut = trees and answer["epochs"] < answer["expected"].get("best_epoch", {"high": 0})["high"]
@@ -291,6 +312,7 @@ def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:
     }
     left = _OF_NETWORKS if trees else frozenset[str]()
     left |= {"seeds"} if end_of_search(answer) else set()
+    left |= _OF_EPOCHS if at_once else set()
     for name in _COPIED:
         if values.get(name) not in (None, {}, "none") and name not in left:
             yield Setting(name, values[name], words.get(name, ""))
@@ -298,20 +320,20 @@ def _settings(answer: Mapping[str, Any]) -> Iterator[Setting]:
 
 def _figures(answer: Mapping[str, Any]) -> Iterator[Figure]:
     n, trees = answer["expected"], "host_memory_gib" in answer["expected"]
-    start = [run["start_minute"] for run in answer["portfolio"] if is_run(run, answer)]
     alone = end_of_search(answer) or answer.get("run")  # no run before it takes of the minutes
-    left = answer["minutes"] - (start[-1] if start and not alone else 0.0)
+    left = answer["minutes"] - (0.0 if alone else own_run(answer).get("start_minute", 0.0))
     whole = "best round" if trees else "best epoch"
+    at_once = answer["optimizer"] == "none"
     if n["peak_memory_gib"]["value"] or not trees:
         yield Figure("memory", n["peak_memory_gib"], "GiB", answer["gpu"]["usable_gib"])
     if trees:
         yield Figure("host memory", n["host_memory_gib"], "GiB")
-        yield Figure("round", n["epoch_seconds"], "s", room=1)
+        yield Figure("fit" if at_once else "round", n["epoch_seconds"], "s", room=1)
     else:
         yield Figure("fill", n["memory_percent"], "%")
         yield Figure("speed", n["samples_per_second"], "samples/s", room=1)
         yield Figure("epoch", n["epoch_seconds"], "s", room=1)
-    if "best_epoch" in n:
+    if "best_epoch" in n and not at_once:
         yield Figure(whole, n["best_epoch"], "", room=1)
     if n["inference_minutes"]["high"] >= 1e-3:  # less: a forecaster predicts as it is fitted
         yield Figure("inference", n["inference_minutes"], "min", room=2)
@@ -322,25 +344,41 @@ def _figures(answer: Mapping[str, Any]) -> Iterator[Figure]:
 
 
 def _clock(answer: Mapping[str, Any]) -> str:
-    start = ", this run" if len(answer["portfolio"]) > 1 else ""
-    stages = ", ".join(_stages(answer["timetable"]))
-    return f"over by minute (p90{start}): {stages}; {answer['reserve_minutes']:.1f} min kept"
+    search, stages = end_of_search(answer) is not None, _stages(answer["timetable"])
+    if search:
+        stages = (f"{name} {minutes(at)}" for name, _, at, _ in _drawn(answer))
+    start = ", this run" if len(answer["portfolio"]) > 1 and not search else ""
+    left = "" if answer.get("run") else f"; {minutes(answer['minutes'] - over_by(answer))} left"
+    return f"over by (p90{start}): {', '.join(stages)}{left}"
+
+
+def _passes(answer: Mapping[str, Any]) -> str:
+    """`5 folds × 8 epochs × 2 seeds = 10 models`; a script that searches repeats none with other seeds."""
+    folds, seeds, passes = answer["folds"], answer["seeds"], f" × {plural(answer['epochs'], 'epoch')}"
+    if "host_memory_gib" in answer["expected"]:
+        passes = f" × at most {answer['epochs']:,} rounds"
+    if answer["optimizer"] == "none":
+        passes = ", fitted at once"
+    if seeds > 1 and not end_of_search(answer):
+        passes += f" × {seeds} seeds"
+        passes += f" = {folds * seeds} models" * (len(answer["timetable"]) == folds * seeds + 3)
+    return plural(folds, "fold") + passes
 
 
 def _check(answer: Mapping[str, Any]) -> str:
-    checks, minutes = answer["checks"], answer["expected"]["total_minutes"]["value"]
+    checks, median = answer["checks"], answer["expected"]["total_minutes"]["value"]
     first, every = checks["first_after_seconds"], checks["every_seconds"]
-    begins = f"{first} s" if 15 * minutes >= first else "a quarter of the run"
-    return f"{begins}, then every {every} s" if 60 * minutes > every else begins
+    begins = f"{first} s" if 15 * median >= first else "a quarter of the run"
+    return f"{begins}, then every {every} s" if 60 * median > every else begins
 
 
 def _stages(timetable: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """`setup 1.4`, and stages that differ by a number together: `folds 1-5 every 25 to 126.4`."""
+    """`setup 1.4 min`, and stages that differ by a number together: `folds 1-5 every 5 min to 26.4 min`."""
     for stage in folded_stages(timetable):
         name, end = _short_stage(stage), stage["deadline_minute"]
         folded, _, n = name.rpartition(" 1-")
-        each = f" every {figures((end - stage['start_minute']) / int(n), 2)} to" if folded else ""
-        yield _STAGES.get(name.split()[0], f"{name}{each} {{:.1f}}").format(end)
+        each = f" every {minutes((end - stage['start_minute']) / int(n))} to" if folded else ""
+        yield f"{_STAGES.get(name.split()[0], name + each)} {minutes(end)}"
 
 
 def folded_stages(timetable: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
@@ -366,7 +404,7 @@ def _short_stage(stage: Mapping[str, Any]) -> str:
 
 
 _MOST_FOLDS = 2
-_STAGES = {"inference": "inference {:.1f}", "write": "submission {:.1f}"}
+_STAGES = {"inference": "inference", "write": "submission"}
 
 
 def _trouble(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -398,14 +436,13 @@ def _assigned(settings: Iterable[tuple[str, Any]]) -> str:
 
 
 def _all_runs(answer: Mapping[str, Any]) -> str:
-    """All runs of the minutes in one line; "" where there is but one."""
+    """All runs of the minutes in one line; "" where there is but one, or a script that searches."""
     runs = answer["portfolio"]
-    if len(runs) < 2:
+    if len(runs) < 2 or end_of_search(answer):
         return ""
-    each = "; ".join(
-        f"{run['run']}. {'this' if is_run(run, answer) else run_words(run)} to {run['deadline_minute']:.1f}"
-        for run in runs
-    )
+    own = own_run(answer)
+    named = ((run, "this" if run is own else run_words(run)) for run in runs)
+    each = "; ".join(f"{run['run']}. {name} to {minutes(run['deadline_minute'])}" for run, name in named)
     blended = answer["blend"]["runs"]
     end = f"; mean of {'+'.join(map(str, blended))}" if len(blended) > 1 else ""
     return f"{each}{end}; {answer['used_percent']:.0f} % used"

@@ -8,7 +8,7 @@ from typing import Any
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.optimizers import optimizer_or_adam
 from memory_service.domain.common.sentences import Sentence, sentence
-from memory_service.domain.common.units import percent, plural
+from memory_service.domain.common.units import interval, percent, plural
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import CARD_BYTES
 from memory_service.domain.cost.multi_gpu import exchange_seconds_of, exchanged_params
@@ -46,7 +46,7 @@ def rationale(
     """One sentence per decision, in the order the decisions were made. planned: models of all runs."""
     problem, option = candidate.problem, candidate.option
     total, peak = expected.total_minutes, expected.peak_memory_gib
-    out = [_model_reason(candidate, expected, sum(len(each.table.options) for each in all_sets.sets))]
+    out = [_model_reason(candidate, sum(len(each.table.options) for each in all_sets.sets))]
     out += _memory_reasons(candidate, settings)
     out += _winners_reason(candidate, all_sets, planned, rival)
     if option.is_trees:
@@ -59,6 +59,8 @@ def rationale(
     if expected.best_epoch is not None and settings["optimizer"] != "none":
         trained = min(settings["epochs"], expected.best_epoch.value + settings["early_stopping_patience"])
         passes = f"about {plural(f'{trained:.0f}', 'round')}"
+    if settings["seeds"] > 1 and not candidate.fits().by_time:
+        passes += f" x {settings['seeds']} seeds"
     figures = {"median": total.value, "p90": total.high, "minutes": problem.question.minutes}
     out.append(sentence("time", folds=plural(settings["folds"], "fold"), passes=passes, **figures))
     out.append(_fold_reason(candidate, spare_folds))
@@ -187,7 +189,7 @@ def _ended(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else text + "."
 
 
-def _model_reason(candidate: Candidate, expected: Expected, weighed: int) -> Sentence:
+def _model_reason(candidate: Candidate, weighed: int) -> Sentence:
     option = candidate.option
     model = option.model
     named = {"model": model.name, "size": f" at {option.input_size}" if not option.is_trees else ""}
@@ -196,8 +198,7 @@ def _model_reason(candidate: Candidate, expected: Expected, weighed: int) -> Sen
     if candidate.problem.model is not None:
         return sentence("model-asked", **named)
     weights = "pretrained" if model.pretrained else "trained from scratch"
-    index = {"options": weighed, "index": expected.quality_index.value}
-    return sentence("model-best", **named, weights=weights, score=model.quality_score, **index)
+    return sentence("model-best", **named, weights=weights, score=model.quality_score, options=weighed)
 
 
 def _batch_reason(candidate: Candidate, settings: Mapping[str, Any]) -> Sentence:
@@ -289,7 +290,8 @@ def evidence(candidate: Candidate, expected: Expected, costs: CostProvider) -> t
     figures = ", ".join(f"{name} {value:g}" for name, value in list(model.quality.items())[:3])
     text = f"quality score {model.quality_score:.1f}" + (f" ({figures})" if figures else "")
     peak, speed = expected.peak_memory_gib, expected.samples_per_second
-    sizing = f"peak {peak.value:.2f} GiB, {speed.value:.0f} samples/s, bound by {expected.bound}"
+    sizing = f"peak {interval(peak.as_dict(), 'GiB')}, {interval(speed.as_dict(), 'samples/s')}"
+    sizing += f", bound by {expected.bound}"
     rows = [
         (f"model:{model.name}", model.grade, text, model.source),
         ("sizing", peak.grade, sizing, f"{peak.basis}; {speed.basis}"),
