@@ -44,7 +44,7 @@ def test_a_run_tells_its_verdict_the_minutes_left_and_what_it_taught(sqlite_clie
     verdict = sqlite_client.get(f"{path}/verdict", headers=MARKDOWN).text
     assert "why: " in verdict
     page = sqlite_client.get(path, headers=MARKDOWN).text
-    assert "of 60 minutes used" in page
+    assert "of 60 min used" in page
     assert "why: " in page
     end = {"status": "completed", "at": at(500), "best_metric": 0.9, "submission": True}
     assert sqlite_client.post(f"{path}/finish", json=end).status_code == 200

@@ -236,7 +236,7 @@ def test_a_script_that_uses_all_minutes_has_missed_no_deadline_of_its_first_part
     assert (followed["model"], followed["folds"], followed["epochs"]) == (True, None, None)
     words = text_of(telling, f"/browse/runs/{key}")
     assert "<s>" not in words
-    assert "fits the planned model first, then others until minute 2.88" in words
+    assert "fits the planned model first, then others until 2.9 min" in words
     assert "as many as the minutes allow" in words
     assert "which the script fits first" in text_of(telling, f"/browse/plans/{plan['plan_id']}")
 

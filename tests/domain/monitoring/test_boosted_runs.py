@@ -90,7 +90,7 @@ def test_a_higher_cap_never_ends_a_run_sooner(fold: int, best: int, seconds: flo
 def test_a_script_that_fits_models_by_itself_is_not_said_to_have_made_no_steps() -> None:
     searching = replace(TREES, reserve_minutes=1.0)
     fits: list[Said] = [("note", 30.0 * n, {"text": f"fit {n}", "metric": 0.9}) for n in range(20)]
-    assert "fits model after model until minute 19.0" in judged(searching, fits[:4]).why
+    assert "fits model after model until 19 min by itself" in judged(searching, fits[:4]).why
     assert judged(searching, fits).action == "continue"
     assert judged(TREES, fits).action == "investigate"
     silent = State(searching, add_events(Summary(), events(fits)), PLANNED, requested_seconds=1_130.0)

@@ -340,7 +340,7 @@ def test_no_budget_no_word_about_time() -> None:
 def test_rounds_are_called_rounds_and_numbers_are_plain() -> None:
     trees = replace(RUN, model="catboost", task="tabular-regression", epochs=1_000, folds=5, minutes=20.0)
     said: list[Said] = [("epoch", 10.0 * n, {"epoch": 10 * n, "seconds": 1.0}) for n in range(1, 12)]
-    assert "5 folds x 1000 rounds of 1 s end training at minute 83" in judged(trees, said).why
+    assert "5 folds x 1000 rounds of 1 s end training after 83" in judged(trees, said).why
     long = judged(replace(RUN, folds=1, epochs=3, minutes=40.0), told([1_200.0], 3))
     assert "1 fold x 3 epochs of 1043 s" in long.why
 

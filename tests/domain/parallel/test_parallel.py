@@ -197,7 +197,7 @@ def test_two_models_that_fill_the_card_are_better_one_after_another_and_it_says_
     large = by_kind(offered(**PICTURES, cpu_count=32))["two_large"]
     assert large["better"] == "one_after_another"
     assert "take turns" in large["why"]
-    assert "first result at minute" in large["why"]
+    assert "first result within" in large["why"]
     first = large["models"][0]["expected"]
     assert f"{first['alone_minutes']['value']:.3g}" in large["why"]
 
