@@ -53,7 +53,7 @@ TRAINED_FORECASTERS = ("series-transformer", "rnn", "mlp")
 """Families of networks that learn the series they forecast: what nobody measured is taken for one of them,
 for most of the measured forecasters are pretrained."""
 
-PAIR_DATASETS, CLASS_DATASETS = 25, 10
+PAIR_DATASETS, CLASS_DATASETS = 20, 10
 SHRINK = 20
 """Data sets that a pair of models needs for a figure of its own, a pair of classes for one, and how many the
 class counts for beside the pair's own."""

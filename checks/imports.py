@@ -43,8 +43,8 @@ TRAIN = ("memory_service.train",)
 
 OPTIONAL = {
     "bitsandbytes", "chronos", "cv2", "holidays", "huggingface_hub", "keras", "lightning", "peft",
-    "pytorch_lightning", "segmentation_models_pytorch", "soundfile", "tabicl", "tabpfn", "tifffile", "timm",
-    "torch", "torchvision", "transformers", "ultralytics", "xgboost",
+    "pytorch_lightning", "segmentation_models_pytorch", "soundfile", "tabicl", "tabpfn", "tifffile",
+    "timesfm", "timm", "torch", "torchvision", "toto2", "transformers", "ultralytics", "xgboost",
 }  # fmt: skip
 """What the script has already where `ASKED_BY` is loaded at all, or does without."""
 

@@ -294,8 +294,9 @@ ABOUT_SHARDING = (
     "each card holds all"
 )
 ABOUT_TRAINER = (
-    "Of a decoder: `liger` (loss in chunks), `unsloth` (also checkpoints on the host), `offload` "
-    "(activations on the host); transformers and peft when not given. 8-bit optimizers are an `optimizer`."
+    "Of a decoder: `liger` (loss in chunks), `unsloth` (also checkpoints on the host), `unsloth-2024` "
+    "(as it was, logits kept), `offload` (activations on the host); transformers and peft when not given. "
+    "8-bit optimizers are an `optimizer`."
 )
 ABOUT_PACKING = (
     "Of a language model trained on every token: several texts in each row of `seq_len` tokens. Needs "

@@ -5,19 +5,19 @@ media_files.
 """
 
 import random
+from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image, ImageEnhance
 from torch import nn
 
 from memory_service.train.budget import plan
 from memory_service.train.detection import ranked_boxes, table_of
-from memory_service.train.media_files import flips, read_image
+from memory_service.train.media_files import as_colours, flips, read_image, take_pictures
 from memory_service.train.reading import Data
 from memory_service.train.torch_loop import Samples, autocast, device, memory_format
 
-GREY = (114, 114, 114)  # beside and below an image that is no square
+GREY = 114  # beside and below an image that is no square
 
 
 class Boxes(Samples):
@@ -31,32 +31,44 @@ class Boxes(Samples):
 
     def sample(self, row: int) -> tuple[torch.Tensor, ...]:
         image, boxes = plan.read_image(self.paths[row], self.partial), np.zeros((0, 5))
-        canvas, scale = Image.new("RGB", (self.side, self.side), GREY), self.side / max(image.size)
+        scale = self.side / max(image.size)
         if self.targets is None:
-            canvas.paste(image.resize([max(1, round(scale * side)) for side in image.size]))
+            canvas = self.placed(image, scale, (0, 0))
         else:
-            canvas, boxes = self.moved(image, self.targets[row], canvas)
-        pixels = torch.from_numpy(np.array(canvas)).permute(2, 0, 1)
+            canvas, boxes = self.moved(image, self.targets[row])
+        pixels = torch.from_numpy(canvas.copy()).permute(2, 0, 1)
         return pixels, torch.from_numpy(boxes).float(), torch.tensor([scale, *image.size])
 
     def unreadable(self) -> tuple[torch.Tensor, ...]:
-        pixels = torch.full((3, self.side, self.side), GREY[0], dtype=torch.uint8)
+        kind = torch.float32 if plan.BANDS else torch.uint8
+        pixels = torch.full((plan.BANDS or 3, self.side, self.side), GREY, dtype=kind)
         return pixels, torch.zeros(0, 5), torch.tensor([1.0, self.side, self.side])
 
-    def moved(self, image: Image.Image, boxes: np.ndarray, canvas: Image.Image) -> tuple:
+    def placed(self, image: Any, scale: float, corner: tuple[int, ...]) -> np.ndarray:
+        """The image at this scale, its upper left at `corner`; what lies outside is cut off."""
+        size, (left, top) = [max(1, round(scale * side)) for side in image.size], corner
+        pixels = as_colours(np.asarray(image.resize(size)))
+        canvas = np.full((self.side, self.side, pixels.shape[2]), GREY, pixels.dtype)
+        seen = pixels[max(-top, 0) : self.side - top, max(-left, 0) : self.side - left]
+        top, left = max(top, 0), max(left, 0)
+        canvas[top : top + seen.shape[0], left : left + seen.shape[1]] = seen
+        return canvas
+
+    def moved(self, image: Any, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(another scale, place and light of the image, mirrored for a share; its boxes there)."""
         scale = random.uniform(*plan.SCALE) * plan.IMAGE_SIZE / max(image.size)
         size = [max(1, round(scale * side)) for side in image.size]
         left, top = (random.randint(*sorted((0, plan.IMAGE_SIZE - side))) for side in size)  # more is cut off
         corner = (left, top)
-        canvas.paste(image.resize(size), corner)
-        canvas = ImageEnhance.Brightness(canvas).enhance(random.uniform(0.8, 1.2))
+        canvas = self.placed(image, scale, corner)
+        bright = canvas * np.float32(random.uniform(0.8, 1.2))
+        canvas = bright if plan.BANDS else bright.clip(0, 255).astype(np.uint8)
         places = boxes[:, 1:].clip(0, image.size * 2) * scale + corner * 2
         inside = places.clip(0, plan.IMAGE_SIZE)
         sides, whole = (each[:, 2:] - each[:, :2] for each in (inside, places))
         seen = (sides.prod(axis=1) > 0.25 * whole.prod(axis=1)) & (sides >= 1).all(axis=1)
         if random.random() < self.flip:
-            canvas = canvas.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+            canvas = canvas[:, ::-1]
             inside[:, [0, 2]] = plan.IMAGE_SIZE - inside[:, [2, 0]]
         return canvas, np.column_stack([boxes[:, 0], inside])[seen]
 
@@ -90,6 +102,15 @@ def load_fitting(part: nn.Module, weights: dict[str, torch.Tensor]) -> None:
 
 def as_shares(pixels: torch.Tensor) -> torch.Tensor:
     return pixels.to(device, non_blocking=True).float().div(255).contiguous(memory_format=memory_format())
+
+
+def take_bands(network: nn.Module) -> None:
+    """Its first convolution reads BANDS; what it has learned of three colours is spread over them."""
+    if plan.BANDS:
+        first = next(each for each in network.modules() if isinstance(each, nn.Conv2d))
+        colours, first.in_channels = first.weight.detach(), plan.BANDS
+        spread = colours.repeat(1, -(-plan.BANDS // 3), 1, 1)[:, : plan.BANDS] * 3 / plan.BANDS
+        first.weight = nn.Parameter(colours.sum(1, keepdim=True) if plan.BANDS == 1 else spread)
 
 
 def batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, targets) -> torch.Tensor:
@@ -131,3 +152,4 @@ plan.make_dataset, plan.prior_of, plan.prepare_fold = make_dataset, no_boxes, pr
 plan.submission_of = lambda data, predictions: table_of(data, data.test_ids, predictions)
 plan.collate, plan.batch_loss, plan.predict_batch = collate, batch_loss, predict_batch
 plan.validation_loss, plan.read_image = validation_loss, read_image
+plan.learn_pictures = take_pictures

@@ -10,8 +10,9 @@ from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
 from torchvision.ops import FeaturePyramidNetwork, FrozenBatchNorm2d
 from torchvision.ops.feature_pyramid_network import LastLevelMaxPool, LastLevelP6P7
 
-from memory_service.train.box_loop import load_fitting
+from memory_service.train.box_loop import load_fitting, take_bands
 from memory_service.train.budget import plan
+from memory_service.train.media_files import USUAL_LEVELS
 from memory_service.train.problem import from_folder
 from memory_service.train.torch_loop import autocast, device, memory_format, pretrained_or_exit, timm_network
 
@@ -64,10 +65,15 @@ def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
     own = encoder in RESNETS
     backbone = resnet_pyramid(encoder, pretrained) if own else Pyramid(encoder, pretrained)
     side, classes = plan.IMAGE_SIZE, len(checkpoint["outputs"]) + 1  # the first one is none of them
+    if plan.BANDS:
+        usual = zip(("image_mean", "image_std"), USUAL_LEVELS, strict=True)
+        rule |= {name: [level / 255] * plan.BANDS for name, level in usual}
     model = DETECTORS[detector](backbone, classes, min_size=side, max_size=side, **rule)
     if own and pretrained:
         with pretrained_or_exit(pretrained):
             load_weights(model)
+    if own:
+        take_bands(model)
     return model.to(device, memory_format=memory_format())
 
 

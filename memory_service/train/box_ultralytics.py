@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torchvision.ops import batched_nms, box_convert
 
-from memory_service.train.box_loop import load_fitting
+from memory_service.train.box_loop import load_fitting, take_bands
 from memory_service.train.budget import plan
 from memory_service.train.problem import from_folder
 from memory_service.train.torch_loop import autocast, device, memory_format, pretrained_or_exit
@@ -24,6 +24,7 @@ def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
     if pretrained:
         with pretrained_or_exit(pretrained):
             load_weights(model)
+    take_bands(model)
     return model.to(device, memory_format=memory_format())
 
 

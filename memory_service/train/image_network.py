@@ -50,7 +50,7 @@ class Images(Samples):
         height, width = self.shape
         image = plan.read_image(self.paths[row], self.partial, round(1.25 * max(self.shape)))
         if self.levels is not None:
-            part = random_part() if self.train else np.array([0.0, 0.0, 1.0, 1.0])
+            part = random_part(*plan.CROP) if self.train else np.array([0.0, 0.0, 1.0, 1.0])
             pixels = image.resize((width, height), tuple(part * (image.size * 2)))
             mean, deviation = self.levels
             seen = torch.from_numpy((pixels / 255 - mean) / deviation).permute(2, 0, 1)

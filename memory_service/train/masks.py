@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from memory_service.train.budget import Deadline, plan, report, state, usable_cores
 from memory_service.train.folds import split
-from memory_service.train.media_files import read_image, read_mask
+from memory_service.train.media_files import USUAL_LEVELS, as_colours, read_image, read_mask, take_pictures
 from memory_service.train.networks import Augmentation, multiplications, speed, train_small
 from memory_service.train.problem import Clock
 from memory_service.train.reading import Data
@@ -68,7 +69,8 @@ def hold_out(images: Sequence[Path], seed: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def unet(width: int, kinds: int = 1) -> Any:
-    """Five levels from half the size on; what is above is added to what is below, each by one convolution."""
+    """Of three colours, or BANDS: five levels from half the size on; what is above is added to what is below,
+    each by one convolution."""
     from torch import nn
     from torch.nn import functional
 
@@ -82,7 +84,7 @@ def unet(width: int, kinds: int = 1) -> Any:
         def __init__(self) -> None:
             super().__init__()
             pairs = list(zip([width, *widths[:-1]], widths, strict=True))
-            self.stem = layer(3, width, 5, 2)
+            self.stem = layer(plan.BANDS or 3, width, 5, 2)
             self.down = nn.ModuleList(nn.Sequential(layer(a, b), layer(b, b)) for a, b in pairs)
             self.across = nn.ModuleList(layer(b, a, 1) for a, b in pairs[1:])
             self.up = nn.ModuleList(layer(a, a) for a in widths[:-1])
@@ -106,24 +108,23 @@ def unet(width: int, kinds: int = 1) -> Any:
 def _read(
     images: Sequence[Path], masks: Sequence[str] | None, side: int, shape: tuple[int, int]
 ) -> tuple[Tensor, list[tuple[int, int]]]:
-    """uint8 (pictures, 3 colours and the masks, height, width), and the own sizes: (width, height)."""
+    """uint8 (pictures, colours or bands and the masks, height, width), and the own sizes: (width, height)."""
     import torch
     from PIL import Image
 
-    kinds = 0 if masks is None else kinds_in(masks)
-    out = np.zeros((len(images), 3 + kinds, *shape), np.uint8)
+    kinds, read = 0 if masks is None else kinds_in(masks), plan.BANDS or 3
+    out = np.zeros((len(images), read + kinds, *shape), np.uint8)
     sizes, broken = [], []
     for i, path in enumerate(images):
         try:
-            with Image.open(path) as file:
-                sizes.append(file.size)
-            shown = read_image(path, side=2 * side, upright=False).resize(shape[::-1])
-            out[i, :3] = np.asarray(shown).transpose(2, 0, 1)
+            sizes.append(picture_size(path))
+            shown = np.asarray(read_image(path, side=2 * side, upright=False).resize(shape[::-1]))
+            out[i, :read] = as_colours(shown).clip(0, 255).transpose(2, 0, 1)
         except (OSError, ValueError, SyntaxError):
             broken.append(i)
             sizes[i:] = [sizes[-1] if sizes else shape[::-1]]
         if masks is not None:
-            for kind, text in enumerate(masks[i].split("\n"), 3):
+            for kind, text in enumerate(masks[i].split("\n"), read):
                 mask = read_mask(text, sizes[i])
                 out[i, kind] = np.asarray(mask.resize(shape[::-1], Image.Resampling.BOX))
     return torch.from_numpy(out), sizes
@@ -138,17 +139,23 @@ def true_masks(masks: str, size: tuple[int, int]) -> np.ndarray:
     return np.stack([np.asarray(read_mask(text, size)) > 0 for text in masks.split("\n")])
 
 
-def _shape(images: Sequence[Path], side: int) -> tuple[int, int]:
-    """Height and width with the usual ratio of the pictures, `side` the longer one, in steps of 32."""
+def picture_size(path: Path) -> tuple[int, int]:
+    """(width, height) in pixels, not turned by EXIF."""
     from PIL import Image
 
+    if plan.BANDS:
+        return read_image(path).size
+    with Image.open(path) as file:
+        return file.size
+
+
+def _shape(images: Sequence[Path], side: int) -> tuple[int, int]:
+    """Height and width with the usual ratio of the pictures, `side` the longer one, in steps of 32."""
     ratios = []
     for path in images[:: max(1, len(images) // 50)]:
-        try:
-            with Image.open(path) as file:
-                ratios.append(file.size[0] / file.size[1])
-        except OSError:
-            continue
+        with suppress(OSError, ValueError):
+            width, height = picture_size(path)
+            ratios.append(width / height)
     ratio = float(np.median(ratios)) if ratios else 1.0
     both = (side / max(ratio, 1), side * min(ratio, 1))
     return max(32, round(both[0] / 32) * 32), max(32, round(both[1] / 32) * 32)
@@ -173,10 +180,10 @@ def fit_masks(
     torch.manual_seed(seed)
     rows, n = np.concatenate([train_rows, valid_rows]), len(test_images) + len(valid_rows)
     wanted = float(np.clip(15 * len(rows), 3000, 60_000))
-    per_second, kinds = speed(unet(8), (3, 96, 96), clock, 8), kinds_in(masks)
+    per_second, kinds = speed(unet(8), (plan.BANDS or 3, 96, 96), clock, 8), kinds_in(masks)
     for side, width in MASK_SIZES:
         shape = _shape(images, side)
-        cost = multiplications(unet(width), (3, *shape)) / per_second
+        cost = multiplications(unet(width), (plan.BANDS or 3, *shape)) / per_second
         if cost * (3 * wanted + 2 * n) < (1 - FIRST * bool(len(valid_rows))) * 0.85 * clock.left():
             break
     x, sizes = _read(images, masks, side, shape)
@@ -187,7 +194,7 @@ def fit_masks(
     nets = []
     if len(valid_rows):
         nets.append(_train(x[train_rows], width, clock, FIRST * seconds, seed, result))
-        maps = _maps(nets[0], x[valid_rows, :3])
+        maps = _maps(nets[0], x[valid_rows, : plan.BANDS or 3])
         truth = [true_masks(masks[i], sizes[i]) for i in valid_rows]
         for kind in range(kinds):
             _choose(result, maps[:, kind], [each[kind] for each in truth], kind)
@@ -204,21 +211,24 @@ def fit_masks(
 
 
 def _normal(x: Tensor) -> Tensor:
-    return (x.float() - 110.0) / 60.0
+    return (x.float() - USUAL_LEVELS[0]) / USUAL_LEVELS[1]
 
 
 def _train(x: Tensor, width: int, clock: Clock, seconds: float, seed: int, result: MaskPrediction) -> Any:
     from torch import cat
     from torch.nn.functional import binary_cross_entropy_with_logits
 
+    read = plan.BANDS or 3
+    augment = replace(MASK_AUGMENTATION, colours=read)
+
     def loss(network: Any, now: np.ndarray, rng: np.random.Generator) -> Any:
-        batch = MASK_AUGMENTATION(cat([_normal(x[now, :3]), x[now, 3:].float() / 255], 1), rng)
-        logits, truth = network(batch[:, :3]), batch[:, 3:]
+        batch = augment(cat([_normal(x[now, :read]), x[now, read:].float() / 255], 1), rng)
+        logits, truth = network(batch[:, :read]), batch[:, read:]
         given = logits.sigmoid()
         overlap = (2 * (given * truth).sum((2, 3)) + 1) / ((given + truth).sum((2, 3)) + 1)
         return binary_cross_entropy_with_logits(logits, truth) + 1 - overlap.mean()
 
-    network = unet(width, x.shape[1] - 3)
+    network = unet(width, x.shape[1] - read)
     seen = train_small(network, len(x), loss, clock, seconds, seed, int(np.clip(len(x) // 20, 4, 8)))
     result.passes.append(seen / len(x))
     return network
@@ -291,3 +301,6 @@ def train_masks(data: Data, run: Any) -> list[float]:
     print(f"small U-Net: {told}, smallest shares {found.smallest}", flush=True)
     report(run, "note", told)
     return [] if found.score is None else [found.score]
+
+
+plan.learn_pictures = take_pictures

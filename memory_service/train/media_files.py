@@ -19,6 +19,10 @@ except ImportError:
     soundfile = None
 
 
+USUAL_LEVELS = 110.0, 60.0  # mean and deviation of colours, of 255
+COLOURED = ("RGB", "RGBA", "P", "LA", "1", "CMYK", "YCbCr")  # as Pillow calls what has more than greys
+
+
 def flips(outputs: list) -> float:
     """FLIP; 0 where the classes are digits or letters."""
     names = {str(name).lower() for name in outputs}
@@ -57,9 +61,9 @@ def read_image(path: Path | str, partial: bool = False, side: int = 0, upright: 
     return read_image(path, upright=upright) if plain else image  # fails, if there is one
 
 
-def random_part() -> np.ndarray:
-    """Left, top, right and bottom of half an image or more, as shares of its sides."""
-    share = random.uniform(0.5, 1.0) ** 0.5
+def random_part(least: float = 0.5, most: float = 1.0) -> np.ndarray:
+    """Left, top, right and bottom of such a share of an image's area, as shares of its sides."""
+    share = random.uniform(least, most) ** 0.5
     left, top = random.uniform(0, 1 - share), random.uniform(0, 1 - share)
     return np.array([left, top, left + share, top + share]).clip(0, 1)
 
@@ -90,12 +94,23 @@ def read_bands(path: Path | str) -> BandPicture:
     else:
         from PIL import Image
 
-        levels = np.asarray(Image.open(path))
+        with Image.open(path) as image:
+            levels = np.asarray(image.convert("L") if plan.BANDS == 1 and image.mode in COLOURED else image)
+    if levels.ndim == 2 and plan.BANDS == 1:
+        levels = levels[..., None]
     if levels.ndim == 3 and levels.shape[2] != plan.BANDS:
         levels = np.moveaxis(levels, 0, 2)
     if levels.shape[2:] != (plan.BANDS,):
         raise ValueError(f"{Path(path).name} has the shape {levels.shape}, not {plan.BANDS} bands")
     return BandPicture(np.nan_to_num(levels))
+
+
+def as_colours(pixels: np.ndarray) -> np.ndarray:
+    """(height, width, bands), float32, each spread as colours usually are, of 255; colours as they are."""
+    if plan.BAND_LEVELS is None:
+        return pixels
+    (mean, deviation), (usual, spread) = plan.BAND_LEVELS, USUAL_LEVELS
+    return (usual + spread * (pixels / 255 - mean) / deviation).astype(np.float32)
 
 
 def take_pictures(paths: list) -> None:

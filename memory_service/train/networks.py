@@ -55,7 +55,7 @@ class Augmentation:
     stretch                 a change of scale of each axis for itself
     bend                    smooth displacement, a share of the picture
     mirrored, turned        flips left to right; flips upside down and turns by 90 degrees
-    light                   change of contrast and brightness of three channels, in deviations
+    light                   change of contrast and brightness of the first `colours` channels, in deviations
     gaps                    stripes that are blanked, as shares of width and height
     """
 
@@ -68,6 +68,7 @@ class Augmentation:
     turned: bool = False
     light: float = 0.0
     gaps: tuple[float, float] = (0.0, 0.0)
+    colours: int = 3
 
     def __call__(self, x: Tensor, rng: np.random.Generator, strength: float = 1.0) -> Tensor:
         import torch
@@ -98,9 +99,9 @@ class Augmentation:
             grid = grid + fine.permute(0, 2, 3, 1)
         x = functional.grid_sample(x, grid, align_corners=False, padding_mode="border")
         if self.light:
-            colours = x[:, :3] * tensor(np.exp(draw(self.light, n, 1, 1, 1)))
-            colours = colours + tensor(draw(self.light, n, min(3, x.shape[1]), 1, 1))
-            x = torch.cat([colours, x[:, 3:]], 1)
+            colours = x[:, : self.colours] * tensor(np.exp(draw(self.light, n, 1, 1, 1)))
+            colours = colours + tensor(draw(self.light, n, min(self.colours, x.shape[1]), 1, 1))
+            x = torch.cat([colours, x[:, self.colours :]], 1)
         for axis, share in zip((3, 2), self.gaps, strict=True):
             if share:
                 place = np.arange(x.shape[axis])[None]

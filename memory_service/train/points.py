@@ -82,6 +82,9 @@ def size_of(path: Path) -> tuple[float, float]:
 
     if plan.SHARES:
         return 1.0, 1.0
+    if plan.BANDS:
+        with suppress(Exception):
+            return plan.read_image(path).size
     with suppress(Exception), Image.open(path) as image:
         width, height = image.size[::-1] if image.getexif().get(274, 1) > 4 else image.size
         return float(width), float(height)

@@ -1,9 +1,9 @@
 """Members that learn nothing by themselves: tables in context (TabICL, TabPFN), forecasts without training
-(Chronos).
+(Chronos, TimesFM 2.5, Toto 2).
 
 They apply where the plan names them, their package is installed and WEIGHTS is not none. Weights come from
-the hub at the first fit, or from WEIGHTS: a checkpoint of TabICL or TabPFN, a folder of Chronos. A fit that
-fails, as without a network, leaves the minutes to the other members.
+the hub at the first fit, or from WEIGHTS: a checkpoint of TabICL or TabPFN, a folder of a forecaster. A fit
+that fails, as without a network, leaves the minutes to the other members.
 """
 
 import os
@@ -23,8 +23,10 @@ OF_V2 = {"classes": "tabicl-classifier-v2-20260212.ckpt", "values": "tabicl-regr
 TABICL = {"tabicl": {"classes": "tabicl-classifier-v1.1-20250506.ckpt"}, "tabicl-v2": OF_V2}
 TABPFN = {"tabpfn-v2": "V2", "tabpfn-2.5": "V2_5", "tabpfn-2.6": "V2_6", "tabpfn-3": "V3"}
 MOST_ROWS = {"tabicl": 60_000, "tabicl-v2": 100_000, "tabpfn-v2": 10_000, "tabpfn-3": 500_000}
-CHRONOS_CONTEXT = 2048  # steps that are read
+FORECASTERS = {"chronos-": "chronos", "timesfm-2.5": "timesfm", "toto-2": "toto2"}  # packages by name's start
+CONTEXT = 2048  # steps that are read
 SERIES_AT_ONCE = 64
+TOTO_BLOCK = 768  # steps ahead at a time, as its authors advise for far horizons
 
 
 def on_card() -> bool:
@@ -76,13 +78,15 @@ class InContext(Estimator):
 
 @dataclass
 class ZeroShot(Forecaster):
-    """Chronos: the median of each step, or the mean where squares are judged and that is better."""
+    """The median of each step, or the mean where squares are judged and that is better."""
 
     name: str = "chronos-2"
     once: bool = True
 
     def applies(self, problem: Problem) -> bool:
-        return plan.WEIGHTS != "none" and installed("chronos", "torch") and super().applies(problem)
+        return (
+            plan.WEIGHTS != "none" and installed(package_of(self.name), "torch") and super().applies(problem)
+        )
 
     def price(self, problem: Problem) -> float:
         series = self.series(problem)
@@ -110,24 +114,83 @@ class ZeroShot(Forecaster):
 
     def forecasts(self, known: np.ndarray, ahead: int) -> tuple[np.ndarray, np.ndarray]:
         """(median, mean), each (series, ahead), of (periods, series)."""
-        import torch
-        from chronos import BaseChronosPipeline
-
-        source = plan.HUB_NAME if plan.WEIGHTS == "hub" else plan.WEIGHTS
-        device_map = "cuda" if on_card() else "cpu"
-        pipeline = BaseChronosPipeline.from_pretrained(source, device_map=device_map)
-        past = [begun(column)[-CHRONOS_CONTEXT:] for column in known.T]
+        past = [begun(column)[-CONTEXT:] for column in known.T]
         median, mean = np.full((2, len(past), ahead), np.nan)
         some = [n for n, column in enumerate(past) if len(column)]
+        source = plan.HUB_NAME if plan.WEIGHTS == "hub" else plan.WEIGHTS
+        ask = LOADERS[package_of(self.name)](source, ahead, min(len(some), SERIES_AT_ONCE))
         for first in range(0, len(some), SERIES_AT_ONCE):
             part = some[first : first + SERIES_AT_ONCE]
-            inputs = [torch.tensor(past[n], dtype=torch.float32) for n in part]
-            how = {"prediction_length": ahead, "quantile_levels": [0.1, 0.5, 0.9]}
-            quantiles, means = pipeline.predict_quantiles(inputs, **how)
-            for n, of_quantiles, of_mean in zip(part, quantiles, means, strict=True):
-                median[n] = np.asarray(of_quantiles, dtype=float).reshape(ahead, -1)[:, 1]
-                mean[n] = np.asarray(of_mean, dtype=float).reshape(ahead)
+            median[part], mean[part] = ask([past[n] for n in part])
         return median, mean
+
+
+def chronos(source: str, ahead: int, _: int) -> Any:
+    import torch
+    from chronos import BaseChronosPipeline
+
+    pipeline = BaseChronosPipeline.from_pretrained(source, device_map="cuda" if on_card() else "cpu")
+
+    def ask(past: list[np.ndarray]) -> tuple[Any, Any]:
+        inputs = [torch.tensor(each, dtype=torch.float32) for each in past]
+        how = {"prediction_length": ahead, "quantile_levels": [0.1, 0.5, 0.9]}
+        quantiles, means = pipeline.predict_quantiles(inputs, **how)
+        medians = [np.asarray(each, dtype=float).reshape(ahead, -1)[:, 1] for each in quantiles]
+        return medians, [np.asarray(each, dtype=float).reshape(ahead) for each in means]
+
+    return ask
+
+
+def timesfm(source: str, ahead: int, at_once: int) -> Any:
+    import timesfm as package  # type: ignore[import-not-found]
+
+    if not hasattr(package, "TimesFM_2p5_200M_torch"):  # 1.x has other networks alone
+        raise ImportError("timesfm here is older than version 2: pip install 'timesfm[torch]>=2'")
+    model = package.TimesFM_2p5_200M_torch.from_pretrained(source, torch_compile=False)
+    config = {"max_context": CONTEXT, "max_horizon": ahead, "per_core_batch_size": at_once}
+    config |= dict.fromkeys(
+        ("normalize_inputs", "use_continuous_quantile_head", "fix_quantile_crossing"), True
+    )
+    model.compile(package.ForecastConfig(infer_is_positive=False, **config))
+
+    def ask(past: list[np.ndarray]) -> tuple[Any, Any]:
+        _, found = model.forecast(
+            horizon=ahead, inputs=list(past)
+        )  # (series, ahead, mean and nine quantiles)
+        return found[..., 5], found[..., 0]
+
+    return ask
+
+
+def toto2(source: str, ahead: int, _: int) -> Any:
+    import torch
+    from toto2 import Toto2Model  # type: ignore[import-not-found]
+
+    model = Toto2Model.from_pretrained(source).to(device()).eval()
+
+    def ask(past: list[np.ndarray]) -> tuple[Any, Any]:
+        values = np.full((len(past), 1, max(map(len, past))), np.nan, np.float32)
+        for row, column in zip(values[:, 0], past, strict=True):
+            row[-len(column) :] = column
+        inputs = {"target": np.nan_to_num(values), "target_mask": np.isfinite(values)}
+        inputs["series_ids"] = np.zeros(values.shape[:2], np.int64)
+        given = {name: torch.from_numpy(each).to(device()) for name, each in inputs.items()}
+        block = TOTO_BLOCK if ahead > TOTO_BLOCK else None
+        with torch.inference_mode():
+            found = model.forecast(given, horizon=ahead, decode_block_size=block, has_missing_values=True)
+        quantiles = found[:, :, 0].float().cpu().numpy()  # nine, as the median has as many on each side
+        return quantiles[len(quantiles) // 2], quantiles.mean(axis=0)
+
+    return ask
+
+
+# Package -> what loads a model and gives a function of series: (median, mean), each (series, ahead)
+LOADERS = {"chronos": chronos, "timesfm": timesfm, "toto2": toto2}
+
+
+def package_of(name: str) -> str:
+    """Of a forecaster without training; "" of others."""
+    return next((package for start, package in FORECASTERS.items() if name.startswith(start)), "")
 
 
 def begun(column: np.ndarray) -> np.ndarray:
@@ -141,6 +204,6 @@ def planned_members(problem: Problem) -> list[Any]:
     name = str(plan.MODEL)
     package, make = ("tabicl", tabicl) if name in TABICL else ("tabpfn", tabpfn)
     known = name in TABICL or name in TABPFN
-    found: list[Any] = [ZeroShot(name)] if name.startswith("chronos-") else []
+    found: list[Any] = [ZeroShot(name)] if package_of(name) else []
     found += [InContext(name, make, package=package, most=MOST_ROWS.get(name, 100_000))] if known else []
     return [member for member in found if member.applies(problem)]

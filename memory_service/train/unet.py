@@ -7,12 +7,13 @@ from torch import nn
 from torch.nn import functional
 
 from memory_service.train.budget import plan
+from memory_service.train.media_files import take_pictures
 from memory_service.train.torch_loop import device, memory_format
 
 
-def mean_and_std() -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Of ImageNet's colours."""
-    return (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+def mean_and_std() -> Any:
+    """Of ImageNet's colours, or of the bands of training pictures."""
+    return plan.BAND_LEVELS or ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
 def convolutions(channels: int, width: int) -> nn.Sequential:
@@ -28,7 +29,8 @@ class Unet(nn.Module):
     def __init__(self, kinds: int) -> None:
         super().__init__()
         widths = plan.WIDTHS
-        self.down = nn.ModuleList(convolutions(*pair) for pair in zip((3, *widths), widths, strict=False))
+        pairs = list(zip((plan.BANDS or 3, *widths[:-1]), widths, strict=True))
+        self.down = nn.ModuleList(convolutions(*pair) for pair in pairs)
         pairs = list(zip(widths[:0:-1], widths[-2::-1], strict=True))
         self.up = nn.ModuleList(nn.ConvTranspose2d(*pair, 2, stride=2) for pair in pairs)
         self.merge = nn.ModuleList(convolutions(2 * width, width) for _, width in pairs)
@@ -50,4 +52,4 @@ def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
     return network.to(device, memory_format=memory_format())
 
 
-plan.build_model, plan.mean_and_std = build_model, mean_and_std
+plan.build_model, plan.mean_and_std, plan.learn_pictures = build_model, mean_and_std, take_pictures

@@ -10,8 +10,9 @@ from dataclasses import replace
 from memory_service.domain.cost.profile import PeakPoint, Profile, with_work
 
 COLOURS = 3
-READ_BANDS = ("timm", "smp")
-"""Libraries whose networks are built for any number of them."""
+_LIBRARIES = ("timm", "smp", "ultralytics")
+_BUILT = ("fcos", "retinanet", "fasterrcnn", "unet", "unet-small")
+"""Networks of other libraries, by the part of a name before `/`."""
 
 LIVE_BYTES = {"amp": 6.0, "fp32": 4.0}
 """The input and its copy in half precision, or a weight and its copy."""
@@ -20,10 +21,15 @@ MOVED_BYTES = {"amp": (8.0, 2.0, 8.0), "fp32": (4.0, 4.0, 4.0)}
 """Forward, backward, inference."""
 
 
+def reads_bands(name: str, library: str) -> bool:
+    """Whether scripts build this network for any number of bands."""
+    return library in _LIBRARIES or name.partition("/")[0] in _BUILT
+
+
 def with_bands(profile: Profile, bands: int) -> Profile:
     """The profile of so many bands; the same one where no script builds such a network."""
     more, pixels = (bands - COLOURS) / COLOURS, profile.input_size**2
-    if more <= 0 or profile.library not in READ_BANDS:
+    if not more or not reads_bands(profile.model, profile.library):
         return profile
     values, live = more * COLOURS * pixels, LIVE_BYTES[profile.precision]
     convolutions = (row for row in profile.extra.get("roofline", ()) if list(row[:2]) == [0, 0])

@@ -42,7 +42,7 @@ _MOLECULES = re.compile(r"\b(?:SMILES|SELFIES|InChI)\b")
 _NARROW, _HUGE = 8.0, 3_000
 
 STRIPS = ("image-classification", "image-regression")
-OF_BANDS = (*STRIPS, "image-retrieval", "image-segmentation")
+OF_BANDS = (*STRIPS, "image-keypoints", "image-retrieval", "image-segmentation", "object-detection")
 """Tasks whose scripts keep the shape of pictures, and read more than three colours."""
 
 TILE, _MOST_TILES, _SIDES_OF_TILES = 1024, 64, range(100, 2_000)

@@ -3,7 +3,7 @@
 from math import ceil
 from typing import Any
 
-from memory_service.domain.cost.bands import COLOURS, READ_BANDS
+from memory_service.domain.cost.bands import COLOURS, reads_bands
 from memory_service.domain.cost.data_loader import NO_LOADER
 from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.cost.step_config import layout_of, precision_class
@@ -39,7 +39,7 @@ def settings_of(candidate: Candidate) -> dict[str, Any]:
         "pretrained": option.model.pretrained,
     }
     bands, ratio = candidate.problem.bands, candidate.problem.aspect_ratio
-    if bands > COLOURS and option.model.library in READ_BANDS:
+    if bands != COLOURS and reads_bands(option.model.name, option.model.library):
         model["bands"] = bands
     if ratio > 1 and (strip := shape_of(option.model, option.input_size, ratio)):
         model["image_shape"] = list(strip)

@@ -248,7 +248,7 @@ class PricedCatalogue:
                 out.extend(
                     self._option(task, row, size) for row in cheap if (row.name, size) not in usual_ones
                 )
-        if asked.mask_classes or asked.bands > COLOURS:
+        if asked.mask_classes or asked.bands != COLOURS:
             out = [_with(option, asked.mask_classes, asked.bands) for option in out]
         return out
 

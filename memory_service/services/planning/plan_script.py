@@ -161,8 +161,8 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     done = (each.settings.strip() for each in TECHNIQUES.values() if each.applies(plan, facts))
     words["settings"] = [line for lines in done for line in lines.splitlines()]
     words["hub_name"] = HUB_NAMES.get(model["name"], model["name"]) if kind.words["tokens"] else ""
-    if model["library"] == "chronos":
-        words["hub_name"] = f"amazon/{model['name']}"
+    if model["library"] in ("chronos", "timesfm", "toto"):
+        words["hub_name"] = HUB_NAMES.get(model["name"], f"amazon/{model['name']}")
     if "deberta-v" in words["hub_name"]:
         words["needs"] += ", sentencepiece, protobuf"  # its tokenizer is made from spm.model
     return words

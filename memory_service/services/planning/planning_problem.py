@@ -79,6 +79,8 @@ def case_of(
     recalled, memory_warnings = _recalled(knowledge, question, text, task, n_train)
     everything = (*resources, *facts.values(), *(fact for fact in stated if fact.value is None))
     warned = sorted(everything, key=lambda fact: not fact.serious)
+    learned = question.weights == "none" and task in STRIPS  # by members, which read colours
+    banded = "bands" in facts and task in OF_BANDS and not learned
     # who describes texts in another language than English has texts that are not English either
     written, spoken = language_of(question.description or ""), {"en": None, "other": "multi"}
     return PlanningProblem(
@@ -101,7 +103,7 @@ def case_of(
         language=facts["language"].value if "language" in facts else spoken.get(written, written),
         subtask=facts["subtask"].value if "subtask" in facts else None,
         volumes="dimensions" in facts,
-        bands=facts["bands"].value if "bands" in facts and task in OF_BANDS else 3,
+        bands=facts["bands"].value if banded else 3,
         aspect_ratio=facts["aspect_ratio"].value if "aspect_ratio" in facts and task in STRIPS else 1.0,
         search=search,
     )

@@ -157,6 +157,7 @@ def kind_of(plan: Mapping[str, Any]) -> Kind:
     unknown = model["library"] == "torchvision" and model["name"].partition("/")[0] not in kinds.DETECTORS
     listed = model["library"] in ("torch", "sklearn", "statsforecast") and plan["task"] != kinds.SIGNALS
     unknown |= listed and model["name"] not in own
+    unknown |= model["library"] in ("timesfm", "toto") and model["name"] not in kinds.HUB_NAMES
     unknown |= model["library"] == "ultralytics" and model["name"] not in kinds.YOLOS
     if kind is None or unknown:
         raise NoScript(_offered(plan["task"], model))

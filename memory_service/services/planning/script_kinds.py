@@ -138,7 +138,10 @@ TREES = ("lightgbm", "xgboost", "catboost")
 TRIED = (*TREES, "linear", "random-forest", "gaussian-process", "knn", "tabm")
 """Families of winners of tables that `memory_service.train` fits whatever the plan's model is."""
 
-PRETRAINED_FROM = {"tabicl": "tabicl", "tabpfn": "tabpfn", "chronos": "chronos-forecasting"}
+PRETRAINED_FROM = {
+    "tabicl": "tabicl", "tabpfn": "tabpfn", "chronos": "chronos-forecasting",
+    "timesfm": "timesfm[torch] >= 2", "toto": "toto-2 (Python >= 3.12)",
+}  # fmt: skip
 """Library of models that learn nothing by themselves -> the package that their scripts use where it is
 installed (`memory_service.train.pretrained`)."""
 
@@ -231,7 +234,8 @@ KINDS["token-classification", "transformers"] = Kind(
 
 SERIES = "time-series-regression"
 KINDS |= {(SERIES, library): _frame_kind(False, library) for library in TREES}
-KINDS[SERIES, "chronos"] = _frame_kind(False, "lightgbm, chronos-forecasting")
+_FORECASTERS = ("chronos", "timesfm", "toto")
+KINDS |= {(SERIES, each): _frame_kind(False, f"lightgbm, {PRETRAINED_FROM[each]}") for each in _FORECASTERS}
 KINDS[SERIES, "statsforecast"] = _frame_kind(False)
 
 CLASSES_OF_PAIRS = _network_kind("text", _PAIRS, True)

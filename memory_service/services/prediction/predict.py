@@ -133,6 +133,7 @@ def prepare(
     value, safe, best = most("p50"), most("p90"), most("p10")
     knee = throughput_knee(step.seconds_many, value) if value else 0
     bounds = device_memory.observed_bounds(profile, gpu, config)
+    logits = profile.extra.get("logits_bytes", 0.0) / 2**30
     fixed = {
         "model": profile.model,
         profile.input_kind: profile.input_size,
@@ -141,6 +142,7 @@ def prepare(
             *provenance_warnings([gpu]),
             *_not_in_hardware(gpu, config.precision),
             *device_memory.extrapolation_warnings(profile),
+            *([sentence("logits-kept", more=logits)] if question.trainer == "unsloth" and logits else ()),
         ],
         **{name: getattr(config, name) for name in ("precision", "layout", "optimizer", "mode")},
         **_settings(profile, cards),

@@ -87,8 +87,9 @@ def test_series_that_go_on_are_forecast_without_training(seeded_sqlite: Database
 
 @pytest.mark.parametrize(
     "model",
-    ["chronos-bolt-base", "timesfm-2.5", "tirex-2", "toto-2", "moirai-2", "flowstate", "patchtst", "tft",
-     "deepar", "nhits", "autoets", "theta", "seasonal-naive", "autogluon-best"],
+    ["chronos-bolt-base", "timesfm-2.5", "timesfm-2.0", "tirex-2", "toto-2", "toto-1.0", "moirai-2",
+     "flowstate", "patchtst", "tft", "deepar", "nhits",
+     "autoets", "theta", "seasonal-naive", "autogluon-best"],
 )  # fmt: skip
 def test_each_forecaster_has_a_plan_and_says_whether_it_has_a_script(
     seeded_sqlite: Database, model: str
@@ -97,19 +98,23 @@ def test_each_forecaster_has_a_plan_and_says_whether_it_has_a_script(
     answer = recommend(seeded_sqlite, asked)
     assert answer["feasible"], answer.get("why")
     unscripted = any("There is no script" in str(each) for each in answer["warnings"])
-    scripted = model in ("chronos-bolt-base", "autoets", "theta", "seasonal-naive")
+    scripted = model in ("chronos-bolt-base", "timesfm-2.5", "toto-2", "autoets", "theta", "seasonal-naive")
     assert unscripted is not scripted
     if scripted:
         compile(plan_script(answer, single=True), "train.py", "exec")
 
 
-@pytest.mark.parametrize("model", ["tabicl-v2", "tabpfn-2.5", "chronos-2"])
-def test_their_scripts_say_where_weights_are_from(seeded_sqlite: Database, model: str) -> None:
-    asked = (SERIES if model == "chronos-2" else TABLE) | {"model": model}
+@pytest.mark.parametrize(
+    ("model", "hub"),
+    [("tabicl-v2", ""), ("tabpfn-2.5", ""), ("chronos-2", "amazon/chronos-2"),
+     ("timesfm-2.5", "google/timesfm-2.5-200m-pytorch"), ("toto-2-22m", "Datadog/Toto-2.0-22m")],
+)  # fmt: skip
+def test_their_scripts_say_where_weights_are_from(seeded_sqlite: Database, model: str, hub: str) -> None:
+    asked = (SERIES if hub else TABLE) | {"model": model}
     script = plan_script(recommend(seeded_sqlite, asked))
     assert 'WEIGHTS = os.environ.get("WEIGHTS", "hub")' in script
     assert 'PLANNED_FROM = "' in script
-    assert ('HUB_NAME = "amazon/chronos-2"' in script) is (model == "chronos-2")
+    assert (f'HUB_NAME = "{hub}"' in script) is bool(hub)
 
 
 def test_rank_knows_forecasters_and_judges_trees_beside_them_as_such(seeded_sqlite: Database) -> None:

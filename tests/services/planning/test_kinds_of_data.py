@@ -114,8 +114,24 @@ def test_bands_beyond_three_cost_more_and_are_read_by_the_script(seeded_sqlite: 
     assert "all 12 bands" in wide["uses"]
     assert wide["ignores"] == []
     assert "\nBANDS = 12" in plan_script(planned(seeded_sqlite, text.format(12)))
-    boxes = planned(seeded_sqlite, "Find ships.", task="object-detection", bands=12)
-    assert any(each.startswith("bands beyond three of 12") for each in boxes["ignores"])
+    for more in (
+        {"task": "object-detection", "model": "fcos/resnet50"},
+        {"task": "object-detection", "model": "yolo11s"},
+        {"task": "image-keypoints"},
+        {"task": "image-segmentation", "model": "unet-small"},
+        {"task": "image-segmentation", "weights": "none"},
+    ):
+        read = planned(seeded_sqlite, "Find ships.", bands=12, **more)
+        assert ("all 12 bands" in read["uses"], read["ignores"]) == (True, []), more
+        assert "\nBANDS = 12" in plan_script(read), more
+    for more in (
+        {"task": "object-detection", "model": "rtdetr-r50"},
+        {"task": "image-classification", "weights": "none"},
+    ):
+        left = planned(seeded_sqlite, "Find ships.", bands=12, **more)
+        assert any(each.startswith("bands beyond three of 12") for each in left["ignores"]), more
+    grey = planned(seeded_sqlite, "Find ships.", task="object-detection", model="fcos/resnet50", bands=1)
+    assert "\nBANDS = 1 " in plan_script(grey)
 
 
 def test_strips_keep_their_shape_in_the_pixels_of_a_square(seeded_sqlite: Database) -> None:

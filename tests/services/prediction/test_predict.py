@@ -427,6 +427,12 @@ def test_a_trainer_that_saves_memory_makes_room_in_predictions_and_plans(seeded_
     )
     assert (plain["fits"], saving["fits"], saving["trainer"]) == (False, True, "unsloth")
     assert "trainer" not in plain
+    first = predict(seeded_sqlite, {**how, "trainer": "unsloth-2024", "batch_size": 1})
+    peak = first["peak_memory_gib"]
+    assert peak["low"] <= 20e9 / 2**30 <= peak["high"], "unsloth issue 824"
+    told = [each for each in saving["reasons"] if each["code"] == "logits-kept"]
+    assert told[0]["text"].count("7.8 GiB more") == 1
+    assert "logits-kept" not in [each["code"] for each in (*plain["reasons"], *first["reasons"])]
     asked = {**how, "seq_len": 4_096, "task": "seq2seq", "n_train": 2_000, "minutes": 600, "mode": "blind"}
     plan = recommend(seeded_sqlite, {**asked, "trainer": "unsloth"})
     without = recommend(seeded_sqlite, asked)

@@ -7,8 +7,8 @@ from typing import Any, Literal
 Method = Literal["full", "lora", "qlora"]
 Head = Literal["lm", "sequence"]
 Targets = Literal["attention", "projections", "mlp", "all"]
-Loss = Literal["plain", "shifted", "compiled", "in_place", "fused"]
-Trainer = Literal["liger", "unsloth", "offload"]
+Loss = Literal["plain", "shifted", "compiled", "in_place", "standing", "fused"]
+Trainer = Literal["liger", "unsloth", "unsloth-2024", "offload"]
 
 USUAL_RANK = 16
 
@@ -143,20 +143,22 @@ class Tuning:
         return self.method == "full" or name in _TRAINED[self.targets]
 
 
+_UNSLOTH = {
+    "compiled": True, "offloaded": True, "dropout": False, "gates_in_place": True, "checkpointing": True,
+}  # fmt: skip
 TRAINERS: dict[Trainer | None, dict[str, Any]] = {
     None: {},
     "liger": {"loss": "fused", "compiled": True},
-    "unsloth": {
-        "loss": "fused", "compiled": True, "offloaded": True, "dropout": False, "gates_in_place": True,
-        "checkpointing": True,
-    },
+    "unsloth": {"loss": "fused", **_UNSLOTH},
+    "unsloth-2024": {"loss": "standing", **_UNSLOTH},
     "offload": {"offloaded": True},
-}  # fmt: skip
+}
 """Trainers that save memory -> what they do otherwise.
 
 liger     Liger Kernel: the head and its loss in chunks, norms and gates recomputed (arXiv 2410.10989)
 unsloth   the same with its own kernels, and checkpoints in the host's memory; LoRA without dropout. Longest
           texts of its benchmarks (QLoRA of rank 32, batch 1; Llama 3.1 8B on 8 to 80 GB, Llama 3.3 70B)
+unsloth-2024  before November 2024, and today where it returns logits: these stand while the layers go back
 offload   transformers with activations in the host's memory (`activation_offloading` of TRL and torchtune)
 """
 
