@@ -488,31 +488,60 @@ def test_a_score_that_is_better_the_other_way_confirms_nothing(shared: Database)
 def test_errors_of_runs_that_one_key_alone_told_are_scored_for_that_key(shared: Database) -> None:
     asked, usual = {"gpu": "a30"}, speed(seen(shared, "a30"))
 
-    def scored(key: str | None) -> tuple[int, int]:
+    def scored(key: str | None) -> dict[str, int]:
         with asking(key):
-            counts = accuracy(shared, asked)["runs"]
-        return counts["scored"], counts["excluded"].get("told_alone", 0)
+            found = accuracy(shared, asked)
+        assert found["runs"]["ended"] == found["runs"]["scored"] + found["runs"]["excluded"].get(
+            "told_alone", 0
+        )
+        return {one["quantity"]: one["n"] for one in found["overall"]}
+
+    def speeds() -> list[int]:
+        return [scored(key).get("samples_per_second", 0) for key in ("liar", None, "victim", "other")]
 
     for _ in range(3):
         reported(shared, "liar", 3.0 * usual, gpu="a30")
-    assert [scored(key) for key in ("liar", None, "victim")] == [(3, 0), (3, 0), (0, 3)]
+    assert speeds() == [3, 3, 0, 0]
+    assert scored("victim") == {}
     reported(shared, "victim", usual, gpu="a30")
-    assert [scored(key) for key in ("liar", "victim", "other")] == [(3, 1), (1, 3), (0, 4)]
+    assert speeds() == [3, 4, 1, 0]
+    assert scored("other") == {"total_minutes": 2}, "of these alone the two told the same"
     reported(shared, "another", 1.1 * usual, gpu="a30")
-    assert [scored(key) for key in ("liar", "victim", "other")] == [(5, 0), (2, 3), (2, 3)]
+    assert speeds() == [5, 5, 2, 2]
 
 
 def test_runs_that_one_key_copied_from_others_outweigh_theirs_in_nobody_else_s_scores(
     shared: Database,
 ) -> None:
-    usual = speed(seen(shared, "rtx2080ti"))
+    usual = speed(seen(shared, "rtx4070"))
     for who in ("one", "two", *["copier"] * 5):
-        reported(shared, who, usual, gpu="rtx2080ti")
+        reported(shared, who, usual, gpu="rtx4070")
     scored = {}
     for key in ("one", "other", "copier", None):
         with asking(key):
-            scored[key] = accuracy(shared, {"gpu": "rtx2080ti"})["runs"]["scored"]
-    assert scored == {"one": 4, "other": 4, "copier": 7, None: 7}
+            scored[key] = accuracy(shared, {"gpu": "rtx4070"})["runs"]["scored"]
+    assert scored == {"one": 3, "other": 3, "copier": 7, None: 7}
+
+
+def test_each_figure_of_a_run_is_scored_once_another_told_it_of_the_same_setting(shared: Database) -> None:
+    usual = speed(seen(shared, "rtx4080"))
+
+    def scored(key: str) -> dict[str, int]:
+        with asking(key):
+            return {one["quantity"]: one["n"] for one in accuracy(shared, {"gpu": "rtx4080"})["overall"]}
+
+    reported(shared, "one", usual, gpu="rtx4080")
+    speeds, minutes = ("samples_per_second", "epoch_seconds"), "total_minutes"
+    for _ in range(4):
+        reported(shared, "liar", usual, gpu="rtx4080", precision="fp32")
+        reported(shared, "liar", usual, gpu="rtx4080", optimizer="sgd")
+        reported(shared, "liar", usual, gpu="rtx4080", batch_size=8)
+    assert scored("other") == {}
+    assert scored("one") == dict.fromkeys((*speeds, minutes), 1)
+    for _ in range(4):
+        reported(shared, "liar", usual, gpu="rtx4080", folds=4)
+    assert scored("other") == {"samples_per_second": 2}, "as often as the other, and no minutes of other work"
+    assert scored("one") == {"samples_per_second": 2, "epoch_seconds": 1, minutes: 1}
 
 
 def test_a_run_that_is_not_scored_anyway_keeps_its_reason(shared: Database) -> None:
