@@ -14,10 +14,12 @@ from memory_service.errors import Forbidden, InvalidInput, NotFound
 from memory_service.schemas.choose import ChooseRequest
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.choice.choose import choose_offer
+from memory_service.services.conflicts.conflicts import conflicts
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.asker import ASKER, CORRECTS, INSIDE
 from memory_service.services.knowledge.outcomes import competition_outcomes, outcomes_and_results
 from memory_service.services.knowledge.snapshot import MOST_VIEWS, knowledge_of
+from memory_service.services.pages import strategies
 from memory_service.services.planning.recommend import cached_plan, recommend
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs.observations import conclude
@@ -542,6 +544,28 @@ def test_each_figure_of_a_run_is_scored_once_another_told_it_of_the_same_setting
         reported(shared, "liar", usual, gpu="rtx4080", folds=4)
     assert scored("other") == {"samples_per_second": 2}, "as often as the other, and no minutes of other work"
     assert scored("one") == {"samples_per_second": 2, "epoch_seconds": 1, minutes: 1}
+
+
+def test_conflicts_and_example_plans_are_of_what_counts_for_whoever_asks(
+    shared: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def conflicting(key: str | None) -> int:
+        with asking(key):
+            return sum(item["gpu"] == "rtx4080super" for item in conflicts(shared))
+
+    def example(key: str | None) -> Any:
+        with asking(key):
+            return strategies.examples(shared, knowledge_of(shared))[0]
+
+    monkeypatch.setattr(strategies, "_planned", lambda *_: ASKER.get())
+    for _ in range(3):
+        reported(shared, "liar", 3.0 * speed(seen(shared, "rtx4080super")), gpu="rtx4080super")
+    for first, second in (("liar", "victim"), ("victim", "liar")):
+        found = {key: conflicting(key) for key in (first, second, None)}
+        assert found["victim"] == 0
+        assert found["liar"] == found[None] > 0
+        reported(shared, "liar", 3.0 * speed(seen(shared, "rtx4080super")), gpu="rtx4080super")
+    assert [example(key) for key in ("liar", "victim", None)] == ["key liar", "key victim", None]
 
 
 def test_a_run_that_is_not_scored_anyway_keeps_its_reason(shared: Database) -> None:
