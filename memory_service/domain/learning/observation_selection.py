@@ -34,6 +34,7 @@ from memory_service.domain.learning.observation import (
     observation_key,
     priced_as,
 )
+from memory_service.domain.learning.shrinkage import equal_shares
 
 MOST_BATCHES = 64
 OWN_BATCHES, BATCHES_OF_MODEL = 40, 16
@@ -54,6 +55,10 @@ class Place:
     @property
     def gpu(self) -> str:
         return self.observations[0].gpu
+
+    @cached_property
+    def reporters(self) -> frozenset[str]:
+        return frozenset(o.reporter for o in self.observations)
 
     @cached_property
     def batches(self) -> tuple[Batch, ...]:
@@ -91,6 +96,7 @@ class ObservationSelection:
             for part, places in of_place.items()
         }
         self._evidence: dict[tuple[int, ...], Evidence] = {}
+        self._of_one: dict[str, Mapping[PredictionKey, float]] = {}
 
     def renewed(
         self, observations: Iterable[Observation], by_one: Sequence[Observation] = ()
@@ -107,14 +113,23 @@ class ObservationSelection:
         )
 
     def _alone(self, gpu: str) -> Mapping[PredictionKey, float]:
-        """Case -> median log of its time beside its prediction, of what one key alone told of the card."""
-        found: dict[PredictionKey, list[float]] = {}
-        of_card = [o for o in self._by_one if o.gpu == gpu and o.step_seconds and o.excluded is None]
-        for o in of_card[-MOST_BATCHES * MOST_OF_A_CASE :]:
-            if (told := self._baseline_of(o)) and o.step_seconds:
-                apart = log(o.step_seconds / told.step_seconds)
-                found.setdefault(replace(observation_key(o), device=""), []).append(apart)
-        return {key: median(logs) for key, logs in found.items()}
+        """Case -> median log of its time beside its prediction, each key's own median once, of what one key
+        alone told of the card and nobody who is heard timed."""
+        if gpu in self._of_one:
+            return self._of_one[gpu]
+        places = [p for p in self._places.get("step", {}).values() if p.gpu == gpu]
+        timed = {None, *(_timed(o) for p in places for batch in p.batches for o in batch)}
+        told: dict[str, list[Observation]] = {}
+        for o in reversed(self._by_one):
+            if o.gpu == gpu and _timed(o) not in timed:
+                told.setdefault(o.reporter, []).append(o)
+        found: dict[PredictionKey, dict[str, list[float]]] = {}
+        for o in islice(in_turn(told.values()), MOST_BATCHES * MOST_OF_A_CASE):
+            if (key := _timed(o)) and o.step_seconds and (baseline := self._baseline_of(o)):
+                apart = log(o.step_seconds / baseline.step_seconds)
+                found.setdefault(key, {}).setdefault(o.reporter, []).append(apart)
+        self._of_one[gpu] = {key: median(map(median, by.values())) for key, by in found.items()}
+        return self._of_one[gpu]
 
     def count(self, device: str) -> int:
         """Observations of a device."""
@@ -161,11 +176,17 @@ class ObservationSelection:
 
 def _batches(places: Sequence[Place]) -> list[tuple[Batch, ...]]:
     """Of each reporter what it told of its devices in turn, the newest first: many devices of one push out
-    nobody else's."""
+    nobody else's, and count no more often than the second most of one on their GPU model."""
+    newest = sorted(places, key=lambda place: _newest(place.observations), reverse=True)
     told: dict[str, list[tuple[Batch, ...]]] = {}
-    for place in sorted(places, key=lambda place: _newest(place.observations), reverse=True):
-        told.setdefault(place.observations[0].reporter, []).append(place.batches)
+    for n in equal_shares([(place.gpu, place.reporters, n) for n, place in enumerate(newest)]):
+        told.setdefault(newest[n].observations[0].reporter, []).append(newest[n].batches)
     return [tuple(in_turn(batches)) for batches in told.values()]
+
+
+def _timed(o: Observation) -> PredictionKey | None:
+    """The case on any device of the card, where the observation tells its time."""
+    return replace(observation_key(o), device="") if o.step_seconds and o.excluded is None else None
 
 
 def _newest(batch: Batch) -> tuple[object, ...]:

@@ -8,7 +8,15 @@ from math import sqrt
 import numpy as np
 
 from memory_service.domain.learning.hierarchy import Hierarchy, MatchedObservation, is_own, level_keys, where
-from memory_service.domain.learning.shrinkage import FREEDOM, Floats, Loadings, Posterior, without_outliers
+from memory_service.domain.learning.shrinkage import (
+    FREEDOM,
+    Floats,
+    Loadings,
+    Posterior,
+    equal_shares,
+    posterior_of,
+    without_outliers,
+)
 
 
 class Residuals(ABC):
@@ -27,10 +35,15 @@ class Residuals(ABC):
         cases = [one.key for one in told]
         self._posterior, out = without_outliers(rows, values, noise, far, places, cases, runs, reporters)
         self.aside = tuple(told[i].observation for i in out)
-        used = [i for i in range(len(told)) if i not in set(out)]
+        near = [i for i in range(len(told)) if i not in set(out)]
+        used = [near[k] for k in equal_shares([(cases[i], reporters[i], values[i]) for i in near])]
+        if used != near:
+            self._posterior = posterior_of(rows, values, noise, used)
         counted, values = [told[i] for i in used], [values[i] for i in used]
         self._noise = RepeatNoise(counted, values, noise := [noise[i] for i in used])
         bounds = self._bounds()
+        said = [(one.key, one.observation.reporter, bound) for one, bound in bounds]
+        bounds = [bounds[i] for i in equal_shares(said)]
         if bounds or self._noise.sds != noise:
             counted += [one for one, _ in bounds]
             values += [bound for _, bound in bounds]

@@ -192,6 +192,21 @@ def without_outliers(
     return posterior, [i for i in range(len(values)) if i not in included]
 
 
+def equal_shares(told: Sequence[tuple[Hashable, Hashable, float]]) -> list[int]:
+    """Places of those (case, reporter, figure) that stand for their reporters: of each in a case no more than
+    the second most of one there (of the only one all), spread evenly over its figures."""
+    cases: dict[Hashable, dict[Hashable, list[tuple[float, int]]]] = {}
+    for i, (case, reporter, figure) in enumerate(told):
+        cases.setdefault(case, {}).setdefault(reporter, []).append((figure, i))
+    shares = []
+    for by in cases.values():
+        share = sorted(map(len, by.values()))[-2:][0]
+        for some in map(sorted, by.values()):
+            n = min(share, len(some))
+            shares += [some[((2 * k + 1) * len(some) - 1) // (2 * n)][1] for k in range(n)]
+    return sorted(shares)
+
+
 def posterior_of(
     rows: Sequence[Loadings], values: Sequence[float], noise: Sequence[float], included: Sequence[int]
 ) -> Posterior | None:

@@ -2,7 +2,7 @@
 card, or a calibration that contradicts the sheet or itself, is kept, and teaches nothing until another
 reporter tells the same."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -208,7 +208,7 @@ def _alike(values: Sequence[float], name: str, value: float) -> Sequence[float]:
     if name == "out_of_memory":
         return values[: bisect_right(values, value)]
     if name in _MEMORY:
-        return [each for each in values if _same_memory(each, value)]
+        return [each for each in values if same_memory(each, value)]
     return values[bisect_left(values, value / SAME_FIGURE) : bisect_right(values, value * SAME_FIGURE)]
 
 
@@ -224,12 +224,18 @@ def heard(
     observations: Sequence[Observation], confirmed: Sequence[Mapping[str, Any]], asker: str
 ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
     """(what teaches a key's questions, what only one other key told), in their order, each with those figures
-    alone. Times and peaks of what a key measured three times itself no other key changes for it. confirmed:
-    as `confirmed_figures` gives it."""
+    alone. Times and peaks of what a key measured three times itself no other key changes for it; nor, of what
+    it measured at all, one that tells much the same. confirmed: as `confirmed_figures` gives it."""
     own: dict[Hashable, set[str]] = {}
+    mine: dict[Hashable, list[float]] = {}
+    measured = set[Hashable]()
     for o in observations if is_key(asker) else ():
-        for figures in _measured(o) if o.reporter == asker else ():
-            own.setdefault((_SETTING(o), o.device, figures), set()).add(o.run_id)
+        if o.reporter == asker:
+            for figures in _measured(o):
+                own.setdefault((_SETTING(o), o.device, figures), set()).add(o.run_id)
+            measured.add((_SETTING(o), o.device))
+            for what, _, value in _what(o, _DEVICE):
+                insort(mine.setdefault(what, []), value)
     settled = {what for what, runs in own.items() if len(runs) >= ENOUGH_RUNS}
     teaching, by_one = list[Observation](), list[Observation]()
     for o, agreed in zip(observations, confirmed, strict=True):
@@ -238,6 +244,9 @@ def heard(
             continue
         setting = _SETTING(o), o.device
         known = {name for each in (_TIME, _MEMORY) if (*setting, each) in settled for name in each}
+        for what, name, value in _what(o, _DEVICE) if setting in measured else ():
+            if what in mine and _alike(mine[what], name, value):
+                known.add(name)
         lone = _figures_of(o) - agreed.keys()
         for names, into in ((agreed.keys() - known, teaching), (lone - known, by_one)):
             if names:
@@ -346,7 +355,7 @@ def _compared(pair: _Pair) -> tuple[float | None, frozenset[str]]:
         name
         for name, (mine, theirs) in common.items()
         if (
-            _same_memory(mine.value, theirs.value)
+            same_memory(mine.value, theirs.value)
             if mine.unit == "GiB"
             else abs(apart[name]) <= log(SAME_RATES) and abs(apart[name] - usual) <= log(SAME_PATTERN)
         )
@@ -354,7 +363,8 @@ def _compared(pair: _Pair) -> tuple[float | None, frozenset[str]]:
     return exp(min(median(map(abs, apart.values())), MOST_LOG)), frozenset(same)
 
 
-def _same_memory(one: float, other: float) -> bool:
+def same_memory(one: float, other: float) -> bool:
+    """Whether two peaks in GiB agree."""
     return abs(one - other) <= max(SAME_GIB, (SAME_MEMORY - 1.0) * min(one, other))
 
 
@@ -393,11 +403,15 @@ def _case(o: Observation) -> Hashable:
     return o.gpu, o.model, o.input_size, o.mode, o.out_of_memory
 
 
-_SETTING = attrgetter(
+SETTING = (
     "gpu", "model", "input_size", "mode", "part", "precision", "layout", "compiled", "checkpointing",
     "optimizer", "cores", "outputs", "leaves",
 )  # fmt: skip
-"""All that a figure depends on but for its device and its batch."""
+"""All that a figure of an observation depends on but for its device and its batch."""
+
+_SETTING = attrgetter(*SETTING)
+
+_DEVICE = attrgetter("device")
 
 _TIME = "step_seconds", "at_least_seconds", "at_most_seconds", "first_epoch_ratio"
 _MEMORY = "peak_allocated_gib", "peak_reserved_gib", "peak_driver_gib", "out_of_memory"

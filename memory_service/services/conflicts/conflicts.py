@@ -34,8 +34,8 @@ Item = dict[str, Any]
 
 
 def conflicts(database: Database) -> list[Item]:
-    """Every disagreement, the widest first; kept per knowledge revision. The list is shared: do not change
-    it."""
+    """Every disagreement for whoever asks, the widest first; kept per knowledge revision. The list is shared:
+    do not change it."""
     knowledge = knowledge_of(database)
     of = (knowledge.claims, knowledge.cards.untaught, len(knowledge.profiles))
 
@@ -43,7 +43,7 @@ def conflicts(database: Database) -> list[Item]:
         checked = knowledge.priced.caches.latest(Checked, of, lambda: check_claims(knowledge))
         return conflicts_in(knowledge, checked)
 
-    return database.caches.latest(conflicts, knowledge.revision, make)
+    return knowledge.cards.caches.latest(conflicts, knowledge.state, make)
 
 
 def conflicts_in(knowledge: Knowledge, checked: Sequence[Checked]) -> list[Item]:

@@ -118,6 +118,7 @@ class Knowledge:
     ended_runs     the latest ended runs of competitions
     remembered     what plans were told of questions of bare facts, while nothing remembered changes
     tallies        memory ("pattern:<id>", "competition:<slug>", "technique:<name>") -> what runs say of it
+    view           the key for whose questions these are (`_Read.view`); None = all that was told
     """
 
     revision: int
@@ -135,6 +136,12 @@ class Knowledge:
     quality: QualityModel = NO_FIGURES
     ended_runs: Sequence[Any] = ()
     remembered: dict[Hashable, Any] = field(default_factory=dict)
+    view: str | None = None
+
+    @property
+    def state(self) -> Hashable:
+        """Tells apart what is cached of it: another revision, or an asker for whom other reports count."""
+        return self.revision, self.view
 
     @property
     def gpus(self) -> Mapping[str, TargetDevice]:
@@ -322,7 +329,7 @@ class _Read:
         taught = cards.taught(selection.renewed(teaching, by_one))
         taught.caches.share = 8 / MOST_VIEWS if view else 1.0
         ended = heard_runs(self.knowledge.ended_runs, view)
-        return replace(self.knowledge, cards=taught, observations=teaching, ended_runs=ended)
+        return replace(self.knowledge, cards=taught, observations=teaching, ended_runs=ended, view=view)
 
     def _base(self, view: str) -> tuple[Cards, ObservationSelection]:
         """The cards before runs teach, and what runs say beside them: for all who posted no calibration the

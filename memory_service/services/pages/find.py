@@ -18,7 +18,7 @@ from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.recipe.solution import Solution
 from memory_service.domain.recipe.vocabulary import TECHNIQUES
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.snapshot import Knowledge, asker_view, knowledge_of
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.pages.competitions import MOST_COMPARED
 from memory_service.services.pages.sizing import spelled
 from memory_service.settings import Settings
@@ -65,8 +65,7 @@ def find_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any
     if not given:
         actions = [] if q else [_group("Go to", [_entry(name, path, about) for name, path, about in PAGES])]
         return {"q": q, "read_as": None, "partly": False, "groups": actions, "found": 0}
-    key = (knowledge.revision, asker_view(database))
-    items, spelling = database.caches.stored(_index, key, lambda: _index(knowledge), 2)
+    items, spelling = database.caches.stored(_index, knowledge.state, lambda: _index(knowledge), 2)
     words = [_spelled(word, spelling) for word in given]
     told = [word for word in words if word not in _STOP] or words
     answers = _questions(knowledge, q, spelling, [item for item in items if item.kind == "Competitions"])

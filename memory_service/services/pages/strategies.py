@@ -199,7 +199,7 @@ def examples(database: Database, knowledge: Knowledge) -> Examples:
 def _state(knowledge: Knowledge) -> tuple[Any, ...]:
     policy = knowledge.policy
     numbers = repr(replace(policy, steering=frozenset(), changed=frozenset()))
-    return (knowledge.revision, numbers, *sorted(policy.steering))
+    return (knowledge.state, numbers, *sorted(policy.steering))
 
 
 def effect_on_plans(

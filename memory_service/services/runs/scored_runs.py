@@ -2,20 +2,20 @@
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
 
 from memory_service.domain.learning.scoring import Pair, pairs_of, score
-from memory_service.domain.learning.shrinkage import SAME_FIGURE
-from memory_service.domain.prediction.trust import heard_rows, near_figures
+from memory_service.domain.learning.shrinkage import SAME_FIGURE, equal_shares
+from memory_service.domain.prediction.trust import SETTING, heard_rows, is_key, near_figures, same_memory
 from memory_service.domain.quality.quality_model import QualityModel
 from memory_service.domain.quality.ranking import probability_better
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.asker import ASKER
-from memory_service.services.knowledge.cards import balanced
 from memory_service.services.knowledge.outcomes import ComparedRuns, compared_runs, heard_runs
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.store.queries import outcomes, runs
@@ -73,8 +73,8 @@ def accuracy(database: Database, requested: Mapping[str, Any] | None = None) -> 
 
 
 def ended_runs(database: Database, requested: Mapping[str, Any], most: int, now: dt.datetime) -> list[Scored]:
-    """The latest that ended, as narrow as `accuracy` says. One key's word counts for that key, and of what
-    another tells no more than of all others together."""
+    """The latest that ended, as narrow as `accuracy` says. A figure that one key alone told of its case
+    counts for that key, and reporters of a case count alike; whoever asks sees all of its own."""
     filters = {name: requested[name] for name in ACCURACY_FILTERS if requested.get(name) is not None}
     if requested.get("days") is not None:
         filters["since"] = now - dt.timedelta(days=float(requested["days"]))
@@ -83,37 +83,54 @@ def ended_runs(database: Database, requested: Mapping[str, Any], most: int, now:
         scored = transaction.caches.of_rows(
             ended_runs, states, lambda run_ids: _paired(session, run_ids), MOST_RUNS
         )
-    counting = [(run, pairs) for run, pairs in scored.values() if run.excluded is None or any(_said(pairs))]
-    heard = heard_rows(
-        counting, ASKER.get(), told_by=lambda one: one[0].told_by,
-        case=lambda one: (one[0].gpu, one[0].model, one[0].input_size), agree=_agree,
-    )  # fmt: skip
-    known = {run.id for run, _ in heard}
-    told = [(run.told_by, run.id) for run, _ in heard]
-    shared = known if ASKER.get() is None else {*balanced(told, ASKER.get())}
+    asker, kinds = ASKER.get(), knowledge_of(database).cards.kinds
+
+    def counts(run: EndedRun) -> bool:
+        return asker is None or run.told_by == asker or not is_key(run.told_by)
+
+    figures = [
+        (_case(run, pair, kinds), run, pair)
+        for run, pairs in scored.values() for pair in pairs if pair.excluded is None
+    ]  # fmt: skip
+    heard = heard_rows(figures, asker, told_by=lambda one: one[1].told_by, case=itemgetter(0), agree=_agree)
+    known = {id(pair) for _, _, pair in heard}
+    shares = equal_shares([(case, run.told_by, pair.error) for case, run, pair in heard])
+    scores = {id(heard[n][2]) for n in shares}
     return [
-        (run, pairs) if run.id in known
+        (run, pairs) if counts(run)
         else (
-            run._replace(excluded=run.excluded or TOLD_ALONE),
-            [replace(pair, excluded=pair.excluded or TOLD_ALONE) for pair in pairs],
+            run._replace(excluded=run.excluded or (None if some else TOLD_ALONE)),
+            [
+                pair if pair.excluded or id(pair) in scores else replace(pair, excluded=TOLD_ALONE)
+                for pair in pairs if id(pair) in scores or id(pair) not in known
+            ],
         )
         for run, pairs in scored.values()
-        if run.id not in known - shared
+        for some in [scores.intersection(map(id, pairs))]
+        if counts(run) or some or known.isdisjoint(map(id, pairs))
     ]  # fmt: skip
 
 
 TOLD_ALONE = "told_alone"
 
+_Figure = tuple[Hashable, EndedRun, Pair]
 
-def _agree(one: Scored, other: Scored) -> bool:
-    """Whether all that both say, and that counts, is near."""
-    mine, theirs = (_said(pairs) for _, pairs in (one, other))
-    common = mine.keys() & theirs.keys()
-    return bool(common) and all(near_figures(mine[name], theirs[name], SAME_FIGURE) for name in common)
+_WORK = {"epoch_seconds": ("n_train", "folds"), "total_minutes": ("n_train", "folds", "epochs", "minutes")}
+"""What a figure of the whole run depends on beside its setting and batch."""
 
 
-def _said(pairs: Sequence[Pair]) -> dict[str, float]:
-    return {pair.quantity: pair.actual for pair in pairs if pair.excluded is None}
+def _case(run: EndedRun, pair: Pair, kinds: Mapping[str, str]) -> Hashable:
+    """What the figure is of, as in `domain.prediction.trust`. kinds: `Cards.kinds`."""
+    said = (run.prediction or {}).get("case") or {}
+    work = (getattr(run, name) for name in _WORK.get(pair.quantity, ()))
+    names = run.gpu, run.model, run.input_size, run.batch_size, kinds.get(run.device)
+    return pair.quantity, *names, *map(said.get, SETTING), *work
+
+
+def _agree(one: _Figure, other: _Figure) -> bool:
+    mine, theirs = one[2].actual, other[2].actual
+    memory = one[2].quantity.startswith("peak")
+    return same_memory(mine, theirs) if memory else near_figures(mine, theirs, SAME_FIGURE)
 
 
 def _paired(session: ReadSession, run_ids: Sequence[str]) -> dict[str, Scored]:

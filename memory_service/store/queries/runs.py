@@ -41,6 +41,10 @@ class EndedRun(NamedTuple):
     model: str
     input_size: int | None
     told_by: str
+    n_train: int | None
+    folds: int | None
+    epochs: int | None
+    minutes: float | None
 
 
 SUBJECT = (

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any
 
 import pytest
 
 from memory_service.domain.learning.corrections import in_turn
-from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.observation_selection import Place, _batches
+from memory_service.domain.learning.observation import Observation, prediction_key
+from memory_service.domain.learning.observation_selection import ObservationSelection, Place, _batches
 from memory_service.domain.prediction import trust
-from tests.domain.learning.test_corrections import CARD, moved, ran, taught
+from memory_service.domain.prediction.device_step_time import baseline_prediction
+from tests.domain.learning.test_corrections import AMP, CARD, PROFILES, cold_profile, moved, ran, taught
 
 ONE = Observation("a100", "resnet50", "resnet", 224, "bf16", 8, step_seconds=0.1, reporter="key eve")
 
@@ -136,3 +137,77 @@ def test_many_devices_of_one_key_push_nobody_else_out_of_a_model() -> None:
     places = [*(place("eve", f"box{n}") for n in range(60)), place("ada", "desk"), place("cy", "shelf")]
     first = [batch[0].reporter for batch in islice(in_turn(_batches(places)), 3)]
     assert sorted(first) == ["key ada", "key cy", "key eve"]
+
+
+def read_by(who: str, observations: list[Observation], device: str = "") -> float:
+    """How many times the data sheet's step of resnet50 a key expects of a device of the card."""
+    alone = trust.confirmed_figures(observations, attrgetter("gpu"))
+    heard, by_one = trust.heard(observations, alone, f"key {who}")
+    selection = ObservationSelection(heard, lambda o: baseline_prediction(o, cold_profile(o), CARD), by_one)
+    return moved("resnet50", replace(CARD, device=device, learned=selection.about(device, CARD.slug)))
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_however_many_runs_a_key_tells_it_is_one_reporter_in_a_case(number: int) -> None:
+    two = of_key("ada", number, 1.1)
+    once, often = ([*two, *of_key("eve", times, 1.1 * 1.33)] for times in (number, 30))
+    assert read_by("bob", often) == pytest.approx(read_by("bob", once), rel=0.005)
+    assert read_by("ada", often) == pytest.approx(read_by("ada", two)), "its own"
+    three = [*of_key("ada", number, 1.1), *of_key("cy", number, 1.1), *of_key("dan", number, 1.1)]
+    often = [*three, *of_key("eve", 30, 1.1 * 1.33)]
+    assert read_by("bob", often) == pytest.approx(read_by("bob", three), rel=0.04)
+
+
+def test_of_a_key_that_told_more_than_others_the_middle_run_counts() -> None:
+    odd = of_key("eve", 1, 1.3), of_key("eve", 1, 1.29), of_key("ada", 1, 1.0)
+    usual = [*of_key("eve", 4, 1.0), *chain(*odd)]
+    assert read_by("bob", usual) == pytest.approx(1.0, abs=0.02)
+
+
+def test_peaks_count_by_reporters_too() -> None:
+    def peak(who: str, number: int, gib: float) -> list[Observation]:
+        return [replace(o, step_seconds=None, peak_driver_gib=gib) for o in of_key(who, number, 1.0)]
+
+    def added(told: list[Observation]) -> float:
+        heard, _ = trust.heard(told, trust.confirmed_figures(told, ANY), "key bob")
+        taught = ObservationSelection(heard, lambda o: baseline_prediction(o, cold_profile(o), CARD))
+        key = prediction_key(PROFILES["resnet50"], CARD, AMP)
+        shift = taught.about("", CARD.slug).memory_of(key, "driver")
+        assert shift is not None
+        return float(shift.fixed_gib)
+
+    once = [*peak("ada", 1, 9.0), *peak("eve", 1, 9.5)]
+    assert added([*once, *peak("eve", 29, 9.5)]) == pytest.approx(added(once), rel=0.02)
+
+
+def test_of_the_only_reporter_of_a_case_all_runs_are_averaged() -> None:
+    times = (0.98, 0.99, 1.03, 1.04, 1.05, 1.06)
+    spread = [ran(times=each, run=f"{each}", gpu=CARD) for each in times]
+    told = [replace(o, reporter="host box") for o in spread]
+    another = [ran(times=0.97, run="another", gpu=CARD), *told[:5]]
+    assert read_by("bob", another) < read_by("bob", told) - 0.005
+    hosts = [replace(o, reporter=f"host {i}") for i, o in enumerate(spread)]
+    assert read_by("bob", hosts) == pytest.approx(read_by("bob", told)), "hosts that told alike count alike"
+
+
+def test_what_one_key_alone_told_moves_nothing_that_others_measured() -> None:
+    honest = [*of_key("ada", 3, 1.0), *of_key("cy", 3, 1.0)]
+    assert read_by("bob", [*honest, *of_key("eve", 30, 1.5)]) == pytest.approx(read_by("bob", honest))
+    own = of_key("bob", 1, 1.0)
+    assert read_by("bob", [*own, *of_key("eve", 30, 1.5)]) == pytest.approx(read_by("bob", own))
+    assert read_by("bob", of_key("eve", 30, 1.5)) == pytest.approx(1.15, abs=0.01)
+    among = [*of_key("ada", 1, 1.0), *of_key("cy", 1, 0.6), *of_key("eve", 30, 1.5)]
+    assert read_by("bob", among) == pytest.approx(1.0, abs=0.01), "each key's median once"
+
+
+def test_however_many_devices_a_key_tells_of_it_is_one_reporter_of_their_model() -> None:
+    def on(who: str, device: str, times: float) -> list[Observation]:
+        return [replace(o, device=device, run_id=f"{o.run_id} {device}") for o in of_key(who, 6, times)]
+
+    honest = [*of_key("ada", 3, 1.1), *of_key("cy", 3, 1.1)]
+    once = [*honest, *on("eve", "box0", 1.4), *of_key("eve", 1, 1.1)]
+    often = [*once, *chain.from_iterable(on("eve", f"box{i}", 1.4) for i in range(1, 20))]
+    assert read_by("bob", often, "new box") == pytest.approx(read_by("bob", once, "new box"), rel=0.005)
+    assert read_by("bob", often) == pytest.approx(read_by("bob", honest), rel=0.005)
+    own = list(chain.from_iterable(on("ada", f"box{i}", 1.4) for i in range(6)))
+    assert read_by("ada", own, "new box") > read_by("ada", own[:6], "new box") + 0.05, "of the only one all"

@@ -14,10 +14,12 @@ from memory_service.errors import Forbidden, InvalidInput, NotFound
 from memory_service.schemas.choose import ChooseRequest
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.choice.choose import choose_offer
+from memory_service.services.conflicts.conflicts import conflicts
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.asker import ASKER, CORRECTS, INSIDE
 from memory_service.services.knowledge.outcomes import competition_outcomes, outcomes_and_results
 from memory_service.services.knowledge.snapshot import MOST_VIEWS, knowledge_of
+from memory_service.services.pages import strategies
 from memory_service.services.planning.recommend import cached_plan, recommend
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs.observations import conclude
@@ -518,31 +520,82 @@ def test_a_score_that_is_better_the_other_way_confirms_nothing(shared: Database)
 def test_errors_of_runs_that_one_key_alone_told_are_scored_for_that_key(shared: Database) -> None:
     asked, usual = {"gpu": "a30"}, speed(seen(shared, "a30"))
 
-    def scored(key: str | None) -> tuple[int, int]:
+    def scored(key: str | None) -> dict[str, int]:
         with asking(key):
-            counts = accuracy(shared, asked)["runs"]
-        return counts["scored"], counts["excluded"].get("told_alone", 0)
+            found = accuracy(shared, asked)
+        assert found["runs"]["ended"] == found["runs"]["scored"] + found["runs"]["excluded"].get(
+            "told_alone", 0
+        )
+        return {one["quantity"]: one["n"] for one in found["overall"]}
+
+    def speeds() -> list[int]:
+        return [scored(key).get("samples_per_second", 0) for key in ("liar", None, "victim", "other")]
 
     for _ in range(3):
         reported(shared, "liar", 3.0 * usual, gpu="a30")
-    assert [scored(key) for key in ("liar", None, "victim")] == [(3, 0), (3, 0), (0, 3)]
+    assert speeds() == [3, 3, 0, 0]
+    assert scored("victim") == {}
     reported(shared, "victim", usual, gpu="a30")
-    assert [scored(key) for key in ("liar", "victim", "other")] == [(3, 1), (1, 3), (0, 4)]
+    assert speeds() == [3, 4, 1, 0]
+    assert scored("other") == {"total_minutes": 2}, "of these alone the two told the same"
     reported(shared, "another", 1.1 * usual, gpu="a30")
-    assert [scored(key) for key in ("liar", "victim", "other")] == [(5, 0), (2, 3), (2, 3)]
+    assert speeds() == [5, 5, 2, 2]
 
 
 def test_runs_that_one_key_copied_from_others_outweigh_theirs_in_nobody_else_s_scores(
     shared: Database,
 ) -> None:
-    usual = speed(seen(shared, "rtx4080"))
+    usual = speed(seen(shared, "rtx4070"))
     for who in ("one", "two", *["copier"] * 5):
-        reported(shared, who, usual, gpu="rtx4080")
+        reported(shared, who, usual, gpu="rtx4070")
     scored = {}
     for key in ("one", "other", "copier", None):
         with asking(key):
-            scored[key] = accuracy(shared, {"gpu": "rtx4080"})["runs"]["scored"]
-    assert scored == {"one": 4, "other": 4, "copier": 7, None: 7}
+            scored[key] = accuracy(shared, {"gpu": "rtx4070"})["runs"]["scored"]
+    assert scored == {"one": 3, "other": 3, "copier": 7, None: 7}
+
+
+def test_each_figure_of_a_run_is_scored_once_another_told_it_of_the_same_setting(shared: Database) -> None:
+    usual = speed(seen(shared, "rtx4080"))
+
+    def scored(key: str) -> dict[str, int]:
+        with asking(key):
+            return {one["quantity"]: one["n"] for one in accuracy(shared, {"gpu": "rtx4080"})["overall"]}
+
+    reported(shared, "one", usual, gpu="rtx4080")
+    speeds, minutes = ("samples_per_second", "epoch_seconds"), "total_minutes"
+    for _ in range(4):
+        reported(shared, "liar", usual, gpu="rtx4080", precision="fp32")
+        reported(shared, "liar", usual, gpu="rtx4080", optimizer="sgd")
+        reported(shared, "liar", usual, gpu="rtx4080", batch_size=8)
+    assert scored("other") == {}
+    assert scored("one") == dict.fromkeys((*speeds, minutes), 1)
+    for _ in range(4):
+        reported(shared, "liar", usual, gpu="rtx4080", folds=4)
+    assert scored("other") == {"samples_per_second": 2}, "as often as the other, and no minutes of other work"
+    assert scored("one") == {"samples_per_second": 2, "epoch_seconds": 1, minutes: 1}
+
+
+def test_conflicts_and_example_plans_are_of_what_counts_for_whoever_asks(
+    shared: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def conflicting(key: str | None) -> int:
+        with asking(key):
+            return sum(item["gpu"] == "rtx4080super" for item in conflicts(shared))
+
+    def example(key: str | None) -> Any:
+        with asking(key):
+            return strategies.examples(shared, knowledge_of(shared))[0]
+
+    monkeypatch.setattr(strategies, "_planned", lambda *_: ASKER.get())
+    for _ in range(3):
+        reported(shared, "liar", 3.0 * speed(seen(shared, "rtx4080super")), gpu="rtx4080super")
+    for first, second in (("liar", "victim"), ("victim", "liar")):
+        found = {key: conflicting(key) for key in (first, second, None)}
+        assert found["victim"] == 0
+        assert found["liar"] == found[None] > 0
+        reported(shared, "liar", 3.0 * speed(seen(shared, "rtx4080super")), gpu="rtx4080super")
+    assert [example(key) for key in ("liar", "victim", None)] == ["key liar", "key victim", None]
 
 
 def test_a_run_that_is_not_scored_anyway_keeps_its_reason(shared: Database) -> None:
