@@ -4,7 +4,7 @@ import datetime as dt
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -153,12 +153,17 @@ def places_of(session: ReadSession, subject: str, limit: int) -> dict[str, Tally
     """Place -> the tally of a subject there, the most followed first."""
     of = tables.Tally.subject == subject, tables.Tally.place != TOTAL, tables.Tally.compared > 0
     query = select(tables.Tally.place, *_COLUMNS).where(*of).order_by(tables.Tally.followed.desc(), "place")
-    return {place: Tally(*counts) for place, *counts in session.execute(query.limit(limit))}
+    return {place: _tally(counts) for place, *counts in session.execute(query.limit(limit))}
 
 
 def _tallies(session: ReadSession, *where: ColumnElement[bool]) -> dict[str, Tally]:
     found = session.execute(select(tables.Tally.subject, *_COLUMNS).where(*where))
-    return {subject: Tally(*counts) for subject, *counts in found}
+    return {subject: _tally(counts) for subject, *counts in found}
+
+
+def _tally(counts: Sequence[Any]) -> Tally:
+    by_key = {key: (worth, won) for key, (worth, won) in counts[-1].items()}
+    return replace(Tally(*counts[:-1]), by_key=by_key)
 
 
 def write_tallies(session: WriteSession, place: str, counted: Mapping[str, Tally], now: dt.datetime) -> None:

@@ -72,4 +72,5 @@ class Tally(Base):
     worse: Mapped[int]
     weight: Mapped[float]
     won: Mapped[float]
+    by_key: Mapped[Any] = mapped_column(JsonObject, server_default="{}")
     updated_at: Mapped[dt.datetime]

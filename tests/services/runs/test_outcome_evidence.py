@@ -113,7 +113,7 @@ class TestNegativeTransfer:
         row = _row(later)
         assert row["demoted"]
         assert "followed in 7 runs" in row["text"]
-        assert "worse in 100 %" in row["text"]
+        assert "better than 7 runs without it in 0 %" in row["text"]
         assert any(LAGS in sentence and "Ranked down" in sentence for sentence in warnings_of(later))
         tally = _tally(shared, LAGS)
         assert (tally["served"], tally["followed"], tally["worse"], tally["better"]) == (7, 7, 49, 0)
@@ -196,6 +196,43 @@ def test_families_that_ran_better_here_gain_in_the_recipe_and_it_says_so(shared:
     plan = recommend(shared, asked)
     assert plan["model"]["name"] == "lightgbm"
     assert any(row["id"] == f"runs:{slug}" for row in plan["evidence"])
+
+
+def test_one_key_moves_no_share_of_others_plans_and_flips_none(shared: Database) -> None:
+    like = "nomad2018-predict-transparent-conductors"
+    slug = _competition(shared, "family-of-keys", like, metric_direction="min")
+
+    def end(who: str, count: int, **metrics: float) -> None:
+        for model, metric in metrics.items():
+            for n in range(count):
+                body = case(
+                    task="tabular-regression", competition=slug, model=model, gpu="a100", batch_size=None,
+                    precision=None, n_train=5_000,
+                )  # fmt: skip
+                begun, _ = begin_run(shared, body, who=who)
+                end = {"status": "completed", "at": at(600), "test_metric": metric + n / 1000}
+                finish_run(shared, begun["run_id"], end, who=who)
+
+    def read(asker: str) -> tuple[float, str | None]:
+        def asked() -> tuple[float, str | None]:
+            ASKER.set(f"key {asker}")
+            families = recommend(shared, {**ASKED, "competition": slug})["recipe"]["families"]
+            return next((one["share"], one["runs"]) for one in families if one["name"] == "lightgbm")
+
+        return copy_context().run(asked)
+
+    before = read("reader")[0]
+    end("eve", 8, lightgbm=0.9, catboost=0.2)
+    assert read("reader") == (before, None)
+    assert read("eve")[0] < before, "what it told itself"
+    end("ada", 3, lightgbm=0.40, catboost=0.50)
+    end("bob", 3, lightgbm=0.40, catboost=0.50)
+    assert read("reader")[0] > before, "two of three"
+    assert read("ada")[0] > before
+    with shared.read() as unit:
+        tally = outcomes.compared_in(unit.session, f"competition:{slug}")["family:lightgbm"]
+    assert sorted(tally.by_key) == ["key ada", "key bob", "key eve"]
+    assert (tally.compared, tally.worse) == (14, 8 * 14 + 6 * 8), "as counts all of them"
 
 
 def test_without_outcomes_nothing_changes(shared: Database) -> None:
