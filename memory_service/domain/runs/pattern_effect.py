@@ -9,14 +9,15 @@ are not independent: n runs against m are worth 3 n m / (n + m + 1) independent 
 the Mann-Whitney statistic, 1947), which is what the interval of the share won is made of (Wilson, 1927).
 
 Reporters count, not runs: a key's own runs are compared with each other, and the keys' shares won are
-summed, none of them worth more than the second largest. Runs of a key that are all on one side are compared
-with those of each other key, and the median of these counts: nobody's runs decide what another's say.
+summed, none of them worth more than the second largest. Keys whose runs are all on one side are compared with
+each other, where there are several on both sides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, zip_longest
 from math import log2, sqrt
 from typing import Any
 
@@ -28,10 +29,14 @@ from memory_service.domain.common.units import plural
 from memory_service.domain.prediction.trust import key_of
 from memory_service.domain.recipe.recipe import Recipe
 from memory_service.domain.recipe.votes import Vote
+from memory_service.domain.runs.advice_outcome import is_listed
 
 MOST_COMPARED = 200
 """Of one place the latest runs: older ones leave the comparison, so a demoted pattern gets another chance
 once newer runs have replaced its bad ones."""
+
+MOST_SUBJECTS = 256
+"""Memories that runs of one place are compared by, of each reporter as many as of the others."""
 
 SAME_SHARE = 0.001
 """Metrics closer than a thousandth of the larger are the same."""
@@ -197,13 +202,17 @@ def compare(
                 (unknown if said is None else followed)[i, column[name]] = said is not False
         without = 1.0 - followed - unknown
         met = np.flatnonzero(followed.any(axis=0) & without.any(axis=0))
-        if met.size:
-            company = _Company(
-                followed[:, met], without[:, met], _versus(members, metrics),
-                np.array([row[_key(one)] for one in members]),
-            )  # fmt: skip
-            counts[:, met] += company.counts().astype(int)
-            sums[:, company.reporters[:, None], met] += company.by_reporter()
+        followed, without = followed[:, met], without[:, met]
+        versus = _versus(members, metrics)
+        better, worse = (
+            (followed * (which.astype(np.float32) @ without)).sum(axis=0)
+            for which in (versus > 0, versus < 0)
+        )
+        n, m = followed.sum(axis=0), without.sum(axis=0)
+        counts[:, met] += np.array([n, m, better, n * m - better - worse, worse], dtype=int)
+        told_by = np.array([row[_key(one)] for one in members])
+        reporters, told = _by_reporter(followed, without, (versus + np.float32(1.0)) / 2.0, told_by)
+        sums[:, reporters[:, None], met] += told
     worth, won = (np.round(sums * EXACT) / EXACT).tolist()
     found = {}
     for name, i in column.items():
@@ -213,83 +222,45 @@ def compare(
     return found
 
 
+def subjects_of(outcomes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What outcomes of a place, the latest first, name: `MOST_SUBJECTS` at most, of each reporter in turn."""
+    named: dict[str, dict[str, None]] = {}
+    for one in outcomes:
+        served = filter(is_listed, sorted(one.get("served", ())))
+        named.setdefault(_key(one), {}).update(dict.fromkeys(served))
+    turns = dict.fromkeys(chain.from_iterable(zip_longest(*named.values())))
+    return [name for name in turns if name is not None][:MOST_SUBJECTS]
+
+
 def _key(outcome: Mapping[str, Any]) -> str:
     return key_of(outcome.get("reporter") or "")
 
 
-class _Company:
-    """Comparable runs (N) of one reporter after the other, and who of them followed what (N, S).
+def _by_reporter(
+    followed: NDArray[Any], without: NDArray[Any], won: NDArray[Any], told_by: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """(reporters (R,), (comparisons, of these won) of each (2, R, S)) of runs (N) of one reporter after the
+    other, each of which followed, or did without, what (N, S). won: share of each run against each other (N,
+    N). told_by: 0 for whoever is no key."""
+    reporters, starts, runs = np.unique(told_by, return_index=True, return_counts=True)
 
-    versus      of the runs, as `_versus` gives it; told_by: the reporter of each, 0 for whoever is no key
-    reporters   those that are here (R,)
-    """
+    def each(rows: NDArray[Any]) -> NDArray[Any]:
+        return np.add.reduceat(rows, starts, axis=0, dtype=np.float64)
 
-    def __init__(
-        self, followed: NDArray[Any], without: NDArray[Any], versus: NDArray[Any], told_by: NDArray[Any]
-    ) -> None:
-        self.followed, self.without, self.versus, self.told_by = followed, without, versus, told_by
-        self.reporters, self.starts = np.unique(told_by, return_index=True)
-        self.keyed = (self.reporters > 0)[:, None]
-
-    def counts(self) -> NDArray[Any]:
-        """Rows (followed, without, better, same, worse)."""
-        n, m = self.followed.sum(axis=0), self.without.sum(axis=0)
-        better, worse = (
-            (self.followed * (which.astype(np.float32) @ self.without)).sum(axis=0)
-            for which in (self.versus > 0, self.versus < 0)
-        )
-        return np.array([n, m, better, n * m - better - worse, worse])
-
-    def by_reporter(self) -> NDArray[np.float64]:
-        """(comparisons, of these won) of each reporter (2, R, S)."""
-        won = (self.versus + np.float32(1.0)) / 2.0
-        own = won * (self.told_by[:, None] == self.told_by)
-        n, m = self._each(self.followed), self._each(self.without)
-        share = _ratio(self._each(self.followed * (own @ self.without)), n * m)
-        worth = _worth(n, m)
-        for side, other, better in (
-            (self.followed, self.without, won), (self.without, self.followed, 1.0 - won.T)
-        ):  # fmt: skip
-            here, there = self._each(side), self._each(other)
-            alone = (here > 0.0) & (there == 0.0) & self.keyed
-            if not alone.any() or len(self.starts) == 1:
-                continue
-            across = self._across(side, other, better)
-            alone &= ~np.isnan(across)
-            mine, theirs = (np.where(self.keyed, np.minimum(x, MOST_OF_KEY), x) for x in (here, there))
-            mine *= alone
-            # Each pair is told by both sides.
-            shared = _worth(mine.sum(axis=0), theirs.sum(axis=0)) * _ratio(mine, mine.sum(axis=0)) / 2.0
-            worth = np.where(alone, shared, worth)
-            share = np.where(alone, across if side is self.followed else 1.0 - across, share)
-        return np.array([worth, worth * share])
-
-    def _across(self, side: NDArray[Any], other: NDArray[Any], won: NDArray[Any]) -> NDArray[Any]:
-        """What each reporter's runs of a side won against the others' of the other one (R, S): against those
-        of whoever is no key, else the median of the keys; NaN of fewer than two."""
-        ends = [*self.starts[1:], len(side)]
-        here = self._each(side)
-        with np.errstate(invalid="ignore"):
-            cells = np.array([
-                self._each(side * (won[:, a:b] @ other[a:b])) / (here * other[a:b].sum(axis=0))
-                for a, b in zip(self.starts, ends, strict=True)
-            ])  # fmt: skip
-        trusted = np.full_like(here, np.nan) if self.keyed[0] else cells[0].copy()
-        cells.sort(axis=0)  # NaN last
-        found = np.count_nonzero(~np.isnan(cells), axis=0)
-        middle = (np.maximum(found - 1, 0) // 2, np.minimum(found // 2, len(cells) - 1))
-        low, high = (np.take_along_axis(cells, at[None], axis=0)[0] for at in middle)
-        across: NDArray[Any] = np.where(found > 1, (low + high) / 2.0, np.nan)
-        return np.where(np.isnan(trusted), across, trusted)
-
-    def _each(self, rows: NDArray[Any]) -> NDArray[Any]:
-        sums: NDArray[Any] = np.add.reduceat(rows, self.starts, axis=0)
-        return sums
-
-
-def _ratio(some: NDArray[Any], of: NDArray[Any]) -> NDArray[Any]:
-    """0 where there is nothing to divide by."""
-    return np.divide(some, of, out=np.zeros(some.shape), where=np.broadcast_to(of > 0.0, some.shape))
+    n, m = each(followed), each(without)
+    share = each(followed * ((won * (told_by[:, None] == told_by)) @ without)) / np.maximum(n * m, 1.0)
+    # Keys whose runs are all on one side: each is compared with those on the other side, of equal shares.
+    here, there = (
+        (some > 0.0) & (other == 0.0) & (reporters > 0)[:, None] for some, other in ((n, m), (m, n))
+    )
+    ours, theirs = here.sum(axis=0), there.sum(axis=0)
+    mine = followed * np.repeat(here / np.maximum(n, 1.0), runs, axis=0)
+    others = without * np.repeat(there / np.maximum(m, 1.0), runs, axis=0)
+    share += each(mine * (won @ others)) / np.maximum(theirs, 1)
+    share += each(others * (won.T @ mine)) / np.maximum(ours, 1)
+    several = np.where((ours > 1) & (theirs > 1), _worth(ours, theirs) / 2.0, 0.0)
+    worth = _worth(n, m) + several * (here / np.maximum(ours, 1) + there / np.maximum(theirs, 1))
+    return reporters, np.array([worth, worth * share])
 
 
 def _company(one: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memory_service.domain.runs.advice_outcome import advice_of, brief_of, outcome_of_run
-from memory_service.domain.runs.pattern_effect import Tally, compare
+from memory_service.domain.runs.pattern_effect import MOST_SUBJECTS, Tally, compare, subjects_of
 
 TIP = "pattern:tip"
 
@@ -146,6 +146,15 @@ class TestReportersCount:
         here, there = tally(*self.honest, *self.flood, run(0.4), run(0.5, True)), tally(*by("ada", 1, 2))
         assert here + there - here == there
         assert here + there - there == here
+
+
+def test_each_reporter_names_as_many_memories_as_the_others() -> None:
+    flood = [
+        run(0.5, reporter="key eve", served={f"pattern:{n}-{i}": True for i in range(24)}) for n in range(50)
+    ]
+    named = subjects_of([*flood, run(0.5, reporter="key ada"), run(0.5, served={"technique:made-up": True})])
+    assert len(named) == MOST_SUBJECTS
+    assert TIP in named
 
 
 def test_the_order_of_the_runs_does_not_matter() -> None:
