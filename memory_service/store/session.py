@@ -124,6 +124,11 @@ def bulk(session: WriteSession, statement: UpdateBase) -> int:
     return int(getattr(result, "rowcount", 0))
 
 
+def hold_revision(session: WriteSession) -> None:
+    """Others that raise it wait for this transaction."""
+    session.execute(select(Knowledge.revision).where(Knowledge.id == 1).with_for_update())
+
+
 def bump_revision(session: WriteSession, now: dt.datetime) -> None:
     """Raise the knowledge revision: late in a transaction, so that writers queue only briefly."""
     values = {"revision": Knowledge.revision + 1, "updated_at": now}

@@ -8,28 +8,35 @@ Every run that followed the pattern is compared with every run that did not, and
 are not independent: n runs against m are worth 3 n m / (n + m + 1) independent comparisons (the variance of
 the Mann-Whitney statistic, 1947), which is what the interval of the share won is made of (Wilson, 1927).
 
-Of one key a few runs on each side count, and what is concluded must hold whichever key is left out.
+Reporters count, not runs: a key's own runs are compared with each other, and the keys' shares won are
+summed, none of them worth more than the second largest. Keys whose runs are all on one side are compared with
+each other, where there are several on both sides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, zip_longest
 from math import log2, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.common.units import plural
-from memory_service.domain.prediction.trust import is_key
+from memory_service.domain.prediction.trust import key_of
 from memory_service.domain.recipe.recipe import Recipe
 from memory_service.domain.recipe.votes import Vote
+from memory_service.domain.runs.advice_outcome import is_listed
 
 MOST_COMPARED = 200
 """Of one place the latest runs: older ones leave the comparison, so a demoted pattern gets another chance
 once newer runs have replaced its bad ones."""
+
+MOST_SUBJECTS = 256
+"""Memories that runs of one place are compared by, of each reporter as many as of the others."""
 
 SAME_SHARE = 0.001
 """Metrics closer than a thousandth of the larger are the same."""
@@ -42,7 +49,7 @@ MOST_OF_LONE_KEY = 3.0
 Without keys all runs are the user's own."""
 
 MOST_OF_KEY = 5.0
-"""Runs that those of one key are worth on each side of a company."""
+"""Runs that those of one key are worth on each side, in whatever places and company."""
 
 EXACT = 2**20
 """Comparisons are counted in such parts: so sums of places, and what is left of one without a place, have no
@@ -58,8 +65,9 @@ class Tally:
 
     compared, without    runs that followed it and runs that did not, in comparable company
     better, same, worse  pairs of them, from the side of the run that followed
-    weight               independent comparisons that the pairs are worth, whichever key is left out; 0 where
-                         they say something else without one. won: of these, ties half
+    weight               independent comparisons that runs of whoever is no key are worth; won: of these, ties
+                         half
+    by_key               key -> the same of its runs
     """
 
     served: int = 0
@@ -71,57 +79,85 @@ class Tally:
     worse: int = 0
     weight: float = 0.0
     won: float = 0.0
+    by_key: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+        return self._plus(other, 1)
 
     def __sub__(self, other: Tally) -> Tally:
-        return Tally(*(getattr(self, name) - getattr(other, name) for name in self.__slots__))
+        return self._plus(other, -1)
+
+    def _plus(self, other: Tally, sign: int) -> Tally:
+        sums = (getattr(self, name) + sign * getattr(other, name) for name in self.__slots__[:-1])
+        by_key = dict(self.by_key)
+        for key, (worth, won) in other.by_key.items():
+            before = by_key.pop(key, (0.0, 0.0))
+            if both := before[0] + sign * worth:
+                by_key[key] = both, before[1] + sign * won
+        return replace(Tally(*sums), by_key=by_key)
+
+    def _summed(self, keys: Collection[str]) -> tuple[float, float]:
+        """(comparisons, of these won) of whoever is no key and of these keys."""
+        shares = self._shares(keys)
+        weight = self.weight + sum(self.by_key[key][0] * share for key, share in shares.items())
+        return weight, self.won + sum(self.by_key[key][1] * share for key, share in shares.items())
+
+    def _shares(self, keys: Collection[str]) -> dict[str, float]:
+        """What of each key's comparisons counts: no more than what the second largest of them is worth."""
+        worth = sorted(self.by_key[key][0] for key in keys)
+        alone = MOST_OF_LONE_KEY if not self.weight else _MOST
+        most = min(worth[-2], _MOST) if len(worth) > 1 else alone
+        return {key: min(1.0, most / self.by_key[key][0]) for key in keys}
 
     @property
     def demoted(self) -> bool:
-        """Following it was worse than not, beyond doubt: the 99 % interval lies under one half."""
-        return self.weight > 0.0 and _interval(self.weight, self.won, SURE)[1] < 0.5
+        """Following it was worse than not, beyond doubt: the 99 % interval lies under one half whichever key
+        is left out, and whatever one key says against the others."""
+        shares = self._shares(self.by_key)
+        says = {key: share * (self.by_key[key][1] - self.by_key[key][0] / 2) for key, share in shares.items()}
+        keys = sorted(says, key=says.__getitem__)
+        if keys and says[keys[-1]] > 0.0:
+            keys.pop()
+        weight, won = self._summed(keys[1:])
+        return weight > 0.0 and _interval(weight, won, SURE)[1] < 0.5
 
-    @property
-    def chance(self) -> tuple[float, float]:
-        """(comparisons, of these won) that show a chance: a few where all hangs on one key."""
-        pairs = self.better + self.same + self.worse
-        if self.weight > 0.0 or not pairs:
-            return self.weight, self.won
-        worth = min(MOST_OF_LONE_KEY, _worth(self.compared, self.without))
-        return worth, worth * (self.better + self.same / 2) / pairs
+    def chance(self, asker: str | None = None) -> tuple[float, float]:
+        """(comparisons, of these won) that count for whoever asks (None: for all): what one other key alone
+        tells does not."""
+        others = self.by_key.keys() - {asker}
+        alone = asker is not None and len(others) == 1
+        return self._summed([key for key in sorted(self.by_key) if not alone or key == asker])
 
-    @property
-    def chance_better(self) -> Estimate | None:
-        """That a run which follows it beats one that does not; None where nothing was compared."""
-        weight, won = self.chance
+    def chance_better(self, asker: str | None = None) -> Estimate | None:
+        """That a run which follows it beats one that does not; None where nothing was compared. Of what one
+        other key alone tells that key's claim."""
+        weight, won = self.chance(asker)
+        grade: Grade = "measured" if weight > 0.0 else "claimed"
+        if weight <= 0.0:
+            weight, won = self.chance()
         if weight <= 0.0:
             return None
         low, high = _interval(weight, won, SHOWN)
         basis = f"{self.compared} runs that followed it against {self.without} comparable ones that did not"
         value = won / weight
-        return Estimate(value, min(low, value), max(high, value), "measured", self.compared, basis)
+        return Estimate(value, min(low, value), max(high, value), grade, self.compared, basis)
 
-    @property
-    def sentence(self) -> str:
-        """What the counts say, in words; "" where nothing was compared."""
-        weight, won = self.chance
+    def sentence(self, asker: str | None = None) -> str:
+        """What counts for whoever asks, in words; "" where nothing does."""
+        weight, won = self.chance(asker)
         if weight <= 0.0:
             return ""
         low, high = _interval(weight, won, SURE)
-        pairs = self.better + self.same + self.worse
         with_it, without = (plural(count, "run") for count in (self.compared, self.without))
         return (
-            f"followed in {with_it}, it did better than {without} without it in "
-            f"{100 * self.better / pairs:.0f} % of comparisons and worse in {100 * self.worse / pairs:.0f} % "
-            f"(chance of being better {won / weight:.2f}, 99 % interval {low:.2f} to {high:.2f})"
+            f"followed in {with_it}, it did better than {without} without it in {100 * won / weight:.0f} % "
+            f"of comparisons, each reporter alike (99 % interval {100 * low:.0f} to {100 * high:.0f} %)"
         )
 
-    def as_dict(self) -> dict[str, Any]:
-        """The wire form: counts, `chance_better` as a Number or null, `demoted`."""
+    def as_dict(self, asker: str | None = None) -> dict[str, Any]:
+        """The wire form for whoever asks: counts, `chance_better` as a Number or null, `demoted`."""
         names = ("served", "followed", "compared", "without", "better", "same", "worse")
-        counts, chance = {name: getattr(self, name) for name in names}, self.chance_better
+        counts, chance = {name: getattr(self, name) for name in names}, self.chance_better(asker)
         return counts | {"chance_better": chance and chance.as_dict(), "demoted": self.demoted}
 
 
@@ -132,8 +168,11 @@ def _interval(n: float, won: float, z: float) -> tuple[float, float]:
     return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
-def _worth(n: float, m: float) -> float:
+def _worth(n: Any, m: Any) -> Any:
     return 3.0 * n * m / (n + m + 1)
+
+
+_MOST = float(_worth(MOST_OF_KEY, MOST_OF_KEY))
 
 
 def compare(
@@ -148,68 +187,80 @@ def compare(
     for one in outcomes:
         if one.get("succeeded") is not None:
             companies.setdefault(_company(one), []).append(one)
-    keys = sorted({one["reporter"] for one in outcomes if is_key(one.get("reporter") or "")})
-    place = {key: i for i, key in enumerate(keys, 1)}  # 0: whoever is no key
-    found = dict.fromkeys(subjects, Tally())
-    without: dict[str, NDArray[np.float64]] = {}
+    keys = sorted({_key(one) for one in outcomes} | {""})  # "": whoever is no key
+    names = list(dict.fromkeys(subjects))
+    column, row = ({name: i for i, name in enumerate(some)} for some in (names, keys))
+    counts = np.zeros((5, len(names)), dtype=int)
+    sums = np.zeros((2, len(keys), len(names)))
     for members in companies.values():
+        members.sort(key=_key)
+        followed = np.zeros((len(members), len(names)), dtype=np.float32)
+        unknown = followed.copy()  # a run that was served it and cannot tell belongs to neither side
+        for i, one in enumerate(members):
+            for name in one["served"].keys() & column.keys():
+                said = one["served"][name]
+                (unknown if said is None else followed)[i, column[name]] = said is not False
+        without = 1.0 - followed - unknown
+        met = np.flatnonzero(followed.any(axis=0) & without.any(axis=0))
+        followed, without = followed[:, met], without[:, met]
         versus = _versus(members, metrics)
-        told_by = np.array([place.get(one.get("reporter") or "", 0) for one in members])
-        for subject in found:
-            # A run that was served it, unknown whether it followed, belongs to neither side.
-            followed_by = [one["served"].get(subject, False) for one in members]
-            mine = [i for i, followed in enumerate(followed_by) if followed]
-            others = [i for i, followed in enumerate(followed_by) if followed is False]
-            if mine and others:
-                pairs = versus[np.ix_(mine, others)]
-                better, worse = int((pairs > 0).sum()), int((pairs < 0).sum())
-                same = pairs.size - better - worse
-                found[subject] += Tally(0, 0, len(mine), len(others), better, same, worse)
-                left_out = _left_out(pairs, told_by[mine], told_by[others], len(keys) + 1)
-                before = without.get(subject)
-                without[subject] = left_out if before is None else before + left_out
-    for subject, sums in without.items():
-        weight, won = _whoever_is_left_out(sums)
-        weight, won = round(weight * EXACT) / EXACT, round(won * EXACT) / EXACT
-        found[subject] = replace(found[subject], weight=weight, won=won)
+        better, worse = (
+            (followed * (which.astype(np.float32) @ without)).sum(axis=0)
+            for which in (versus > 0, versus < 0)
+        )
+        n, m = followed.sum(axis=0), without.sum(axis=0)
+        counts[:, met] += np.array([n, m, better, n * m - better - worse, worse], dtype=int)
+        told_by = np.array([row[_key(one)] for one in members])
+        reporters, told = _by_reporter(followed, without, (versus + np.float32(1.0)) / 2.0, told_by)
+        sums[:, reporters[:, None], met] += told
+    worth, won = (np.round(sums * EXACT) / EXACT).tolist()
+    found = {}
+    for name, i in column.items():
+        by_key = {key: (worth[j][i], won[j][i]) for j, key in enumerate(keys) if key and worth[j][i]}
+        of_nobodys = [0, 0, *counts[:, i].tolist(), worth[0][i], won[0][i]]
+        found[name] = replace(Tally(*of_nobodys), by_key=by_key)
     return found
 
 
-def _left_out(
-    pairs: NDArray[np.int8], mine: NDArray[Any], others: NDArray[Any], reporters: int
-) -> NDArray[np.float64]:
-    """Rows (comparisons, of these won, 1 where runs of that reporter are on a side): of all runs, then
-    without each key in turn. mine, others: who told of each run of a side, 0 for whoever is no key."""
-    shares = []
-    for side in (mine, others):
-        share = (side[:, None] == np.arange(reporters)).astype(float)
-        share[:, 1:] *= np.minimum(1.0, MOST_OF_KEY / np.maximum(share[:, 1:].sum(axis=0), 1.0))
-        shares.append(share)
-    won = shares[0].T @ ((pairs + 1.0) / 2.0) @ shares[1]
-    n, m = (share.sum(axis=0) for share in shares)
-    told = (n + m > 0.0).astype(float)
-    n_left, m_left = n.sum() - n, m.sum() - m
-    left = won.sum() - won.sum(axis=0) - won.sum(axis=1) + won.diagonal()
-    n_left[0], m_left[0], left[0] = n.sum(), m.sum(), won.sum()
-    worth = _worth(n_left, m_left)
-    both = n_left * m_left
-    share_won = np.divide(left, both, out=np.zeros_like(left), where=both > 0.0)
-    return np.array([worth, worth * share_won, told])
+def subjects_of(outcomes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What outcomes of a place, the latest first, name: `MOST_SUBJECTS` at most, of each reporter in turn."""
+    named: dict[str, dict[str, None]] = {}
+    for one in outcomes:
+        served = filter(is_listed, sorted(one.get("served", ())))
+        named.setdefault(_key(one), {}).update(dict.fromkeys(served))
+    turns = dict.fromkeys(chain.from_iterable(zip_longest(*named.values())))
+    return [name for name in turns if name is not None][:MOST_SUBJECTS]
 
 
-def _whoever_is_left_out(sums: NDArray[np.float64]) -> tuple[float, float]:
-    """(comparisons, of these won) of the case that says least; nothing where one says the opposite."""
-    weight, won, told = sums.tolist()
-    keys = [key for key in range(1, len(told)) if told[key]]
-    cases = []
-    for key in (0, *keys):
-        worth, better = weight[key], won[key]
-        if len(keys) - (key > 0) == 1 and not told[0] and worth > MOST_OF_LONE_KEY:
-            worth, better = MOST_OF_LONE_KEY, better * MOST_OF_LONE_KEY / worth
-        cases.append(((better - worth / 2) / sqrt(worth) if worth > 0.0 else 0.0, worth, better))
-    if min(cases)[0] < 0.0 < max(cases)[0]:
-        return 0.0, 0.0
-    return min(cases, key=lambda case: abs(case[0]))[1:]
+def _key(outcome: Mapping[str, Any]) -> str:
+    return key_of(outcome.get("reporter") or "")
+
+
+def _by_reporter(
+    followed: NDArray[Any], without: NDArray[Any], won: NDArray[Any], told_by: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """(reporters (R,), (comparisons, of these won) of each (2, R, S)) of runs (N) of one reporter after the
+    other, each of which followed, or did without, what (N, S). won: share of each run against each other (N,
+    N). told_by: 0 for whoever is no key."""
+    reporters, starts, runs = np.unique(told_by, return_index=True, return_counts=True)
+
+    def each(rows: NDArray[Any]) -> NDArray[Any]:
+        return np.add.reduceat(rows, starts, axis=0, dtype=np.float64)
+
+    n, m = each(followed), each(without)
+    share = each(followed * ((won * (told_by[:, None] == told_by)) @ without)) / np.maximum(n * m, 1.0)
+    # Keys whose runs are all on one side: each is compared with those on the other side, of equal shares.
+    here, there = (
+        (some > 0.0) & (other == 0.0) & (reporters > 0)[:, None] for some, other in ((n, m), (m, n))
+    )
+    ours, theirs = here.sum(axis=0), there.sum(axis=0)
+    mine = followed * np.repeat(here / np.maximum(n, 1.0), runs, axis=0)
+    others = without * np.repeat(there / np.maximum(m, 1.0), runs, axis=0)
+    share += each(mine * (won @ others)) / np.maximum(theirs, 1)
+    share += each(others * (won.T @ mine)) / np.maximum(ours, 1)
+    several = np.where((ours > 1) & (theirs > 1), _worth(ours, theirs) / 2.0, 0.0)
+    worth = _worth(n, m) + several * (here / np.maximum(ours, 1) + there / np.maximum(theirs, 1))
+    return reporters, np.array([worth, worth * share])
 
 
 def _company(one: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -244,21 +295,21 @@ PRIOR_PAIRS = 2.0
 """Comparisons won, and lost, that are supposed before any run was seen."""
 
 
-def with_runs(recipe: Recipe, tallies: Mapping[str, Tally]) -> Recipe:
-    """The recipe with what runs of the very competition say of its families and techniques: a family's share
-    moves by the odds that following it was better.
+def with_runs(recipe: Recipe, tallies: Mapping[str, Tally], asker: str | None = None) -> Recipe:
+    """The recipe with what runs of the very competition say of its families and techniques to whoever asks: a
+    family's share moves by the odds that following it was better.
 
     tallies   "family:<name>", "technique:<name>" -> what runs there say of it
     """
 
     def judged(kind: str, vote: Vote) -> Vote:
         tally = tallies.get(f"{kind}:{vote.name}")
-        weight, won = (0.0, 0.0) if tally is None else tally.chance
+        weight, won = (0.0, 0.0) if tally is None else tally.chance(asker)
         if tally is None or weight <= 0.0:
             return vote
         odds = (won + PRIOR_PAIRS) / (weight - won + PRIOR_PAIRS)
         chance = vote.share * odds / (vote.share * odds + 1.0 - vote.share)
-        return replace(vote, share=chance if kind == "family" else vote.share, runs=tally.sentence)
+        return replace(vote, share=chance if kind == "family" else vote.share, runs=tally.sentence(asker))
 
     families = sorted((judged("family", one) for one in recipe.families), key=lambda one: -one.share)
     techniques = tuple(judged("technique", one) for one in recipe.techniques)

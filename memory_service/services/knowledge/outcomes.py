@@ -48,8 +48,9 @@ def with_tallies(
     """Rows of patterns (or competitions), each with `outcomes`: how often plans of runs served it, how often
     it was followed, and what came of that."""
     key = {"pattern": "id", "competition": "slug"}[kind]
+    asker = ASKER.get()
     found = outcomes.tallies_of(transaction.session, (f"{kind}:{row[key]}" for row in rows))
-    return [{**row, "outcomes": found.get(f"{kind}:{row[key]}", Tally()).as_dict()} for row in rows]
+    return [{**row, "outcomes": found.get(f"{kind}:{row[key]}", Tally()).as_dict(asker)} for row in rows]
 
 
 def with_steering(_: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

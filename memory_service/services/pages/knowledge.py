@@ -14,6 +14,7 @@ from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import nothing_named
 from memory_service.services.conflicts.conflicts import kin
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.knowledge.outcomes import with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.tables.table_rows import every_row, get_row, history_of, list_rows
@@ -84,7 +85,7 @@ def pattern_page(database: Database, key: str) -> dict[str, Any]:
 
 def _place(name: str, tally: Tally) -> dict[str, Any]:
     what, _, key = name.partition(":")
-    return {"place": key, "competition": key if what == "competition" else None, **tally.as_dict()}
+    return {"place": key, "competition": key if what == "competition" else None, **tally.as_dict(ASKER.get())}
 
 
 def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -171,7 +172,7 @@ def techniques(database: Database, _: Mapping[str, str]) -> list[dict[str, Any]]
 
 def _runs_here(knowledge: Knowledge, name: str) -> dict[str, Any]:
     tally = knowledge.tallies.get(f"technique:{name}", Tally())
-    chance = tally.chance_better
+    chance = tally.chance_better(ASKER.get())
     return {"followed": tally.followed, "chance_better": chance.as_dict() if chance else None}
 
 

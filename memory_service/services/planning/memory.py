@@ -42,6 +42,7 @@ from memory_service.domain.recipe.votes import votes
 from memory_service.domain.runs.pattern_effect import Tally, with_runs
 from memory_service.recall.structure import answer_of
 from memory_service.services.competitions.similar import Found, Signals
+from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.knowledge.outcomes import score_of
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.knowledge.solution_memory import SolutionMemory
@@ -289,7 +290,7 @@ def memory_of(
     served = knowledge.priced.caches.of(TasksOfFamilies, knowledge.models.values())
     recipe, _ = recipe_of(knowledge.solution_memory, slugs, weights, task, question.as_of, split, served)
     if record:
-        recipe = with_runs(recipe, tallies(own, ()))
+        recipe = with_runs(recipe, tallies(own, ()), ASKER.get())
     most = recipe.validation.most_folds
     if most is not None:
         notes = [replace(note, folds=min(note.folds, most)) if note.folds else note for note in notes]
@@ -434,5 +435,5 @@ def _worse(tallies: Mapping[str, Tally], row: Row) -> str:
     for what, subject in subjects:
         total = tallies.get(subject, Tally())
         if total.demoted:
-            return f"{what} {total.sentence.removeprefix('followed ')}"
+            return f"{what} {total.sentence().removeprefix('followed ')}"
     return ""

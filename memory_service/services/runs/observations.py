@@ -5,12 +5,10 @@ whatever order and however often they came. It is drawn at the finish and again 
 """
 
 import datetime as dt
-import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from time import monotonic, sleep, thread_time
 from typing import Any
 
 from sqlalchemy import null
@@ -32,26 +30,21 @@ from memory_service.domain.runs.wasted_minutes import waste_of
 from memory_service.errors import Conflict, NotFound
 from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
+from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.knowledge.learned_corrections import observed_profile, with_doubt
 from memory_service.services.knowledge.snapshot import knowledge_at_hand, knowledge_with_traces
-from memory_service.services.runs.outcome_evidence import forget, metric_direction, remember
+from memory_service.services.runs.late_work import LateWork
+from memory_service.services.runs.outcome_evidence import count_again, forget, metric_direction, remember
 from memory_service.services.runs.summaries import each_or_nothing, events_in, or_nothing
 from memory_service.services.tables.audit import ANONYMOUS, note
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
-
-_log = logging.getLogger(__name__)
 
 _AT_ONCE = 50
 
 MOST_READ = 100_000
 """Events that a conclusion reads, some 80 MB: of a run with more the latest ones, and as many of the latest
 epochs, folds and notes."""
-
-LONG_SECONDS, RESTS = 0.5, 20.0
-"""A conclusion of so much processor time is drawn again after so many times as long, however often late
-events come: it takes a twentieth of a core."""
-_LOOKS_SECONDS = 0.2
 
 LATE_RATIO, LATE_SECONDS = 1.5, 5.0
 """Epochs that took so much longer than the run itself were reported afterwards."""
@@ -86,74 +79,15 @@ def _latest_events(transaction: ReadTransaction, run_id: str) -> Iterable[tuple[
     return {event[0]: event for event in (*latest, *marks)}.values()
 
 
-class _Late:
-    """Runs to be concluded again; working: whether a thread of this process does so.
-
-    resting   run -> when it may be concluded again, after a conclusion that took long
-    """
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.working = False
-        self.waiting: dict[str, None] = {}
-        self.resting: dict[str, float] = {}
-
-    def next(self) -> tuple[str | None, float]:
-        """(the next one, 0), or (None, seconds until one may be); (None, 0), and the end of the work, where
-        none waits."""
-        with self.lock:
-            now = monotonic()
-            self.resting = {run_id: until for run_id, until in self.resting.items() if until > now}
-            found = next((run_id for run_id in self.waiting if run_id not in self.resting), None)
-            if found is not None:
-                del self.waiting[found]
-                return found, 0.0
-            self.working = bool(self.waiting)
-            return None, min((self.resting[run_id] - now for run_id in self.waiting), default=0.0)
-
-    def conclude(self, database: Database, run_id: str) -> None:
-        began = thread_time()
-        try:
-            conclude(database, run_id)
-        finally:
-            if (took := thread_time() - began) >= LONG_SECONDS:
-                with self.lock:
-                    self.resting[run_id] = monotonic() + RESTS * took
+class _Conclusions(LateWork):
+    def do(self, database: Database, name: str) -> None:
+        conclude(database, name)
 
 
 def conclude_again(database: Database, run_id: str) -> None:
-    """Conclude a run to which events were added after its end. Where another is being concluded again, or
-    this one took long a moment ago, it waits for its turn behind the answer: one thread of a process reads
-    such runs, however many events come late to however many."""
-    late = database.caches.of(_Late)
-    with late.lock:
-        late.waiting[run_id] = None
-        if late.working:
-            return
-        late.working = True
-    ready, _ = late.next()
-    try:
-        if ready is not None:
-            late.conclude(database, ready)
-    finally:
-        with late.lock:
-            late.working = bool(late.waiting)
-            if late.working:
-                threading.Thread(target=_conclude_waiting, args=(database, late), daemon=True).start()
-
-
-def _conclude_waiting(database: Database, late: _Late) -> None:
-    while True:
-        run_id, seconds = late.next()
-        if run_id is None and seconds <= 0.0:
-            return
-        if run_id is None:
-            sleep(min(seconds, _LOOKS_SECONDS))
-            continue
-        try:
-            late.conclude(database, run_id)
-        except Exception:  # noqa: BLE001 - the others wait for their turn
-            _log.exception("run %s cannot be concluded again", run_id)
+    """Conclude a run to which events were added after its end, as `LateWork`: one thread of a process reads
+    such runs, and those to which one key adds take a share of a core, however many events come late."""
+    database.caches.of(_Conclusions).ask(database, {run_id: ASKER.get() or run_id})
 
 
 def conclude(database: Database, run_id: str, run: Run | None = None) -> None:
@@ -173,6 +107,7 @@ def conclude(database: Database, run_id: str, run: Run | None = None) -> None:
         now = runs.find(transaction.session, run_id, to_change=True)
         if now is not None:
             _write_conclusion(transaction, now, outcome, summary, judge)
+    count_again(database)
 
 
 def conclude_silent(database: Database, run_ids: Iterable[str]) -> None:
@@ -186,6 +121,7 @@ def conclude_silent(database: Database, run_ids: Iterable[str]) -> None:
             _write_conclusion(transaction, run, outcome, told, lambda one: one)
 
         each_or_nothing(transaction, runs.find_several(transaction.session, run_ids), write)
+    count_again(database)
 
 
 def _write_conclusion(
@@ -265,6 +201,7 @@ def mark_excluded(
         runs.change(session, run_id, values | {"updated_at": now})
         runs.replace_observations(session, run_id, taught, now)
         note(transaction, "runs", run_id, "update", f"{done}: {why}", who=who)
+    count_again(database)
     if not excluded:
         conclude(database, run_id)
 

@@ -5,16 +5,18 @@ of the outcomes there: reported twice, late or in another order, they are the sa
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from memory_service.domain.description.metrics import direction_of_name
 from memory_service.domain.recipe.vocabulary import families_of
 from memory_service.domain.runs.advice_outcome import is_listed, outcome_of_run, place_of
-from memory_service.domain.runs.pattern_effect import MOST_COMPARED, Tally, compare
+from memory_service.domain.runs.pattern_effect import MOST_COMPARED, Tally, compare, subjects_of
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
+from memory_service.services.runs.late_work import LateWork
 from memory_service.services.runs.summaries import each_or_nothing
 from memory_service.store.queries import outcomes, runs
-from memory_service.store.session import bump_revision
+from memory_service.store.session import bump_revision, hold_revision
 from memory_service.store.tables.runs import Run
 
 _AT_ONCE = 50
@@ -50,8 +52,8 @@ def named_direction(summary: Mapping[str, Any]) -> str | None:
 def remember(
     transaction: WriteTransaction, run: Run, summary: Mapping[str, Any], *, taught: bool = False
 ) -> None:
-    """Keep what came of a run that has ended, and count again what its place says of the patterns that its
-    plan served. The knowledge revision rises where that changed, or where the run taught something else.
+    """Keep what came of a run that has ended, and mark its place to be counted again (`count_again`). The
+    knowledge revision rises where that changed, or where the run taught something else.
 
     summary   wire form of its `domain.runs.run_outcome.Outcome`
     """
@@ -72,6 +74,7 @@ def remember_missing(database: Database) -> int:
         with database.read() as transaction:
             missing = outcomes.unconcluded(transaction.session, after, _AT_ONCE)
         if not missing:
+            count_again(database)
             return done
         with database.write_untracked() as writing:
             found = [run for run in runs.find_several(writing.session, missing) if run.exclusion is None]
@@ -98,37 +101,67 @@ def _keep(
     place = place_of(run.competition, run.task, run.n_train)
     now, ended = transaction.now, run.finished_at
     outcomes.keep(transaction.session, run, place, now, ended_at=ended, outcome=dict(outcome))
-    _count_again(transaction, run, place, known, outcome)
+    _serve_again(transaction, run, known, outcome)
 
 
 def forget(transaction: WriteTransaction, run: Run) -> None:
-    """Take back what `remember` kept of a run, and count its place again without it."""
+    """Take back what `remember` kept of a run, and mark its place."""
     stored = outcomes.of_run(transaction.session, run.id)
     known = None if stored is None else stored.outcome
     bump_revision(transaction.session, transaction.now)
     if known is not None:
         outcomes.drop(transaction.session, run.id, transaction.now)
-        place = place_of(run.competition, run.task, run.n_train)
-        _count_again(transaction, run, place, known, {})
+        _serve_again(transaction, run, known, {})
 
 
-def _count_again(
-    transaction: WriteTransaction, run: Run, place: str, before: Mapping[str, Any], now: Mapping[str, Any]
+def _serve_again(
+    transaction: WriteTransaction, run: Run, before: Mapping[str, Any], now: Mapping[str, Any]
 ) -> None:
-    """before, now: the run's outcome. Of what neither it nor one of the latest names nothing is compared, and
-    its counts stay: the work does not grow with all that was told."""
-    session, latest = transaction.session, outcomes.of_place(transaction.session, place, MOST_COMPARED)
-    subjects = {name for one in (*latest, before, now) for name in one.get("served", ())}
-    subjects |= outcomes.compared_in(session, place).keys()
-    if not (subjects := set(filter(is_listed, subjects))):
-        return
-    compared = compare(latest, subjects, metrics=run.competition is not None)
-    known = outcomes.tallies_of(session, compared, place)
-    counted = {}
-    for subject, tally in compared.items():
-        stored, (was, done) = known.get(subject, Tally()), (_served(one, subject) for one in (before, now))
-        counted[subject] = tally + Tally(stored.served, stored.followed) + done - was
+    """Count what the run's plan served, by its outcomes before and now, and mark its place: what is compared
+    there waits for `count_again`."""
+    session, place = transaction.session, place_of(run.competition, run.task, run.n_train)
+    served = set(filter(is_listed, (*before.get("served", ()), *now.get("served", ()))))
+    known = outcomes.tallies_of(session, served, place)
+    counted = {each: known.get(each, Tally()) + _served(now, each) - _served(before, each) for each in served}
     outcomes.write_tallies(session, place, counted, transaction.now)
+    outcomes.mark(session, place)
+
+
+class _Counts(LateWork):
+    """Places are counted outside of the transactions that others wait for."""
+
+    def do(self, database: Database, name: str) -> None:
+        with database.read() as reading:
+            mark = outcomes.mark_of(reading.session, name)
+            latest = outcomes.of_place(reading.session, name, MOST_COMPARED)
+            before = dict.fromkeys(outcomes.compared_in(reading.session, name), Tally())
+        if mark is None:
+            return
+        compared = before | compare(latest, subjects_of(latest), metrics=name.startswith("competition:"))
+        with database.write_untracked() as writing:
+            session = writing.session
+            hold_revision(session)
+            if (now := outcomes.mark_of(session, name)) is None:
+                return  # another process has counted later ones
+            known = outcomes.tallies_of(session, compared, name)
+            counted = {
+                each: replace(compared[each], served=tally.served, followed=tally.followed)
+                for each, tally in known.items()
+            }
+            if counted != known:
+                outcomes.write_tallies(session, name, counted, writing.now)
+                bump_revision(session, writing.now)
+            if now == mark:
+                outcomes.unmark(session, name)
+
+
+def count_again(database: Database) -> None:
+    """Count what the places say where outcomes changed (`LateWork`: each takes a share of a core). What is
+    marked and not counted, as the process ends, the next one counts."""
+    with database.read() as transaction:
+        places = outcomes.marked(transaction.session)
+    if places:
+        database.caches.of(_Counts).ask(database, dict(zip(places, places, strict=True)))
 
 
 def _served(outcome: Mapping[str, Any], subject: str) -> Tally:

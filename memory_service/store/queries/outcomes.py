@@ -2,9 +2,10 @@
 
 import datetime as dt
 import heapq
+import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -28,7 +29,7 @@ from memory_service.store.queries.runs import parts
 from memory_service.store.session import ReadSession, WriteSession, bulk, each_value
 from memory_service.store.tables import outcomes as tables
 from memory_service.store.tables.knowledge import Competition
-from memory_service.store.tables.outcomes import COMPETITIONS, ENDED, STARTED, TOTAL, Outcome
+from memory_service.store.tables.outcomes import COMPETITIONS, ENDED, STARTED, TOTAL, Marked, Outcome
 from memory_service.store.tables.runs import Run, RunEvent
 
 _COLUMNS = [getattr(tables.Tally, name) for name in Tally.__slots__]
@@ -153,17 +154,23 @@ def places_of(session: ReadSession, subject: str, limit: int) -> dict[str, Tally
     """Place -> the tally of a subject there, the most followed first."""
     of = tables.Tally.subject == subject, tables.Tally.place != TOTAL, tables.Tally.compared > 0
     query = select(tables.Tally.place, *_COLUMNS).where(*of).order_by(tables.Tally.followed.desc(), "place")
-    return {place: Tally(*counts) for place, *counts in session.execute(query.limit(limit))}
+    return {place: _tally(counts) for place, *counts in session.execute(query.limit(limit))}
 
 
 def _tallies(session: ReadSession, *where: ColumnElement[bool]) -> dict[str, Tally]:
     found = session.execute(select(tables.Tally.subject, *_COLUMNS).where(*where))
-    return {subject: Tally(*counts) for subject, *counts in found}
+    return {subject: _tally(counts) for subject, *counts in found}
+
+
+def _tally(counts: Sequence[Any]) -> Tally:
+    by_key = {key: (worth, won) for key, (worth, won) in counts[-1].items()}
+    return replace(Tally(*counts[:-1]), by_key=by_key)
 
 
 def write_tallies(session: WriteSession, place: str, counted: Mapping[str, Tally], now: dt.datetime) -> None:
     """Replace the tallies of these subjects in one place and over all, but of families: they are not few."""
     before = tallies_of(session, counted, place)
+    counted = {subject: now if now.served else Tally() for subject, now in counted.items()}
     changed = {subject: now for subject, now in counted.items() if now != before.get(subject, Tally())}
     totals = tallies_of(session, [each for each in changed if not each.startswith("family:")])
     rows = []
@@ -182,6 +189,25 @@ def write_tallies(session: WriteSession, place: str, counted: Mapping[str, Tally
         session.execute(delete(tables.Tally).where(*same))
     if rows:
         session.execute(insert(tables.Tally), rows)
+
+
+def mark(session: WriteSession, place: str) -> None:
+    """Outcomes of the place changed; whoever marks it holds the revision."""
+    unmark(session, place)
+    session.execute(insert(Marked), [{"place": place, "mark": uuid.uuid4().hex}])
+
+
+def unmark(session: WriteSession, place: str) -> None:
+    bulk(session, delete(Marked).where(Marked.place == place))
+
+
+def mark_of(session: ReadSession, place: str) -> str | None:
+    return session.scalar(select(Marked.mark).where(Marked.place == place))
+
+
+def marked(session: ReadSession) -> Sequence[str]:
+    """Places to be counted."""
+    return session.scalars(select(Marked.place).order_by(Marked.place)).all()
 
 
 def fingerprint(session: ReadSession) -> tuple[int, str]:

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from memory_service.store.dialects import JsonObject, Name
 from memory_service.store.tables.runs import Base
 
-__all__ = ["COMPETITIONS", "ENDED", "STARTED", "TOTAL", "Base", "Outcome", "Tally"]
+__all__ = ["COMPETITIONS", "ENDED", "STARTED", "TOTAL", "Base", "Marked", "Outcome", "Tally"]
 
 ENDED = "ended_at IS NOT NULL"
 COMPETITIONS = "ended_at IS NOT NULL AND place >= 'competition:' AND place < 'competition;'"
@@ -72,4 +72,14 @@ class Tally(Base):
     worse: Mapped[int]
     weight: Mapped[float]
     won: Mapped[float]
+    by_key: Mapped[Any] = mapped_column(JsonObject, server_default="{}")
     updated_at: Mapped[dt.datetime]
+
+
+class Marked(Base):
+    """A place whose outcomes changed since its tallies were counted; mark: another one at each change."""
+
+    __tablename__ = "marked_places"
+
+    place: Mapped[str] = mapped_column(Name, primary_key=True)
+    mark: Mapped[str]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memory_service.domain.runs.advice_outcome import advice_of, brief_of, outcome_of_run
-from memory_service.domain.runs.pattern_effect import Tally, compare
+from memory_service.domain.runs.pattern_effect import MOST_SUBJECTS, Tally, compare, subjects_of
 
 TIP = "pattern:tip"
 
@@ -28,7 +28,7 @@ def test_every_run_with_it_meets_every_comparable_run_without_it() -> None:
     found = tally(run(0.5, True), run(0.4, True), run(0.45), run(0.45, "unserved"), run(0.4))
     assert (found.compared, found.without) == (2, 3)
     assert (found.better, found.same, found.worse) == (2, 1, 3)
-    chance = found.chance_better
+    chance = found.chance_better()
     assert chance is not None
     assert chance.value == pytest.approx(2.5 / 6)
     assert chance.low < chance.value < chance.high
@@ -41,7 +41,7 @@ def test_following_that_lost_each_of_many_comparisons_is_demoted_and_of_few_is_n
     assert not tally(*[bad] * 40, good).demoted, "one run without it may have been lucky"
     found = tally(*[bad] * 6, *[good] * 6)
     assert found.demoted
-    assert "in 0 % of comparisons and worse in 100 %" in found.sentence
+    assert "better than 6 runs without it in 0 % of comparisons" in found.sentence()
 
 
 def test_pure_chance_is_hardly_ever_demoted() -> None:
@@ -65,7 +65,7 @@ class TestOneKeyDecidesNothing:
         places = [tally(*flood), tally(*flood), tally(*flood)]
         assert not any(place.demoted for place in places)
         assert not sum(places, Tally()).demoted
-        assert places[0].chance_better is not None
+        assert places[0].chance_better() is not None
 
     def test_beside_runs_of_another_key_or_of_nobodys(self) -> None:
         flood = by("eve", 15, 15)
@@ -84,9 +84,77 @@ class TestOneKeyDecidesNothing:
         each = [one for key in "abcdefgh" for one in by(key, 1, 1)]
         found = tally(*each)
         assert found.demoted
-        assert found.weight == pytest.approx(3 * 49 / 15), "of any seven"
+        assert found.chance() == (8.0, 0.0)
         assert tally(*by("a", 9, 9), *by("b", 9, 9), *by("c", 9, 9)).demoted
         assert not tally(*by("a", 9, 9), *by("b", 9, 9)).demoted
+
+
+class TestReportersCount:
+    """Three keys measured that the tip is worse; one more tells of the opposite, a hundred times."""
+
+    honest = (*by("ada", 8, 8), *by("bob", 8, 8), *by("cyd", 8, 8))
+    flood = (*[run(0.2, True, reporter="key eve")] * 60, *[run(0.9, reporter="key eve")] * 60)
+
+    def test_of_however_many_runs_one_key_outweighs_no_other(self) -> None:
+        alone, beside = tally(*self.honest), tally(*self.honest, *self.flood)
+        assert alone.demoted
+        assert beside.demoted, "what one key alone says saves nothing"
+        (weight, won), (before, _) = beside.chance("key reader"), alone.chance("key reader")
+        assert won / weight == pytest.approx(0.25), "one of four"
+        assert weight == pytest.approx(before * 4 / 3)
+        assert tally(*self.honest, *self.flood[50:70]).chance("key reader") == pytest.approx((weight, won))
+        places = [tally(*self.flood, *by("ada", 1, 1)) for _ in range(20)]
+        weight, won = sum(places, beside).chance("key reader")
+        assert won / weight == pytest.approx(0.25), "nor in many places"
+
+    def test_two_that_agree_outweigh_a_third_for_whoever_asks(self) -> None:
+        found = tally(*self.honest[:32], *self.flood)
+        weight, won = found.chance("key reader")
+        assert won / weight == pytest.approx(1 / 3)
+
+    def test_a_lone_one_claims_to_others_and_shows_itself(self) -> None:
+        found = tally(*self.flood)
+        assert found.chance("key reader") == (0.0, 0.0)
+        assert found.chance("key eve") == found.chance() == pytest.approx((3.0, 3.0))
+        told = {who: found.chance_better(f"key {who}") for who in ("reader", "eve")}
+        assert told["reader"] is not None
+        assert told["eve"] is not None
+        assert (told["reader"].grade, told["eve"].grade) == ("claimed", "measured")
+        assert found.sentence("key reader") == ""
+        assert found.sentence("key eve")
+
+    def test_a_key_that_measured_reads_its_own_beside_a_lone_other(self) -> None:
+        found = tally(*by("ada", 8, 8), *self.flood)
+        assert found.chance("key ada") == pytest.approx((3.0, 0.0))
+        assert found.chance("key eve") == pytest.approx((3.0, 3.0))
+        weight, won = found.chance("key reader")
+        assert won / weight == pytest.approx(0.5), "one against one"
+
+    def test_keys_whose_runs_are_all_on_one_side_are_compared_with_each_other(self) -> None:
+        """Each trained one thing; no single counterpart decides what their runs say."""
+        followed = [run(0.5, True, reporter=f"key {key}") for key in "abc"]
+        others = [run(0.4, reporter=f"key {key}") for key in "def"]
+        alone = tally(*followed, *others)
+        assert alone.chance("key reader")[0] == pytest.approx(3 * 9 / 7)
+        assert alone.chance("key reader")[1] == 0.0
+        weight, won = tally(*followed, *others, *self.flood).chance("key reader")
+        assert won / weight < 0.3
+        assert tally(followed[0], others[0]).chance("key reader") == (0.0, 0.0), "it hangs on each of them"
+        assert tally(run(0.5, True), others[0], *self.flood[:60]).chance("key reader") == (0.0, 0.0)
+
+    def test_sums_of_places_can_be_taken_apart(self) -> None:
+        here, there = tally(*self.honest, *self.flood, run(0.4), run(0.5, True)), tally(*by("ada", 1, 2))
+        assert here + there - here == there
+        assert here + there - there == here
+
+
+def test_each_reporter_names_as_many_memories_as_the_others() -> None:
+    flood = [
+        run(0.5, reporter="key eve", served={f"pattern:{n}-{i}": True for i in range(24)}) for n in range(50)
+    ]
+    named = subjects_of([*flood, run(0.5, reporter="key ada"), run(0.5, served={"technique:made-up": True})])
+    assert len(named) == MOST_SUBJECTS
+    assert TIP in named
 
 
 def test_the_order_of_the_runs_does_not_matter() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import threading
 from contextvars import copy_context
+from dataclasses import replace
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
 from sqlalchemy import event, select
 
-from memory_service.domain.runs.pattern_effect import Tally
+from memory_service.domain.runs.pattern_effect import Tally, compare, subjects_of
 from memory_service.errors import InvalidInput
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.database.transactions import Database
@@ -21,6 +23,7 @@ from memory_service.services.knowledge.outcomes import (
     with_tallies,
 )
 from memory_service.services.planning.recommend import evaluate_request, recommend
+from memory_service.services.runs import late_work, outcome_evidence
 from memory_service.services.runs.outcome_evidence import remember_missing
 from memory_service.services.runs.runs import begin_run, finish_run, mark_run, run_page
 from memory_service.services.runs.scored_runs import accuracy
@@ -113,7 +116,7 @@ class TestNegativeTransfer:
         row = _row(later)
         assert row["demoted"]
         assert "followed in 7 runs" in row["text"]
-        assert "worse in 100 %" in row["text"]
+        assert "better than 7 runs without it in 0 %" in row["text"]
         assert any(LAGS in sentence and "Ranked down" in sentence for sentence in warnings_of(later))
         tally = _tally(shared, LAGS)
         assert (tally["served"], tally["followed"], tally["worse"], tally["better"]) == (7, 7, 49, 0)
@@ -196,6 +199,150 @@ def test_families_that_ran_better_here_gain_in_the_recipe_and_it_says_so(shared:
     plan = recommend(shared, asked)
     assert plan["model"]["name"] == "lightgbm"
     assert any(row["id"] == f"runs:{slug}" for row in plan["evidence"])
+
+
+def test_one_key_moves_no_share_of_others_plans_and_flips_none(shared: Database) -> None:
+    like = "nomad2018-predict-transparent-conductors"
+    slug = _competition(shared, "family-of-keys", like, metric_direction="min")
+
+    def end(who: str, count: int, **metrics: float) -> None:
+        for model, metric in metrics.items():
+            for n in range(count):
+                body = case(
+                    task="tabular-regression", competition=slug, model=model, gpu="a100", batch_size=None,
+                    precision=None, n_train=5_000,
+                )  # fmt: skip
+                begun, _ = begin_run(shared, body, who=who)
+                end = {"status": "completed", "at": at(600), "test_metric": metric + n / 1000}
+                finish_run(shared, begun["run_id"], end, who=who)
+
+    def read(asker: str) -> tuple[float, str | None]:
+        def asked() -> tuple[float, str | None]:
+            ASKER.set(f"key {asker}")
+            families = recommend(shared, {**ASKED, "competition": slug})["recipe"]["families"]
+            return next((one["share"], one["runs"]) for one in families if one["name"] == "lightgbm")
+
+        return copy_context().run(asked)
+
+    before = read("reader")[0]
+    end("eve", 8, lightgbm=0.9, catboost=0.2)
+    assert read("reader") == (before, None)
+    assert read("eve")[0] < before, "what it told itself"
+    end("ada", 3, lightgbm=0.40, catboost=0.50)
+    end("bob", 3, lightgbm=0.40, catboost=0.50)
+    assert read("reader")[0] > before, "two of three"
+    assert read("ada")[0] > before
+    with shared.read() as unit:
+        tally = outcomes.compared_in(unit.session, f"competition:{slug}")["family:lightgbm"]
+    assert sorted(tally.by_key) == ["key ada", "key bob", "key eve"]
+    assert (tally.compared, tally.worse) == (14, 8 * 14 + 6 * 8), "as counts all of them"
+
+
+def _as_counted_at_once(database: Database, place: str) -> bool:
+    with database.read() as unit:
+        latest = outcomes.of_place(unit.session, place, 200)
+        known = outcomes.compared_in(unit.session, place)
+    at_once = compare(latest, subjects_of(latest), metrics=True)
+    assert any(tally.compared for tally in at_once.values())
+    return {each: replace(tally, served=0, followed=0) for each, tally in known.items()} == {
+        each: tally for each, tally in at_once.items() if tally.compared
+    }
+
+
+class TestAPlaceIsCounted:
+    """What runs of a place say together is found while others write, and is in the end what it would be had
+    each been counted at once."""
+
+    def _ended(self, database: Database, slug: str, model: str, metric: float, who: str | None = None) -> str:
+        body = case(
+            task="tabular-regression", competition=slug, model=model, gpu="a100", batch_size=None,
+            precision=None, n_train=5_000,
+        )  # fmt: skip
+        begun, _ = begin_run(database, body, who=who)
+        finish_run(
+            database,
+            begun["run_id"],
+            {"status": "completed", "at": at(600), "test_metric": metric},
+            who=who,
+        )
+        return str(begun["run_id"])
+
+    def test_while_others_write_and_runs_there_change(
+        self, shared: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        slug = _competition(
+            shared, "counted-aside", "nomad2018-predict-transparent-conductors", metric_direction="min"
+        )
+        place = f"competition:{slug}"
+        self._ended(shared, slug, "lightgbm", 0.4)
+        began, go = threading.Event(), threading.Event()
+
+        def slowly(*of: Any, **how: Any) -> dict[str, Tally]:
+            began.set()
+            assert go.wait(60.0), "a writer waits for it"
+            return compare(*of, **how)
+
+        monkeypatch.setattr(outcome_evidence, "compare", slowly)
+        ending = threading.Thread(target=self._ended, args=(shared, slug, "catboost", 0.5))
+        ending.start()
+        assert began.wait(60.0)
+        self._ended(shared, slug, "catboost", 0.6, "ada")
+        out = self._ended(shared, slug, "lightgbm", 0.3, "bob")
+        mark_run(shared, out, "a trial", excluded=True)
+        go.set()
+        ending.join(60.0)
+        assert _counted(shared)
+        assert _as_counted_at_once(shared, place)
+
+    def test_in_the_end_where_it_rests(self, shared: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+        slug = _competition(
+            shared, "counted-late", "nomad2018-predict-transparent-conductors", metric_direction="min"
+        )
+        monkeypatch.setattr(late_work, "AHEAD_SECONDS", 0.0)
+        counted: list[int] = []
+
+        def noted(latest: Any, *of: Any, **how: Any) -> dict[str, Tally]:
+            counted.append(len(latest))
+            return compare(latest, *of, **how)
+
+        monkeypatch.setattr(outcome_evidence, "compare", noted)
+        monkeypatch.setattr(late_work, "RESTS", 10_000.0)
+        for n in range(3):
+            self._ended(shared, slug, "lightgbm", 0.4 + n, "ada")
+            self._ended(shared, slug, "catboost", 0.5 + n)
+        assert counted == [1], "once, and it rests"
+        work = shared.caches.of(outcome_evidence._Counts)
+        with work.lock:
+            work.rests.clear()
+        assert _counted(shared)
+        assert _as_counted_at_once(shared, f"competition:{slug}")
+
+    def test_by_the_next_process_where_one_was_killed(
+        self, shared: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        slug = _competition(
+            shared, "counted-next", "nomad2018-predict-transparent-conductors", metric_direction="min"
+        )
+        monkeypatch.setattr(outcome_evidence._Counts, "do", lambda *_: None)
+        self._ended(shared, slug, "lightgbm", 0.4)
+        self._ended(shared, slug, "catboost", 0.5)
+        monkeypatch.undo()
+        with shared.read() as unit:
+            assert not outcomes.compared_in(unit.session, f"competition:{slug}")
+        remember_missing(shared)
+        assert _counted(shared)
+        assert _as_counted_at_once(shared, f"competition:{slug}")
+
+
+def _counted(database: Database) -> bool:
+    """Whether within a minute no place waits to be counted."""
+    until = monotonic() + 60.0
+    while monotonic() < until:
+        with database.read() as unit:
+            if not outcomes.marked(unit.session):
+                return True
+        sleep(0.02)
+    return False
 
 
 def test_without_outcomes_nothing_changes(shared: Database) -> None:
