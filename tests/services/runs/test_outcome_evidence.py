@@ -500,7 +500,8 @@ def test_who_concludes_and_who_excludes_lock_what_others_write_in_one_order(shar
     finish_run(shared, begun["run_id"], {"status": "completed", "at": at(600)})
     mark_run(shared, begun["run_id"], "a trial", excluded=True)
     event.remove(shared.engine, "before_cursor_execute", executed)
-    assert wrote == ["knowledge", "observations"] * 2
+    assert wrote[:4] == ["knowledge", "observations"] * 2
+    assert wrote[4:] in ([], ["knowledge"]), "the place is counted in a transaction of its own"
 
 
 def test_a_competition_shows_what_came_of_its_runs(shared: Database) -> None:
