@@ -162,8 +162,8 @@ def open_questions(
     taken for its description, the task, what rows belong together, counts, metric, language."""
     said = text.said
     if text.described is not None and question.mode == "open" and text.found and not text.found.named:
-        shown = (option("open", "recognised", competition=text.described), option("family", "of-other-data"))
-        yield Asked("mode", shown)
+        own = option("open", "recognised", competition=text.described)
+        yield Asked("mode", (own, option("family", "of-other-data")))
     facts = {fact.name: fact for fact in case.facts}
     task = facts["task"].source == "text" if "task" in facts else False
     if task and max(text.tasks.values(), default=1.0) < SURE and text.described is None:

@@ -365,7 +365,9 @@ def test_memory_that_ran_out_for_one_key_bounds_nobody_else_s_batch(shared: Data
 def test_peaks_near_those_that_others_confirm_move_nobody_s_batch(shared: Database) -> None:
     def ran(who: str, times: float) -> None:
         begun, _ = begin_run(shared, case(gpu="titanrtx"), who=who)
-        peaks = dict.fromkeys(("peak_allocated_gib", "peak_reserved_gib", "process_gib"), times * usual)
+        peaks: dict[str, Any] = dict.fromkeys(
+            ("peak_allocated_gib", "peak_reserved_gib", "process_gib"), times * usual
+        )
         take_events(shared, begun["run_id"], {"events": epochs(0.1, **peaks)})
         finish_run(shared, begun["run_id"], {"status": "completed", "at": at(600)}, who=who)
 
