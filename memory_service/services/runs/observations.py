@@ -90,23 +90,29 @@ def conclude_again(database: Database, run_id: str) -> None:
     database.caches.of(_Conclusions).ask(database, {run_id: ASKER.get() or run_id})
 
 
-def conclude(database: Database, run_id: str, run: Run | None = None) -> None:
+def conclude(database: Database, run_id: str) -> None:
     """Draw the conclusion of a run that has ended and keep it: what it says of its device, and of the advice
-    it had; nothing for one that still runs. run: as somebody just read it.
+    it had; nothing for one that still runs.
 
-    The knowledge revision rises, once, where either differs from what was known of this run.
+    It is drawn before the transaction that others wait for, and again there only where the run was changed
+    meanwhile. The knowledge revision rises, once, where either differs from what was known of this run.
     """
     with database.read() as transaction:
-        begun = run or runs.find(transaction.session, run_id)
+        begun = runs.find(transaction.session, run_id)
         if begun is None:
             return
         outcome = read_outcome(transaction, begun)
-    summary = outcome.as_dict() | {"events_read": sum(outcome.counts.values())}
+        summary = outcome.as_dict() | {"events_read": sum(outcome.counts.values())}
+        direction = metric_direction(transaction, begun, summary)
     judge = _judge(database, begun)
+    drawn = _drawn(begun, outcome, direction, judge)
     with database.write_untracked() as transaction:
         now = runs.find(transaction.session, run_id, to_change=True)
         if now is not None:
-            _write_conclusion(transaction, now, outcome, summary, judge)
+            same = _told(now) == _told(begun)
+            _write_conclusion(
+                transaction, now, summary, drawn if same else _drawn(now, outcome, direction, judge)
+            )
     count_again(database)
 
 
@@ -118,34 +124,49 @@ def conclude_silent(database: Database, run_ids: Iterable[str]) -> None:
         def write(run: Run) -> None:
             outcome = read_outcome(transaction, run, ())
             told = outcome.as_dict() | {"events_read": 0}
-            _write_conclusion(transaction, run, outcome, told, lambda one: one)
+            direction = metric_direction(transaction, run, told)
+            _write_conclusion(transaction, run, told, _drawn(run, outcome, direction, lambda one: one))
 
         each_or_nothing(transaction, runs.find_several(transaction.session, run_ids), write)
     count_again(database)
 
 
-def _write_conclusion(
-    transaction: WriteTransaction,
-    run: Run,
-    outcome: Outcome,
-    summary: Mapping[str, Any],
-    judge: Callable[[Observation], Observation],
-) -> None:
+Drawn = tuple[dict[str, Any], list[dict[str, Any]]]
+"""Values of a run's columns, and its observations in the wire form."""
+
+
+def _told(run: Run) -> tuple[Any, ...]:
+    """What a conclusion is drawn from, besides the events."""
+    return run.finish, run.finished_at, run.started_at, run.prediction, run.given, run.batch_size
+
+
+def _drawn(
+    run: Run, outcome: Outcome, direction: str | None, judge: Callable[[Observation], Observation]
+) -> Drawn | None:
+    """What the run's columns say of its outcome, and what is learned of it; None of one that still runs."""
     if not run.finish or run.finished_at is None:
+        return None
+    found = _judged(judge, _observations(run, outcome))
+    figures = _figures(run, outcome, found) | _wasted(run, outcome, direction)
+    return figures | _best(run, outcome, direction), found
+
+
+def _write_conclusion(
+    transaction: WriteTransaction, run: Run, summary: Mapping[str, Any], drawn: Drawn | None
+) -> None:
+    if drawn is None:
         return
     if _outdated(run, summary):
         if run.exclusion is None:
             remember(transaction, run, run.summary)
         return
-    found = _judged(judge, _observations(run, outcome))
-    direction = metric_direction(transaction, run, summary)
-    changes = _figures(run, outcome, found) | _wasted(run, outcome, direction)
+    changes, found = drawn
     if run.exclusion is not None:
         unknown = {"who": "?", "at": utc_text(transaction.now.isoformat()), "why": "?"}  # it is damaged
         learned = {"observations": found, "excluded": changes["excluded"]}
         changes["exclusion"] = unknown | run.exclusion | learned
         changes["excluded"], found = BY_PERSON, []
-    changes |= _best(run, outcome, direction) | {"summary": summary, "updated_at": transaction.now}
+    changes |= {"summary": summary, "updated_at": transaction.now}
     runs.change(transaction.session, run.id, changes)
     known = [dict(wire) for wire in runs.observations_of(transaction.session, run.id)]
     if run.exclusion is None:  # first, as who excludes does: both write rows that others' runs have

@@ -193,6 +193,7 @@ def finish_run(
     with database.write_untracked() as transaction:
         run = _existing(transaction, key, to_change=True)
         finish = _merged(run, reported)
+        concluded = run.finish == finish and run.summary is not None
         if run.finish != finish:
             said = dt.datetime.fromisoformat(finish["at"]) if "at" in finish else None
             ended = said or run.finished_at or transaction.now
@@ -201,7 +202,8 @@ def finish_run(
             values |= {"finish": finish, "finished_at": ended, "updated_at": transaction.now}
             runs.change(transaction.session, key, values)
             note(transaction, "runs", key, "update", f"ended: {finish['status']}", who=who)
-    or_nothing(key, lambda: conclude(database, key, run))
+    if not concluded:  # else it said nothing new; of later events their own conclusion is drawn
+        or_nothing(key, lambda: conclude(database, key))
     return run_page(database, key)
 
 

@@ -17,7 +17,7 @@ from memory_service.services.knowledge.cards import Cards
 from memory_service.services.knowledge.learned_corrections import observed
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.prediction.predict import predict
-from memory_service.services.runs import retention
+from memory_service.services.runs import observations, retention
 from memory_service.services.runs import verdicts as so_far
 from memory_service.services.runs.observations import count_waste
 from memory_service.services.runs.outcome_evidence import remember_missing
@@ -27,6 +27,7 @@ from memory_service.services.runs.runs import begin_run, finish_run, mark_run, r
 from memory_service.services.tables.table_rows import list_rows
 from memory_service.store.queries import outcomes
 from memory_service.store.queries import runs as run_queries
+from memory_service.store.tables.runs import Run
 from tests.registered import calibrate, register
 from tests.telling import CASE, START, STEPS, at, case, epochs, take_events, told
 
@@ -623,3 +624,34 @@ def test_folds_that_a_client_counts_from_0_and_a_log_from_1_are_the_same(shared:
     places = [(one["fold"], one["epoch"], one["train_loss"]) for one in page["outcome"]["epochs"]]
     assert places == [(0, 0, LOSSES[0]), (0, 1, LOSSES[1]), (1, 0, LOSSES[2]), (1, 1, LOSSES[3])]
     assert (page["watch"]["position"]["fold"], page["watch"]["position"]["epochs_done"]) == (1, 2)
+
+
+def test_an_end_told_again_draws_no_conclusion_again(
+    shared: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = {"status": "completed", "at": at(600)}
+    begun, _ = begin_run(shared, case())
+    take_events(shared, begun["run_id"], {"events": epochs(0.1)})
+    page = finish_run(shared, begun["run_id"], end)
+    read: list[str] = []
+    monkeypatch.setattr(observations, "read_outcome", lambda _, run, *__: read.append(run.id))
+    assert finish_run(shared, begun["run_id"], end)["samples_per_second"] == page["samples_per_second"] > 0
+    assert not read
+
+
+def test_a_conclusion_is_drawn_anew_where_the_run_changed_while_it_was_drawn(
+    shared: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, _ = begin_run(shared, case())
+    take_events(shared, begun["run_id"], {"events": epochs(0.1)})
+    drawn = observations._drawn
+
+    def slowly(run: Run, *rest: Any) -> Any:
+        monkeypatch.setattr(observations, "_drawn", drawn)
+        found = drawn(run, *rest)
+        finish_run(shared, run.id, {"status": "completed", "at": at(600), "best_metric": 0.75})
+        return found
+
+    monkeypatch.setattr(observations, "_drawn", slowly)
+    finish_run(shared, begun["run_id"], {"status": "completed", "at": at(600)})
+    assert run_page(shared, begun["run_id"])["best_metric"] == 0.75
