@@ -435,18 +435,33 @@ def test_a_device_of_another_key_s_uuid_takes_none_of_its_calibrations(
 @pytest.mark.parametrize(
     "name",
     ["gpu", "Kaggle", "auto", "rtx-4070-laptop", "T4-15GB", "a100-40gb-pcie", "PCIe_A100.40GB", "t4-x2",
-     "g4dn-xlarge", "ecs_gn6i_c4g1_xlarge", "gpu-8x-a100", "standard.nc24ads-a100_v4", "a2_highgpu_1g"],
+     "g4dn-xlarge", "ecs_gn6i_c4g1_xlarge", "gpu-8x-a100", "standard.nc24ads-a100_v4", "a2_highgpu_1g",
+     "co-lab", "g-p-u", "k-aggle", "rtx5050", "RTX-5050.Ti", "k80", "h300", "radeon-rx-9900xt"],
 )  # fmt: skip
 def test_no_key_takes_a_name_that_stands_for_cards(client: TestClient, name: str) -> None:
     database = client.app.state.service.database  # type: ignore[attr-defined]
-    with pytest.raises(InvalidInput, match=r"means the GPU model|stands for GPUs"):
+    with pytest.raises(
+        InvalidInput, match=r"means the GPU model|stands for GPUs|reads as the name of a card"
+    ):
         calibrations.accept(database, posted(name), who="eve")
 
 
-@pytest.mark.parametrize("name", ["a100-2", "lab-a100", "dgx-a100", "box7-t4x2", "my-a100-40gb", "g5-of-ada"])
+@pytest.mark.parametrize(
+    "name", ["a100-2", "lab-a100", "dgx-a100", "box7-t4x2", "my-a100-40gb", "g5-of-ada", "node42"]
+)
 def test_a_name_with_a_card_s_in_it_is_a_device_s(client: TestClient, name: str) -> None:
     database = client.app.state.service.database  # type: ignore[attr-defined]
     assert calibrations.accept(database, posted(name), who="eve")[0]["device"] == name
+
+
+def test_a_card_s_sheet_is_not_added_behind_the_device_of_a_key(client: TestClient) -> None:
+    database = client.app.state.service.database  # type: ignore[attr-defined]
+    calibrations.accept(database, posted("nova-9"), who="eve")
+    sheet = {"slug": "nova9", "name": "NVIDIA Nova 9", "kind": "cuda", "architecture": "ada",
+             "compute_capability": 8.9, "memory_gib": 15.6, "usable_gib": 15.4, "bandwidth_gb_s": 600,
+             "tflops": {"fp32": 30, "fp16": 120, "bf16": 120}, "source": "made up"}  # fmt: skip
+    refused = client.post("/gpus", json=sheet)
+    assert (refused.status_code, "'nova-9'" in refused.text) == (409, True)
 
 
 def test_no_key_takes_another_s_name_with_other_separators(client: TestClient) -> None:

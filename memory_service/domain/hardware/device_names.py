@@ -93,15 +93,26 @@ def printed_name(text: str) -> str:
 
 
 def spellings(name: str, index: Mapping[str, str]) -> tuple[str, ...]:
-    """A device's name, with spaces for its separators, its words in the order of a card's name, and the cards
-    of a cloud's instance that it is but for the separators: it must mean none of these.
+    """A device's name, with spaces for its separators and without any, its words in the order of a card's
+    name, and the cards of a cloud's instance that it is but for the separators: it must mean none of these.
 
     index   normalised name of a card -> its slug
     """
     words = re.split(r"[-._]+", name.lower())
     orders = map(" ".join, permutations(words) if len(words) <= _MOST_ORDERED else ())
     card = next((each for each in orders if normal_gpu_name(each) in index), name)
-    return name, " ".join(words), card, _held(name.lower(), _LOOSE_INSTANCES) or name
+    return name, " ".join(words), plain_name(name), card, _held(name.lower(), _LOOSE_INSTANCES) or name
+
+
+def reads_as_card(name: str) -> bool:
+    """Whether a name is, but for separators, that of a card whose data sheet may come: "k80", "rtx-5050"."""
+    return plain_name(name) in _TABLE["unpriced"] or _CARD_LIKE.fullmatch(name.lower()) is not None
+
+
+_CARD_LIKE = re.compile(
+    r"(?:nvidia|geforce|amd|intel)?[-._]?(?:(?:rtx|gtx|gt|rx|mi|hd|quadro|tesla|radeon|arc|titan)[-._]?"
+    r"[a-z]{0,3}[-._]?\d{2,4}|[abhklmptv]-?\d{1,2}0)[-._]?(?:xtx|xt|ti|super|ada|s|d|x)?(?:[-._]?\d{1,3}gb)?"
+)
 
 
 def _held(name: str, instances: Sequence[tuple[re.Pattern[str], str, Any]] = _INSTANCES) -> str:

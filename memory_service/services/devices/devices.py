@@ -26,7 +26,7 @@ from memory_service.domain.calibration.calibration import (
     device_card,
     speed_of,
 )
-from memory_service.domain.hardware.device_names import spellings
+from memory_service.domain.hardware.device_names import reads_as_card, spellings
 from memory_service.domain.hardware.gpu_spec import (
     UNKNOWN_GPU,
     Gpu,
@@ -392,6 +392,9 @@ def _check_name(transaction: ReadTransaction, name: str, seen: Fingerprint | Non
                 f"means the GPU model {meant!r}; choose another name for a device, such as 'box7-{meant}'"
             )
             raise wrong_value("name", message, name, detail=f"{name!r} {message}")
+    if key and reads_as_card(name):
+        message = f"reads as the name of a card; choose another name for a device, such as 'box7-{name}'"
+        raise wrong_value("name", message, name, detail=f"{name!r} {message}")
 
 
 def _unknown_model(name: str, sheets: Mapping[str, Gpu]) -> InvalidInput:

@@ -19,7 +19,6 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.device_names import plain_name
 from memory_service.domain.hardware.gpu_spec import (
     UNKNOWN_GPU,
-    VAGUE_GPU,
     Gpu,
     counted,
     gpu_index,
@@ -95,7 +94,7 @@ class Cards:
             try:
                 return self.caches.stored("card", name, lambda: resolve_gpu(name, self.sheets), MOST_NAMES)
             except InvalidInput as refused:
-                if not refused.errors[0].message.startswith((UNKNOWN_GPU, VAGUE_GPU)):
+                if not refused.errors[0].message.startswith(UNKNOWN_GPU):
                     raise
             return self.devices[spelled]
         if name.strip().lower() in {silent.lower() for silent in self.silent}:

@@ -29,6 +29,7 @@ from memory_service.errors import (
 from memory_service.schemas import rows as values_of_rows
 from memory_service.schemas.fields import clean_text, key_text
 from memory_service.services.database.transactions import ReadTransaction, WriteTransaction
+from memory_service.services.tables.audit import ANONYMOUS, SERVICE
 from memory_service.services.tables.mode_limit import check_shown
 from memory_service.services.tables.paging import Query, parse_query
 from memory_service.services.tables.usable_rows import proven
@@ -387,6 +388,11 @@ def _check_use(transaction: ReadTransaction, table: str, stored: Mapping[str, An
     if slug is not None and rows.find(transaction.session, "competitions", slug) is None:
         detail = f"competition {slug!r} is not known"
         raise wrong_value("competition", "is not known; add it first", slug, detail=detail)
+    if table == "gpus":
+        names = (stored["slug"], stored["name"], *stored.get("aliases", ()))
+        device = calibrations.bearing(transaction.session, names, ("", ANONYMOUS, SERVICE))
+        if device is not None:
+            raise Conflict(f"a device that a key registered is called {device!r}; delete it first")
     shipped = rows.profiles_of(transaction.session, stored["name"]) if table == "models" else ()
     if table in ("models", "gpus"):
         build = values_of_rows.BUILT

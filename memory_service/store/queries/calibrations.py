@@ -1,7 +1,7 @@
 """Queries of devices and their calibrations."""
 
 import heapq
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, TextClause, and_, false, func, or_, select, text
 from sqlalchemy.orm import defer
 
-from memory_service.domain.hardware.device_names import plain_name
+from memory_service.domain.hardware.device_names import normal_gpu_name, plain_name
 from memory_service.store.queries.runs import parts
 from memory_service.store.session import ReadSession, WriteSession, each_value, locked_if
 from memory_service.store.tables.devices import ENDED, Calibration, Device
@@ -56,11 +56,21 @@ def device(session: ReadSession, name: str, *, to_change: bool = False) -> Devic
 def name_alike(session: ReadSession, name: str, who: str | None) -> str | None:
     """The name of another device that differs from this one in case alone or, where somebody else than `who`
     told of it, in case and separators (None: of nobody's)."""
-    lower = func.lower(Device.name)
-    plain = func.replace(func.replace(func.replace(lower, "-", ""), "_", ""), ".", "")
-    of_another = and_(plain == plain_name(name), Device.told_by != who) if who is not None else false()
-    query = select(Device.name).where(or_(lower == name.lower(), of_another), Device.name != name)
+    of_another = and_(plain_name(name) == _PLAIN, Device.told_by != who) if who is not None else false()
+    query = select(Device.name).where(or_(name.lower() == _LOWER, of_another), Device.name != name)
     return session.scalars(query.limit(1)).first()
+
+
+def bearing(session: ReadSession, names: Iterable[str], but: Collection[str]) -> str | None:
+    """A device that bears one of these names of a GPU model, but for case, separators and maker, and that
+    none of `but` told of."""
+    plain = {each for name in names for each in (plain_name(name), normal_gpu_name(name))}
+    query = select(Device.name).where(_PLAIN.in_(plain), Device.told_by.not_in(but))
+    return session.scalars(query.limit(1)).first()
+
+
+_LOWER = func.lower(Device.name)
+_PLAIN = func.replace(func.replace(func.replace(_LOWER, "-", ""), "_", ""), ".", "")
 
 
 def remove_device(session: WriteSession, row: Device) -> None:
