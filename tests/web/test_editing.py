@@ -168,7 +168,7 @@ def test_a_correction_of_a_row_that_steers_plans_changes_the_next_plan(visit: Vi
     assert len(seen) == len(set(seen)) == page["of"]
     assert not page["items"][-1]["followed"]
     use = {row["id"]: (row["use"], row["read_by"]) for row in steering}
-    assert use["R14-reserve"] == ("drives plans", page["example_plans"])
+    assert use["R14-reserve"] == ("read by plans", page["example_plans"])
     assert use["R03-a100-image-384"] == ("fallback only", 0)
     assert 0 < use["R03-a100-image-224"][1] < page["example_plans"]
 

@@ -38,7 +38,7 @@ def rows(database: Database, asked: Mapping[str, str]) -> list[dict[str, Any]]:
     """Those that plans are made with first; each with `steers_plans`, `use`, `read_by` and `now`
     (`computed_beside`).
 
-    use      "drives plans"; "fallback only": read where no example plan is; "informs"; "rejected"; None: one
+    use      "read by plans"; "fallback only": read where no example plan is; "informs"; "rejected"; None: one
              of the first two, where example plans are not made yet and `counted=no` waits for none
     read_by  example plans that are made with it; None where they are not made yet
     """
@@ -57,8 +57,8 @@ def _used(plans: Examples | None, row: Mapping[str, Any]) -> dict[str, Any]:
     if plans is None and row["steers_plans"] and row["followed"]:
         return {**row, "use": None, "read_by": None}
     read_by = sum(row["id"] in read for _, read in plans or ()) if row["steers_plans"] else 0
-    drives = "drives plans" if read_by else "fallback only" if row["steers_plans"] else "informs"
-    return {**row, "use": drives if row["followed"] else "rejected", "read_by": read_by}
+    read = "read by plans" if read_by else "fallback only" if row["steers_plans"] else "informs"
+    return {**row, "use": read if row["followed"] else "rejected", "read_by": read_by}
 
 
 def more(_: Database, asked: Mapping[str, str], grid: Mapping[str, Any]) -> dict[str, Any]:

@@ -69,9 +69,10 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
 
 def editing_of(request: Request, table: str | None, asked: Mapping[str, str]) -> dict[str, Any] | None:
     """The row that is edited in its place in a table (`edit=`, `to.field=`, and `to.version=` that they were
-    filled from; `to.again=`: typed, to go on with), for readers who may: `{"table", "key", "version", "inputs", "form", "looked", "effect",
-    "refused", "status", "csrf", "parts"}`; inputs: field, also `value.batch_size`, -> its value and options.
-    A text of several lines is none: an input would make it one. parts: column -> its inputs."""
+    filled from; `to.again=`: these are typed on), for readers who may: `{"table", "key", "version", "inputs",
+    "form", "looked", "effect", "refused", "status", "csrf", "parts"}`; inputs: field, also
+    `value.batch_size`, -> its value and options. A text of several lines is none: an input would make it one.
+    parts: column -> its inputs."""
     reader = reader_of(request)
     if "edit" not in asked or table is None or not reader.may("edit"):
         return None
@@ -109,7 +110,8 @@ def editing_of(request: Request, table: str | None, asked: Mapping[str, str]) ->
         except InvalidInput as refusal:
             view["refused"] = refusal.detail
     if view["refused"] or again:
-        view["inputs"] = {n: {**each, "value": told.get(f"to.{n}", each["value"])} for n, each in inputs.items()}
+        for name, each in inputs.items():
+            each["value"] = told.get(f"to.{name}", each["value"])
     return view
 
 

@@ -38,11 +38,11 @@ def test_the_list_waits_for_no_example_plan(seeded_sqlite: Database, monkeypatch
     assert (told["R14-reserve"]["use"], told["R14-reserve"]["read_by"]) == (None, None)
     assert {row["use"] for row in told.values()} == {None, "informs", "rejected"}
     waited = True
-    of_use = strategies.rows(seeded_sqlite, quickly | {"use": "drives plans"})
+    of_use = strategies.rows(seeded_sqlite, quickly | {"use": "read by plans"})
     assert of_use == strategies.rows(seeded_sqlite, {})
     waited = False
     assert strategies.rows(seeded_sqlite, quickly) == of_use, "what is known is said"
-    assert {row["use"] for row in of_use if row["read_by"]} == {"drives plans"}
+    assert {row["use"] for row in of_use if row["read_by"]} == {"read by plans"}
 
 
 def test_plans_that_only_a_changed_row_would_drive_are_counted_before_it_is_saved(
