@@ -168,7 +168,7 @@ def test_a_correction_of_a_row_that_steers_plans_changes_the_next_plan(visit: Vi
     assert len(seen) == len(set(seen)) == page["of"]
     assert not page["items"][-1]["followed"]
     use = {row["id"]: (row["use"], row["read_by"]) for row in steering}
-    assert use["R14-reserve"] == ("drives plans", page["example_plans"])
+    assert use["R14-reserve"] == ("read by plans", page["example_plans"])
     assert use["R03-a100-image-384"] == ("fallback only", 0)
     assert 0 < use["R03-a100-image-224"][1] < page["example_plans"]
 
@@ -281,13 +281,13 @@ def test_a_row_that_differs_is_found_and_put_right_in_its_place(
     page.get_by_role("button", name="Save").wait_for()
     assert page.locator("tr.edited ins").inner_text() == "96"
     assert "None of 12 example plans" in page.locator("tr.editing").inner_text()
-    assert "would still say 128" in page.locator("tr.editing").inner_text()
+    assert "would say 128" in page.locator("tr.editing").inner_text()
     follow(page.get_by_role("link", name="Change again"))
+    assert page.get_by_role("textbox", name="Batch size", exact=True).input_value() == "96", "what was typed"
     sentence = page.get_by_role("textbox", name="Statement")
     sentence.fill(sentence.input_value().replace("128", "96"))
-    page.get_by_role("textbox", name="Batch size", exact=True).fill("96")
     follow(page.get_by_role("button", name="Show what it changes"))
-    assert "would still say" not in page.locator("tr.editing").inner_text()
+    assert "would say" not in page.locator("tr.editing").inner_text()
     assert "A100: 96" in page.locator("tr.editing ins").inner_text()
     assert row_of(desk, "/strategies/R03-a100-image-384") == before, "looking keeps nothing"
     if scripts:

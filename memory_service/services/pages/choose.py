@@ -104,8 +104,12 @@ def _so_far(run: Mapping[str, Any], direction: str | None) -> dict[str, Any]:
     if run["status"] != "running":
         return {}
     outcome = run["outcome"] or {}
+    epochs = outcome.get("epochs", ())
+    best = best_of_epochs(epochs, direction)
+    reached = (each["epoch"] for each in epochs if best is not None and each.get("metric") == best)
     return {
-        "best_metric": best_of_epochs(outcome.get("epochs", ()), direction),
+        "best_metric": best,
+        "best_epoch": next(reached, None),
         "epoch_seconds": outcome.get("epoch_seconds"),
         "peak_gib": (outcome.get("peak_memory_gib") or {}).get("driver_gib"),
         "samples_per_second": (run["watch"] or {}).get("samples_per_second"),

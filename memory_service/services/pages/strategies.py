@@ -38,7 +38,7 @@ def rows(database: Database, asked: Mapping[str, str]) -> list[dict[str, Any]]:
     """Those that plans are made with first; each with `steers_plans`, `use`, `read_by` and `now`
     (`computed_beside`).
 
-    use      "drives plans"; "fallback only": read where no example plan is; "informs"; "rejected"; None: one
+    use      "read by plans"; "fallback only": read where no example plan is; "informs"; "rejected"; None: one
              of the first two, where example plans are not made yet and `counted=no` waits for none
     read_by  example plans that are made with it; None where they are not made yet
     """
@@ -57,8 +57,8 @@ def _used(plans: Examples | None, row: Mapping[str, Any]) -> dict[str, Any]:
     if plans is None and row["steers_plans"] and row["followed"]:
         return {**row, "use": None, "read_by": None}
     read_by = sum(row["id"] in read for _, read in plans or ()) if row["steers_plans"] else 0
-    drives = "drives plans" if read_by else "fallback only" if row["steers_plans"] else "informs"
-    return {**row, "use": drives if row["followed"] else "rejected", "read_by": read_by}
+    read = "read by plans" if read_by else "fallback only" if row["steers_plans"] else "informs"
+    return {**row, "use": read if row["followed"] else "rejected", "read_by": read_by}
 
 
 def more(_: Database, asked: Mapping[str, str], grid: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def strategy_page(database: Database, key: str) -> dict[str, Any]:
 
     beside   the other rows of its rule
     claims   what was claimed of the same thing and is named in the row: `[{"id", "statement", "source"}]`
-    stale_numbers   numbers of the sentence that a correction took out of the row's values
+    stale_numbers   numbers of the sentence that the row's values lack since a correction of either
     """
     knowledge = knowledge_of(database)
     with database.read() as transaction:
@@ -119,7 +119,7 @@ def strategy_page(database: Database, key: str) -> dict[str, Any]:
     row = _used(examples(database, knowledge), row)
     named = row["value"].get("claims", ()) if isinstance(row["value"], Mapping) else ()
     known = {str(claim["id"]): claim for claim in knowledge.claims}
-    earlier = [one["before"]["value"] for one in history if one["before"] and one["after"]]
+    earlier = [one["before"] for one in history if one["before"] and one["after"]]
     return {
         "strategy": {**row, "now": computed_beside(knowledge, row)},
         "beside": [
@@ -132,18 +132,19 @@ def strategy_page(database: Database, key: str) -> dict[str, Any]:
             for name in named
             if str(name) in known
         ],
-        "stale_numbers": _stale_numbers(row, earlier),
+        "stale_numbers": _stale_numbers(row, earlier[-1] if earlier else row),
         "history": history,
     }
 
 
-def _stale_numbers(row: Mapping[str, Any], earlier: Sequence[Any]) -> list[str]:
-    gone = {number for value in earlier for number in _numbers(value)} - _numbers(row["value"])
-    return sorted(gone & _numbers(row["statement"]), key=float)
+def _stale_numbers(row: Mapping[str, Any], was: Mapping[str, Any]) -> list[str]:
+    """Numbers of the sentence alone now, whichever of sentence and values was corrected."""
+    return sorted(_of_sentence_alone(row) - _of_sentence_alone(was), key=float)
 
 
-def _numbers(value: Any) -> set[str]:
-    return set(re.findall(r"\d+(?:\.\d+)?", str(value)))
+def _of_sentence_alone(row: Mapping[str, Any]) -> set[str]:
+    said, stated = (set(re.findall(r"\d+(?:\.\d+)?", str(of))) for of in (row["statement"], row["value"]))
+    return said - stated
 
 
 def computed_beside(knowledge: Knowledge, row: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -208,7 +209,7 @@ def effect_on_plans(
     """`{"of", "plans", "read_by"}`: how many example plans there are, those that differ with the changed rows
     (key -> what changes): `[{"question", "changes": [{"field", "before", "after"}]}]`, how many are made
     with one of these rows, as it is or changed, and `stale`: key -> numbers that its sentence alone would
-    still say."""
+    say."""
     rows = tuple({**row, **changes.get(row["id"], {})} for row in knowledge.strategies)
     before = examples(database, knowledge)
     after = examples(database, replace(knowledge, strategies=rows))
@@ -220,8 +221,8 @@ def effect_on_plans(
             plans.append({"question": dict(example), "changes": apart})
     both = [was | now for (_, was), (_, now) in zip(before, after, strict=True)]
     read_by = sum(not changes.keys().isdisjoint(read) for read in both)
-    was = {row["id"]: row["value"] for row in knowledge.strategies}
-    stale = {row["id"]: _stale_numbers(row, [was[row["id"]]]) for row in rows if row["id"] in changes}
+    pairs = zip(rows, knowledge.strategies, strict=True)
+    stale = {row["id"]: _stale_numbers(row, was) for row, was in pairs if row["id"] in changes}
     stale = {key: numbers for key, numbers in stale.items() if numbers}
     return {"of": len(EXAMPLES), "plans": plans, "read_by": read_by, "stale": stale}
 

@@ -56,8 +56,8 @@ def device(session: ReadSession, name: str, *, to_change: bool = False) -> Devic
 def name_alike(session: ReadSession, name: str, who: str | None) -> str | None:
     """The name of another device that differs from this one in case alone or, where somebody else than `who`
     told of it, in case and separators (None: of nobody's)."""
-    of_another = and_(plain_name(name) == _PLAIN, Device.told_by != who) if who is not None else false()
-    query = select(Device.name).where(or_(name.lower() == _LOWER, of_another), Device.name != name)
+    of_another = and_(_plain_name == plain_name(name), Device.told_by != who) if who is not None else false()
+    query = select(Device.name).where(or_(_lower_name == name.lower(), of_another), Device.name != name)
     return session.scalars(query.limit(1)).first()
 
 
@@ -65,12 +65,12 @@ def bearing(session: ReadSession, names: Iterable[str], but: Collection[str]) ->
     """A device that bears one of these names of a GPU model, but for case, separators and maker, and that
     none of `but` told of."""
     plain = {each for name in names for each in (plain_name(name), normal_gpu_name(name))}
-    query = select(Device.name).where(_PLAIN.in_(plain), Device.told_by.not_in(but))
+    query = select(Device.name).where(_plain_name.in_(plain), Device.told_by.not_in(but))
     return session.scalars(query.limit(1)).first()
 
 
-_LOWER = func.lower(Device.name)
-_PLAIN = func.replace(func.replace(func.replace(_LOWER, "-", ""), "_", ""), ".", "")
+_lower_name = func.lower(Device.name)
+_plain_name = func.replace(func.replace(func.replace(_lower_name, "-", ""), "_", ""), ".", "")
 
 
 def remove_device(session: WriteSession, row: Device) -> None:

@@ -69,9 +69,10 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
 
 def editing_of(request: Request, table: str | None, asked: Mapping[str, str]) -> dict[str, Any] | None:
     """The row that is edited in its place in a table (`edit=`, `to.field=`, and `to.version=` that they were
-    filled from), for readers who may: `{"table", "key", "version", "inputs", "form", "looked", "effect",
-    "refused", "status", "csrf", "parts"}`; inputs: field, also `value.batch_size`, -> its value and options.
-    A text of several lines is none: an input would make it one. parts: column -> its inputs."""
+    filled from; `to.again=`: these are typed on), for readers who may: `{"table", "key", "version", "inputs",
+    "form", "looked", "effect", "refused", "status", "csrf", "parts"}`; inputs: field, also
+    `value.batch_size`, -> its value and options. A text of several lines is none: an input would make it one.
+    parts: column -> its inputs."""
     reader = reader_of(request)
     if "edit" not in asked or table is None or not reader.may("edit"):
         return None
@@ -88,18 +89,19 @@ def editing_of(request: Request, table: str | None, asked: Mapping[str, str]) ->
     for name in filter(lambda name: "." in name, inputs):
         parts.setdefault(name.partition(".")[0], []).append(name)
     told = {name: text for name, text in asked.items() if name.startswith("to.")}
+    again = told.pop("to.again", None) is not None
     told["version"] = told.pop("to.version", str(page["version"]))
     told, meanwhile = corrections.rebased(database, table, page, told)
     version = told.pop("version")
     view: dict[str, Any] = dict.fromkeys(("looked", "effect", "refused")) | {"status": 200}
     view |= {"table": table, "key": key, "version": version, "inputs": inputs, "parts": parts}
     view["csrf"] = reader.csrf
-    view["form"] = {name.removeprefix("to."): text for name, text in told.items()}
+    view["form"] = told
     if meanwhile:
         changed = ", ".join(dict.fromkeys(title_of(each["field"]) for each in meanwhile))
         view["refused"] = f"Somebody changed this row ({changed}); nothing of yours is kept yet."
         view["status"] = 409
-    elif told:
+    elif told and not again:
         try:
             changes = corrections.changes_of(table, page["row"], _cells(page, told)[0])
             view["looked"] = corrections.seen(page["row"], changes)
@@ -107,9 +109,9 @@ def editing_of(request: Request, table: str | None, asked: Mapping[str, str]) ->
                 view["effect"] = effect_on_plans(database, knowledge_of(database), {key: changes})
         except InvalidInput as refusal:
             view["refused"] = refusal.detail
-    if view["refused"]:
-        filled = view["form"]
-        view["inputs"] = {n: {**each, "value": filled.get(n, each["value"])} for n, each in inputs.items()}
+    if view["refused"] or again:
+        for name, each in inputs.items():
+            each["value"] = told.get(f"to.{name}", each["value"])
     return view
 
 

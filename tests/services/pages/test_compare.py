@@ -41,5 +41,6 @@ def test_a_running_run_is_compared_with_what_it_has_reached(seeded_sqlite: Datab
     assert abs(told["took_minutes"] - listed["took_minutes"]) < 0.01
     assert told["took_minutes"] == watch["used_minutes"]
     assert told["best_metric"] == listed["best_so_far"] == 0.9
+    assert told["best_epoch"] == 1
     assert told.get("samples_per_second") == watch["samples_per_second"]
     assert told["epoch_seconds"] == 290.0

@@ -38,11 +38,11 @@ def test_the_list_waits_for_no_example_plan(seeded_sqlite: Database, monkeypatch
     assert (told["R14-reserve"]["use"], told["R14-reserve"]["read_by"]) == (None, None)
     assert {row["use"] for row in told.values()} == {None, "informs", "rejected"}
     waited = True
-    of_use = strategies.rows(seeded_sqlite, quickly | {"use": "drives plans"})
+    of_use = strategies.rows(seeded_sqlite, quickly | {"use": "read by plans"})
     assert of_use == strategies.rows(seeded_sqlite, {})
     waited = False
     assert strategies.rows(seeded_sqlite, quickly) == of_use, "what is known is said"
-    assert {row["use"] for row in of_use if row["read_by"]} == {"drives plans"}
+    assert {row["use"] for row in of_use if row["read_by"]} == {"read by plans"}
 
 
 def test_plans_that_only_a_changed_row_would_drive_are_counted_before_it_is_saved(
@@ -58,3 +58,20 @@ def test_plans_that_only_a_changed_row_would_drive_are_counted_before_it_is_save
     changed = {"R14-reserve": {"value": {"reserve_percent": 20}}}
     effect = strategies.effect_on_plans(seeded_sqlite, knowledge, changed)
     assert effect["read_by"] == effect["of"]
+
+
+def test_a_sentence_and_values_that_part_are_named_whichever_was_changed(
+    seeded_sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strategies, "_planned", lambda *_: ({}, frozenset()))
+    knowledge, key = knowledge_of(seeded_sqlite), "R03-a10-image-224"
+    row = next(each for each in knowledge.strategies if each["id"] == key)
+    values = {"value": {"batch_size": 96, "raise_to_if_it_fits": 160}}
+    sentence = {"statement": row["statement"].replace("128", "96").replace("192", "160")}
+    for changed, stale in (
+        (values, {key: ["128", "192"]}),
+        (sentence, {key: ["96", "160"]}),
+        (values | sentence, {}),
+    ):
+        effect = strategies.effect_on_plans(seeded_sqlite, knowledge, {key: changed})
+        assert effect["stale"] == stale, changed
