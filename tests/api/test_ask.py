@@ -12,6 +12,8 @@ import orjson
 import pytest
 from fastapi.testclient import TestClient
 
+from memory_service.domain.common.units import minutes
+
 PLAN_KEYS = {
     "plan_id", "feasible", "task", "size", "gpu", "minutes", "model", "batch_size",
     "grad_accumulation", "effective_batch_size", "precision", "channels_last", "compile", "folds",
@@ -286,7 +288,7 @@ def test_what_is_fitted_at_once_and_a_new_row_say_one_thing(sqlite_client: TestC
     fitted = max(
         each["deadline_minute"] for each in plan["timetable"] if each["stage"].startswith("all rows")
     )
-    assert re.search(rf"<title>fit of chronos-2: minute [\d.]+ to {fitted:.3g}</title>", page)
+    assert re.search(rf"<title>fit of chronos-2: [\w. ]+ to {re.escape(minutes(fitted))}</title>", page)
     head = "id,table,rule,key.library,value.wrong,statement,followed,source,grade"
     text = f"{head}\nZ01,pitfalls,Z01,,,Ours hangs.,true,own,claimed\n"
     looked = sqlite_client.post("/browse/import/strategies", data={"text": text}).text
