@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from memory_service.domain.common import units
 from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.problem import DoneRun
 from memory_service.domain.portfolio import portfolio_plan
@@ -84,7 +85,7 @@ def test_minutes_that_no_run_uses_are_said() -> None:
     answer = plan(task="tabular", n_train=3_000_000, gpu="cpu", minutes=120, objective="fast")
     left = 120 - answer["portfolio"][-1]["deadline_minute"]
     assert left > 20
-    assert any(f"{left:.1f} are left over" in text for text in answer["rationale"])
+    assert any(f"{units.minutes(left)} are left over" in text for text in answer["rationale"])
 
 
 def test_two_hundred_rows_get_five_folds_and_repeats_and_many_rows_do_not() -> None:
