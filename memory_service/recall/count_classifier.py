@@ -350,7 +350,7 @@ class CountClassifier:
             found = read[name]
             first = max(found, key=lambda value: found[value][0])
             least = max(RIVAL * (1.0 - found[first][0]), _LEAST_RIVAL)
-            rivals = [value for value in plain & found.keys() if found[value][0] >= least]
+            rivals = [value for value in plain & found.keys() - {first} if found[value][0] >= least]
             changed: dict[str, Any] = {}
             if any(max(value, first) >= _APART * min(value, first) for value in rivals):
                 changed["rivals"] = {**facts.rivals, name: (first, *rivals)}

@@ -183,9 +183,14 @@ def recognised(
 
 def is_named(snapshot: RecallSnapshot, place: int, text: str) -> bool:
     """Whether a text holds the competition's slug or title, word for word."""
-    row, tokens = snapshot.competitions[place], _TOKEN.findall(readable(text).lower())
-    own = [_TOKEN.findall(str(name).lower()) for name in (row["slug"], row.get("title")) if name]
-    return None in [_differing(tokens, name) for name in own]
+    tokens = _TOKEN.findall(readable(text).lower())
+    return None in [_differing(tokens, name) for name in _own_names(snapshot, place)]
+
+
+def _own_names(snapshot: RecallSnapshot, place: int) -> list[list[str]]:
+    """Slug and title of a competition, each as its words."""
+    row = snapshot.competitions[place]
+    return [_TOKEN.findall(str(name).lower()) for name in (row["slug"], row.get("title")) if name]
 
 
 def another_edition(snapshot: RecallSnapshot, place: int, read: Words, evidence: Evidence) -> bool:
@@ -199,7 +204,7 @@ def another_edition(snapshot: RecallSnapshot, place: int, read: Words, evidence:
     unlike = common and lacking and max(named, key=rarity) not in common
     if unlike and max(map(rarity, lacking)) > max(map(rarity, common)):
         return True
-    own = [_TOKEN.findall(str(name).lower()) for name in (row["slug"], row.get("title")) if name]
+    own = _own_names(snapshot, place)
     found = [_differing(read.tokens, name) for name in (*own, *filter(None, map(_with_year, own)))]
     disagrees = evidence.metric < 0.0 or evidence.conflict > 0.0 or evidence.another > 0.0
     return None not in found and ("edition" in found or (disagrees and "word" in found))

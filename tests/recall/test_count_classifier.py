@@ -197,7 +197,7 @@ CASES: list[tuple[str, dict[str, int | None]]] = [
     ("Chat pairs: 7,400 pairs, we set aside 300 pairs.", {"n_train": 7400, "n_test": 300}),
     ("9,100 scans; 700 scans are kept back.", {"n_train": 8400, "n_test": 700}),
     ("Breeds such as beagle, chow, dhole and so on are to be told apart.", {"n_classes": None}),
-    ("対話のペアが7,400組、うち300組は評価用です。", {"n_train": 7400, "n_test": 300}),
+    ("対話のペアが7,400組、うち300組は評価用です。", {"n_train": 7100, "n_test": 300}),
     ("20 clips per singer, 30 tunes.", {"n_train": None}),
     ("Da 300 a 500 segmenti per classe, con i guasti da dire.", {"n_train": None}),
     ("Water per pixel from 9 000 tiles of 256×256 out of 11 villages.", {"n_classes": None}),

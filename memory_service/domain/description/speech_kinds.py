@@ -30,8 +30,6 @@ def with_speech_kind(facts: InferredFacts, text: str) -> InferredFacts:
     changed: dict[str, Any] = {"subtask": kind}
     found = [q for q in quantities_in(text) if q.role != "test"]
     speakers = round(max((q.value for q in found if q.noun in _SPEAKERS), default=0.0)) or None
-    if facts.n_train is None and not facts.rivals and not facts.audio_hours:
-        changed["n_train"] = round(max((q.value for q in found if q.kind == "sample"), default=0.0)) or None
     if kind in ("speaker-verification", "speaker-identification"):
         others = [n for n in facts.rivals.get("n_train", ()) if n != speakers]
         if facts.n_train in (None, speakers) and len(others) == 1:

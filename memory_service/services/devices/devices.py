@@ -372,29 +372,33 @@ def _check_name(transaction: ReadTransaction, name: str, seen: Fingerprint | Non
     """A new device must not take a name by which people mean a GPU model: whoever asks for the model would be
     answered with that device; no key, one that stands for any ("gpu", "Colab"). Only a processor of this very
     host may be called `cpu`."""
+
+    def refused(message: str) -> InvalidInput:
+        return wrong_value("name", message, name, detail=f"{name!r} {message}")
+
     key = bool(_key(who or ""))
     other = store.name_alike(transaction.session, name, who if key else None)
     if other is not None:
-        message = f"is the name of the device {other!r} in other letters or separators; choose another one"
-        raise wrong_value("name", message, name, detail=f"{name!r} {message}")
+        raise refused(
+            f"is the name of the device {other!r} in other letters or separators; choose another one"
+        )
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
     for each in spellings(name, gpu_index(sheets)):
         try:
             meant = resolve_gpu(counted(each)[1], sheets).slug
-        except InvalidInput as refused:
-            if seen is not None or not key or refused.errors[0].message == UNKNOWN_GPU:
+        except InvalidInput as unresolved:
+            if seen is not None or not key or unresolved.errors[0].message == UNKNOWN_GPU:
                 continue
-            message = "stands for GPUs of any kind; choose another name for a device, such as 'box7'"
-            raise wrong_value("name", message, name, detail=f"{name!r} {message}") from None
+            raise refused(
+                "stands for GPUs of any kind; choose another name for a device, such as 'box7'"
+            ) from None
         own = seen is not None and seen.kind == "cpu"
         if not (own and meant == "cpu"):
-            message = (
+            raise refused(
                 f"means the GPU model {meant!r}; choose another name for a device, such as 'box7-{meant}'"
             )
-            raise wrong_value("name", message, name, detail=f"{name!r} {message}")
     if key and reads_as_card(name):
-        message = f"reads as the name of a card; choose another name for a device, such as 'box7-{name}'"
-        raise wrong_value("name", message, name, detail=f"{name!r} {message}")
+        raise refused(f"reads as the name of a card; choose another name for a device, such as 'box7-{name}'")
 
 
 def _unknown_model(name: str, sheets: Mapping[str, Gpu]) -> InvalidInput:

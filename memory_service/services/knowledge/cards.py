@@ -88,10 +88,8 @@ class Cards:
             return self.devices[exact]
         if slug := self.models.get(normal_gpu_name(name)):
             return self.sheets[slug]
-        if spelled := self.spelled.get(
-            plain_name(name)
-        ):  # "T4 15GB" is a card to people, whoever called a device "t4-15gb"
-            try:
+        if spelled := self.spelled.get(plain_name(name)):
+            try:  # "T4 15GB" is a card to people, whoever called a device "t4-15gb"
                 return self.caches.stored("card", name, lambda: resolve_gpu(name, self.sheets), MOST_NAMES)
             except InvalidInput as refused:
                 if not refused.errors[0].message.startswith(UNKNOWN_GPU):

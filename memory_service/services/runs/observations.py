@@ -222,8 +222,9 @@ def mark_excluded(
         runs.change(session, run_id, values | {"updated_at": now})
         runs.replace_observations(session, run_id, taught, now)
         note(transaction, "runs", run_id, "update", f"{done}: {why}", who=who)
-    count_again(database)
-    if not excluded:
+    if excluded:
+        count_again(database)
+    else:
         conclude(database, run_id)
 
 

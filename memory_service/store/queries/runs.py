@@ -260,10 +260,8 @@ def ended_states(session: ReadSession, filters: Mapping[str, Any], limit: int) -
         query = query.where(Run.finished_at >= value if name == "since" else getattr(Run, name) == value)
     query = query.order_by(Run.finished_at.desc(), Run.id).limit(_LOOKED_AT * limit)
     told: dict[str, list[Any]] = {}
-    full: list[
-        str
-    ] = []  # of these there are as many as may be taken: whoever comes behind them is looked for
-    while True:
+    full: list[str] = []
+    while True:  # who told as many as may be taken is left out, to find who comes behind
         found: dict[str, list[Any]] = {}
         for row in (late := session.execute(query.where(Run.told_by.not_in(full))).all()):
             found.setdefault(row.told_by, []).append(row)
