@@ -32,9 +32,9 @@ WITHOUT_CLASSES = (
 BUCKETS = 1 << 14
 LEAST, RIVAL = 10, 0.6
 TELLS = {"n_train": 0.68, "n_test": 0.65, "n_classes": 0.68}
-TELLS_ON_PAGE = {"n_train": 0.5, "n_test": 0.55, "n_classes": 0.68}
-"""Probabilities from which a number is told: on a page its many numbers share what the right one lacks.
-Another competes with this part of what the likeliest leaves."""
+TELLS_ON_PAGE = TELLS | {"n_train": 0.5, "n_test": 0.55}
+"""Probabilities from which a number is told: less on a page, whose many numbers take from the right one's.
+Another number competes with this part of what the likeliest leaves."""
 
 NAMED, WORDS = 0.3, 1.0
 """Scale of the features: the same penalty then suits both."""

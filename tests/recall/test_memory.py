@@ -147,7 +147,7 @@ def test_where_it_does_not_fit_the_plan_says_in_figures_why(cattle: Database, as
     assert len(said) == 1
     assert said[0].startswith("cattle-model notes model convnext_base")
     assert "image_size 512, folds 5" in said[0]
-    assert re.search(r"needs \d+\.\d minutes .* the budget is 20\.$", said[0]), said[0]
+    assert re.search(r"needs \d+\.\d minutes .* the budget is 20 min\.$", said[0]), said[0]
 
 
 def test_what_lost_is_not_planned_and_a_pinned_model_is_left(cattle: Database) -> None:

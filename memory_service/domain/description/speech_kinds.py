@@ -21,12 +21,11 @@ _TASKS = {
 def with_speech_kind(facts: InferredFacts, text: str) -> InferredFacts:
     """The facts with `subtask` of speech, and what it says of counts and groups: speakers that are verified
     are others than those of training, speakers that are identified are classes."""
-    said = {kind: _P[kind].search(text) for kind, task in _TASKS.items() if task == facts.task}
-    kind = next((kind for kind, match in said.items() if match), None)
-    if kind is None:
+    said = ((kind, _P[kind].search(text)) for kind, task in _TASKS.items() if task == facts.task)
+    kind, match = next((each for each in said if each[1]), ("", None))
+    if match is None or (kind == "phonemes" and facts.metric == "word error rate"):
         return facts
-    match = said[kind]
-    words = {**facts.words, "subtask": match[0] if match else ""}
+    words = {**facts.words, "subtask": match[0]}
     changed: dict[str, Any] = {"subtask": kind}
     found = [q for q in quantities_in(text) if q.role != "test"]
     speakers = round(max((q.value for q in found if q.noun in _SPEAKERS), default=0.0)) or None

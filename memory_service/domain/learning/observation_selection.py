@@ -176,7 +176,8 @@ class ObservationSelection:
 
 def _batches(places: Sequence[Place]) -> list[tuple[Batch, ...]]:
     """Of each reporter what it told of its devices in turn, the newest first: many devices of one push out
-    nobody else's, and count no more often than the second most of one on their GPU model."""
+    nobody else's, and on a GPU model count no more often than the second most of one, spread over new and
+    old."""
     newest = sorted(places, key=lambda place: _newest(place.observations), reverse=True)
     told: dict[str, list[tuple[Batch, ...]]] = {}
     for n in equal_shares([(place.gpu, place.reporters, n) for n, place in enumerate(newest)]):

@@ -10,6 +10,7 @@ from functools import lru_cache
 from math import exp, log
 from operator import attrgetter
 from statistics import median
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from memory_service.domain.calibration.calibration import MOST_LOG, TIMES, Calibration, Measurement
@@ -228,12 +229,10 @@ def heard(
     it measured at all, one that tells much the same. confirmed: as `confirmed_figures` gives it."""
     own: dict[Hashable, set[str]] = {}
     mine: dict[Hashable, list[float]] = {}
-    measured = set[Hashable]()
     for o in observations if is_key(asker) else ():
         if o.reporter == asker:
             for figures in _measured(o):
                 own.setdefault((_SETTING(o), o.device, figures), set()).add(o.run_id)
-            measured.add((_SETTING(o), o.device))
             for what, _, value in _what(o, _DEVICE):
                 insort(mine.setdefault(what, []), value)
     settled = {what for what, runs in own.items() if len(runs) >= ENOUGH_RUNS}
@@ -244,7 +243,7 @@ def heard(
             continue
         setting = _SETTING(o), o.device
         known = {name for each in (_TIME, _MEMORY) if (*setting, each) in settled for name in each}
-        for what, name, value in _what(o, _DEVICE) if setting in measured else ():
+        for what, name, value in _what(o, _DEVICE) if mine else ():
             if what in mine and _alike(mine[what], name, value):
                 known.add(name)
         lone = _figures_of(o) - agreed.keys()
@@ -424,7 +423,10 @@ def _figures_of(o: Observation) -> set[str]:
     return {name for name in names if getattr(o, name)}
 
 
-def _only(o: Observation, names: Set[str], agreed: Mapping[str, Any] = _UNSAID) -> Observation:
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def _only(o: Observation, names: Set[str], agreed: Mapping[str, Any] = _NOTHING) -> Observation:
     """The observation with these figures alone, as others agree on them."""
     others = {name: _UNSAID[name] for name in _figures_of(o) - names}
     others |= {

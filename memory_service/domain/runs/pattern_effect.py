@@ -138,9 +138,14 @@ class Tally:
         if weight <= 0.0:
             return None
         low, high = _interval(weight, won, SHOWN)
-        basis = f"{self.compared} runs that followed it against {self.without} comparable ones that did not"
+        basis, n = "runs that count for whoever asks, with it against without", round(weight)
+        if (weight, won) == self.chance():
+            basis = (
+                f"{self.compared} runs that followed it against {self.without} comparable ones that did not"
+            )
+            n = self.compared
         value = won / weight
-        return Estimate(value, min(low, value), max(high, value), grade, self.compared, basis)
+        return Estimate(value, min(low, value), max(high, value), grade, n, basis)
 
     def sentence(self, asker: str | None = None) -> str:
         """What counts for whoever asks, in words; "" where nothing does."""
@@ -148,10 +153,13 @@ class Tally:
         if weight <= 0.0:
             return ""
         low, high = _interval(weight, won, SURE)
-        with_it, without = (plural(count, "run") for count in (self.compared, self.without))
+        compared = "followed, it did better than runs without it"
+        if (weight, won) == self.chance():
+            with_it, without = (plural(count, "run") for count in (self.compared, self.without))
+            compared = f"followed in {with_it}, it did better than {without} without it"
         return (
-            f"followed in {with_it}, it did better than {without} without it in {100 * won / weight:.0f} % "
-            f"of comparisons, each reporter alike (99 % interval {100 * low:.0f} to {100 * high:.0f} %)"
+            f"{compared} in {100 * won / weight:.0f} % of comparisons, each reporter alike "
+            f"(99 % interval {100 * low:.0f} to {100 * high:.0f} %)"
         )
 
     def as_dict(self, asker: str | None = None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.errors import nothing_named
 from memory_service.recall import rank_fusion
 from memory_service.recall.encoder import LoadedEncoder, load_encoder
-from memory_service.recall.recognition import is_named, recognised
+from memory_service.recall.recognition import recognised
 from memory_service.recall.snapshot import RecallSnapshot
 from memory_service.recall.structure import Kind, kind_of, shared_facts
 from memory_service.recall.words import shared_terms
@@ -88,7 +88,7 @@ class Signals:
 @dataclass(frozen=True, slots=True)
 class Found:
     """The neighbours, best first. `described` is the stored competition that the text describes, if one
-    stands out; `named`: whether the text has its name, too.
+    stands out.
 
     `facts` is what is known of the question: with mode "open" the task of a described competition overrules
     what was read, and its other facts fill in what the text does not say.
@@ -98,7 +98,6 @@ class Found:
     facts: InferredFacts | None = None
     described: str | None = None
     signals: Signals | None = None
-    named: bool = False
 
 
 def recall(
@@ -163,8 +162,7 @@ def recall(
     slug = str(snapshot.competitions[described]["slug"]) if described is not None else None
     year = np.nan if known is None else float(snapshot.years[known])
     opinions = Signals(snapshot, meaning, kind, probability, itself, left_out, year, shared)
-    named = described is not None and read is not None and is_named(snapshot, described, read.text)
-    return Found(hits, reported, slug, opinions, named)
+    return Found(hits, reported, slug, opinions)
 
 
 def _place(snapshot: RecallSnapshot, slug: str) -> int:

@@ -43,7 +43,7 @@ from memory_service.domain.prediction.trust import (
 )
 from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServiceError, wrong_value
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
-from memory_service.services.tables.audit import ANONYMOUS, SERVICE, note
+from memory_service.services.tables.audit import ANONYMOUS, NO_KEY, SERVICE, note
 from memory_service.services.tables.usable_rows import usable_sheets
 from memory_service.store.engine import is_readable
 from memory_service.store.queries import calibrations as store
@@ -193,7 +193,7 @@ def _key_of(row: tables.Calibration) -> str:
 
 
 def _key(who: str) -> str:
-    return "" if who in ("", ANONYMOUS, SERVICE) else reporter_of(who, None)
+    return "" if who in NO_KEY else reporter_of(who, None)
 
 
 def quarantined(transaction: ReadTransaction, rows: Sequence[tables.Calibration]) -> dict[str, str]:

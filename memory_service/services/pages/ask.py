@@ -12,7 +12,7 @@ from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISION
 from memory_service.domain.description.resources import resources_in
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning.candidates import CandidateSets
-from memory_service.domain.planning.explanation.plan_text import end_of_search, is_run
+from memory_service.domain.planning.explanation.plan_text import end_of_search, is_run, over_by
 from memory_service.domain.planning.plan_search import PRICE
 from memory_service.domain.planning.plan_settings import epochs_of
 from memory_service.domain.planning.problem import PlanningProblem
@@ -115,9 +115,8 @@ def _alone(expected: Mapping[str, Any], end: float | None) -> dict[str, Any]:
 
 
 def _whole(plan: Mapping[str, Any]) -> dict[str, Any]:
-    over = end_of_search(plan) or (plan["portfolio"] or plan["timetable"])[-1]["deadline_minute"]
     quality = plan["expected"]["quality_index"]["value"]
-    return {"over": over, "quality_index": quality, "seeds": plan["seeds"]}
+    return {"over": over_by(plan), "quality_index": quality, "seeds": plan["seeds"]}
 
 
 def _without_pins(

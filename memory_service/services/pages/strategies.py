@@ -194,7 +194,7 @@ def examples(database: Database, knowledge: Knowledge) -> Examples:
     def make() -> Examples:
         return [_planned(database, knowledge, example) for example in EXAMPLES]
 
-    return database.caches.stored(examples, _state(knowledge), make, 4)
+    return database.caches.stored(examples, _state(knowledge), make, 16)
 
 
 def _state(knowledge: Knowledge) -> tuple[Any, ...]:

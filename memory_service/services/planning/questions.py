@@ -25,6 +25,7 @@ from memory_service.domain.planning.plan import gpu_facts, plan_id_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Question
 from memory_service.errors import InvalidInput
+from memory_service.recall.recognition import is_named
 from memory_service.schemas.recommend import RecommendRequest
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
@@ -161,7 +162,7 @@ def open_questions(
     """In the order of what they are worth: whose data they are where a text without a competition's name was
     taken for its description, the task, what rows belong together, counts, metric, language."""
     said = text.said
-    if text.described is not None and question.mode == "open" and text.found and not text.found.named:
+    if text.described is not None and question.mode == "open" and not _is_named(question, text):
         own = option("open", "recognised", competition=text.described)
         yield Asked("mode", (own, option("family", "of-other-data")))
     facts = {fact.name: fact for fact in case.facts}
@@ -196,6 +197,16 @@ def open_questions(
     of_text = modality_of(case.task) == "text" and question.language is None
     if of_text and text.language not in ("en", "other") and said is not None:
         yield Asked("language", (option(text.language, "its-language"), option("en", "english")))
+
+
+def _is_named(question: Question, text: RequestText) -> bool:
+    """Whether the description has the name of the competition that it was taken for."""
+    signals = text.found.signals if text.found is not None else None
+    return (
+        signals is None
+        or signals.own is None
+        or is_named(signals.snapshot, signals.own, question.description or "")
+    )
 
 
 _ID_COLUMN = re.compile(r"\b[a-z]+(?:_[a-z]+)*_id\b", re.IGNORECASE)

@@ -33,7 +33,7 @@ class LateWork(ABC):
 
     @abstractmethod
     def do(self, database: Database, name: str) -> None:
-        """What is to be done; a failure is logged."""
+        """Do one piece of work, by its name; a failure is logged."""
 
     def ask(self, database: Database, owners: Mapping[str, str]) -> None:
         """Work on these, the first one at once. Where another is being worked on, or its owner has to rest,
@@ -43,11 +43,14 @@ class LateWork(ABC):
             if self.working or not self.waiting:
                 return
             self.working = True
-        self._work(database)
-        with self.lock:
-            self.working = bool(self.waiting)
-            if self.working:
-                threading.Thread(target=self._go_on, args=(database,), daemon=True).start()
+        try:
+            self._work(database)
+        finally:
+            with self.lock:
+                self.working = False
+                if self.waiting:
+                    threading.Thread(target=self._go_on, args=(database,), daemon=True).start()
+                    self.working = True
 
     def _go_on(self, database: Database) -> None:
         while (seconds := self._work(database)) is not None:

@@ -95,7 +95,8 @@ def conclude(database: Database, run_id: str) -> None:
     it had; nothing for one that still runs.
 
     It is drawn before the transaction that others wait for, and again there only where the run was changed
-    meanwhile. The knowledge revision rises, once, where either differs from what was known of this run.
+    meanwhile. The knowledge revision rises where either differs from what was known of this run, and again
+    where its place is counted otherwise.
     """
     with database.read() as transaction:
         begun = runs.find(transaction.session, run_id)
@@ -106,6 +107,8 @@ def conclude(database: Database, run_id: str) -> None:
         direction = metric_direction(transaction, begun, summary)
     judge = _judge(database, begun)
     drawn = _drawn(begun, outcome, direction, judge)
+    if drawn is None:
+        return
     with database.write_untracked() as transaction:
         now = runs.find(transaction.session, run_id, to_change=True)
         if now is not None:
@@ -136,8 +139,8 @@ Drawn = tuple[dict[str, Any], list[dict[str, Any]]]
 
 
 def _told(run: Run) -> tuple[Any, ...]:
-    """What a conclusion is drawn from, besides the events."""
-    return run.finish, run.finished_at, run.started_at, run.prediction, run.given, run.batch_size
+    """What somebody may have changed while a conclusion was drawn from it, besides the events."""
+    return run.finish, run.finished_at, run.prediction
 
 
 def _drawn(
@@ -223,7 +226,7 @@ def mark_excluded(
         runs.replace_observations(session, run_id, taught, now)
         note(transaction, "runs", run_id, "update", f"{done}: {why}", who=who)
     if excluded:
-        count_again(database)
+        or_nothing(run_id, lambda: count_again(database))
     else:
         conclude(database, run_id)
 

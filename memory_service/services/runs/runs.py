@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import orjson
+from sqlalchemy import null
 
 from memory_service.domain.common.quoted_text import named, quoted
 from memory_service.domain.common.sentences import Sentence, sentence
@@ -24,7 +25,7 @@ from memory_service.services.planning.recommend import cached_plan, question_of
 from memory_service.services.runs.expectations import expected_rounds, frozen_watch
 from memory_service.services.runs.frozen_prediction import frozen_prediction
 from memory_service.services.runs.next_minutes import next_minutes
-from memory_service.services.runs.observations import conclude, conclude_again, mark_excluded
+from memory_service.services.runs.observations import conclude, mark_excluded
 from memory_service.services.runs.outcome_evidence import evidence_of, named_direction
 from memory_service.services.runs.run_configuration import (
     RunCase,
@@ -193,17 +194,18 @@ def finish_run(
     with database.write_untracked() as transaction:
         run = _existing(transaction, key, to_change=True)
         finish = _merged(run, reported)
-        again, changed = run.summary is not None, run.finish != finish
-        if changed:
+        concluded = run.summary is not None and run.finish == finish
+        if run.finish != finish:
             said = dt.datetime.fromisoformat(finish["at"]) if "at" in finish else None
             ended = said or run.finished_at or transaction.now
             shown = ("status", "best_metric", "best_epoch", "submission")
             values = {name: finish.get(name) for name in shown}
             values |= {"finish": finish, "finished_at": ended, "updated_at": transaction.now}
+            values["summary"] = null()  # of the end before: whoever tells this one again has it concluded
             runs.change(transaction.session, key, values)
             note(transaction, "runs", key, "update", f"ended: {finish['status']}", who=who)
-    if changed or not again:  # else it said nothing new; of later events their own conclusion is drawn
-        or_nothing(key, lambda: (conclude_again if again else conclude)(database, key))
+    if not concluded:  # else it said nothing new; of later events their own conclusion is drawn
+        or_nothing(key, lambda: conclude(database, key))
     return run_page(database, key)
 
 

@@ -13,6 +13,9 @@ ANONYMOUS = "anonymous"
 SERVICE = "memory_service"
 """Who did it, when the service does something by itself."""
 
+NO_KEY = ("", ANONYMOUS, SERVICE)
+"""Who did it, where no key of the server did."""
+
 
 def note(
     transaction: WriteTransaction, table: str, row: str, action: history.Action, why: str, *, who: str | None

@@ -29,7 +29,7 @@ from memory_service.errors import (
 from memory_service.schemas import rows as values_of_rows
 from memory_service.schemas.fields import clean_text, key_text
 from memory_service.services.database.transactions import ReadTransaction, WriteTransaction
-from memory_service.services.tables.audit import ANONYMOUS, SERVICE
+from memory_service.services.tables.audit import NO_KEY
 from memory_service.services.tables.mode_limit import check_shown
 from memory_service.services.tables.paging import Query, parse_query
 from memory_service.services.tables.usable_rows import proven
@@ -251,7 +251,7 @@ def _corrected(
         errors = [FieldError(name, message, None, (str(before[name]),)) for name in named]
         raise InvalidInput(f"{' and '.join(named)} names the row and cannot change", errors)
     if after != before:
-        _check_use(transaction, table, after)
+        _check_use(transaction, table, after, before)
     return before, after
 
 
@@ -383,14 +383,24 @@ def _naming(transaction: ReadTransaction, child: type[Pattern] | type[Solution],
     ).all()
 
 
-def _check_use(transaction: ReadTransaction, table: str, stored: Mapping[str, Any]) -> None:
+def _gpu_names(row: Mapping[str, Any]) -> set[str]:
+    return {row["slug"], row["name"], *(row.get("aliases") or ())}
+
+
+def _check_use(
+    transaction: ReadTransaction,
+    table: str,
+    stored: Mapping[str, Any],
+    before: Mapping[str, Any] | None = None,
+) -> None:
+    """Raises where the row cannot be used. before: the row that it corrects."""
     slug = stored.get("competition") if table in ("patterns", "solutions") else None
     if slug is not None and rows.find(transaction.session, "competitions", slug) is None:
         detail = f"competition {slug!r} is not known"
         raise wrong_value("competition", "is not known; add it first", slug, detail=detail)
     if table == "gpus":
-        names = (stored["slug"], stored["name"], *stored.get("aliases", ()))
-        device = calibrations.bearing(transaction.session, names, ("", ANONYMOUS, SERVICE))
+        names = _gpu_names(stored) - (_gpu_names(before) if before else set())
+        device = calibrations.bearing(transaction.session, names, NO_KEY)
         if device is not None:
             raise Conflict(f"a device that a key registered is called {device!r}; delete it first")
     shipped = rows.profiles_of(transaction.session, stored["name"]) if table == "models" else ()

@@ -95,7 +95,8 @@ def decoder_profile(
     stream = seq_len * d.hidden * (4 if casts_each else element)
     transient = seq_len * (_transient(d, t, element) + (_scores(d, seq_len, element) if _eager(d, t) else 0))
     logits = float(seq_len * d.vocab * LOGIT_BYTES[t.loss]) if t.head == "lm" else 0.0
-    standing = STANDING_LOGIT * seq_len * d.vocab if t.loss == "standing" and t.head == "lm" else 0.0
+    retained = STANDING_LOGIT * seq_len * d.vocab if t.head == "lm" else 0.0
+    standing = retained if t.loss == "standing" else 0.0
     recomputed = t.checkpointing or t.selective or t.offloaded
     of_layer = stream if t.checkpointing else _selected(d, seq_len, element) if t.selective else layer
     kept = (0 if t.offloaded else d.layers) * of_layer
@@ -130,7 +131,7 @@ def decoder_profile(
         inference_peak=forward,
         extra={
             "method": t.method, "lora_rank": t.rank if t.method != "full" else None, "head": t.head,
-            "logits_bytes": STANDING_LOGIT * seq_len * d.vocab if t.head == "lm" else 0.0,
+            "logits_bytes": retained,
             "parameter_tensors": _tensors(d, t), "sharded": t.shards > 1,
             "gathered_bytes": _gathered_bytes(d, t, trained, element),
             "memory_spread": EXPERTS_SPREAD if d.resting else MEMORY_SPREAD, "weight_bytes": kept_as,
