@@ -270,8 +270,10 @@ class Sizing:
 
     def _fits_of_trees(self) -> Iterator[Finding]:
         """Boosted trees need no card to be priced, unless they grow on it."""
-        from memory_service.services.review.tree_fits import tree_fits
-
+        try:
+            from memory_service.services.review.tree_fits import tree_fits
+        except ImportError:  # the light package prices nothing
+            return
         boosting, folds, seeds = self.plan.boosting, self.plan.folds, self.plan.seeds
         stated: dict[str, Any] = {name: self.query.get(name) for name in ("minutes", "n_train")}
         stated |= {"folds": folds, "rounds": boosting}
