@@ -37,7 +37,7 @@ from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.planning.option import Array, Flags, Option
 from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, loader_rate, price_grid, utility
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
-from memory_service.domain.planning.run_seconds import RunSeconds
+from memory_service.domain.planning.run_seconds import RunSeconds, Seconds
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
@@ -299,6 +299,11 @@ class CandidateSets:
         each = (s.best(objective, left, None if keep is None else keep(s)) for s in self.sets)
         return max(filter(None, each), key=lambda best: best.utility(objective), default=None)
 
+    def total_end(self, candidate: Candidate) -> Seconds:
+        """From the start of the run before to the end of the candidate's."""
+        own = candidate.run().total_end
+        return own if self.before is None else self.before.run().total_end + own
+
     def flat(self) -> tuple[Array, Array]:
         """(the smallest budget, quality) of every plan, the sets one after another."""
         minutes, quality = ([getattr(s.grid, n).ravel() for s in self.sets] for n in ("minutes", "quality"))
@@ -409,11 +414,12 @@ def _in_stages(problem: PlanningProblem, search: Search, costs: CostProvider) ->
 def _stage(problem: PlanningProblem, stages: Stages, costs: CostProvider) -> CandidateSet:
     """The models that serve a stage, priced; where the pinned one serves the other, all of them."""
     embeds, queries, asked = stages.pairs == 0, problem.n_train, problem.n_test
+    only = problem.model is not None and stages.documents == 0
     n_train, n_test = queries * stages.pairs, asked * stages.kept
     if embeds:
         n_train, n_test = 2 * queries, stages.documents + queries + asked
     found = _networks(replace(problem, n_train=n_train, n_test=n_test, contrastive=embeds), costs)
-    serve = np.array([is_bi_encoder(option.model) == embeds for option in found.table.options], dtype=bool)
+    serve = np.array([only or is_bi_encoder(o.model) == embeds for o in found.table.options], dtype=bool)
     if problem.model is not None and serve.size and not serve.any():
         left_open: dict[str, Any] = dict.fromkeys(("model", *_OF_DECODERS))
         question = replace(problem.question, **left_open)
@@ -429,18 +435,16 @@ def _best_chain(
 ) -> CandidateSets | None:
     """The rerankers, in the minutes that the retriever before them (None: none) leaves, of the best mean
     utility, more candidates and pairs counted; None where the minutes hold no such two."""
-    question, best, most = problem.question, None, -inf
+    best, most, objective = None, -inf, problem.question.objective
     for first, (stages, ranked) in product(firsts, rerankers.items()):
-        before, left = first, question
+        before, minutes = None, problem.question.minutes
         if first is not None:
             handed = replace(first.candidates, stages=replace(stages, pairs=0))
-            before, left = (
-                replace(first, candidates=handed),
-                replace(left, minutes=left.minutes - first.minutes),
-            )
-        own = replace(ranked, problem=replace(ranked.problem, question=left))
-        if (pick := own.best(question.objective, left.minutes)) is not None:
-            utilities = [each.utility(question.objective) for each in (before, pick) if each]
+            before, minutes = replace(first, candidates=handed), minutes - first.minutes
+        question = replace(ranked.problem.question, minutes=minutes)
+        own = replace(ranked, problem=replace(ranked.problem, question=question))
+        if (pick := own.best(objective, minutes)) is not None:
+            utilities = [each.utility(objective) for each in (before, pick) if each]
             worth = sum(utilities) / len(utilities) + POINTS_OF_HALF * log2(stages.kept * stages.pairs)
             if worth > most:
                 best, most = CandidateSets(problem, (own,), before), worth

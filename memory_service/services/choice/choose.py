@@ -226,6 +226,7 @@ def _row(box: Box, pick: Pick | None, limits: Limits) -> Values:
     cost = None if offer.price_per_hour is None else whole.scaled(offer.price_per_hour / 60.0)
     run, trees = candidate.run(), candidate.option.is_trees
     every = float((run.fold if trees else run.epoch).value) / 60.0
+    done = float(box.sets.total_end(candidate).value) / 60.0
     most = offer.cost(limit_minutes)
     return row | {
         "plan": summary(candidate),
@@ -234,7 +235,7 @@ def _row(box: Box, pick: Pick | None, limits: Limits) -> Values:
         "cost": cost and cost.as_dict(),
         "most_cost": None if most is None else round(most, 4),
         "ask": asked_for(box, ask_for),
-        "interruption": interruption(start, float(run.total_end.value) / 60.0, every) if offer.spot else None,
+        "interruption": interruption(start, done, every) if offer.spot else None,
     }
 
 
@@ -244,9 +245,7 @@ _OF_A_PICK = ("plan", "minutes", "time_limit_minutes", "cost", "most_cost", "ask
 def wall_minutes(sets: CandidateSets, candidate: Candidate, start: Estimate) -> Estimate:
     """From ordering the box to the end of its script, what runs before the candidate included."""
     starts = Seconds.of(start).times(60.0)
-    run = candidate.run().total_end
-    run = run if sets.before is None else run + sets.before.run().total_end
-    whole = run.and_independent(starts).times(1.0 / 60.0)
+    whole = sets.total_end(candidate).and_independent(starts).times(1.0 / 60.0)
     low, value, high = float(whole.low), float(whole.value), float(whole.high)
     basis = f"timetable, and a start-up {start.basis}"
     return Estimate(value, max(low, 0.0), high, "estimated", start.n, basis)
