@@ -114,14 +114,13 @@ def _read(
 
     kinds, read = 0 if masks is None else kinds_in(masks), plan.BANDS or 3
     out = np.zeros((len(images), read + kinds, *shape), np.uint8)
-    sizes, broken = [], []
+    sizes: list[tuple[int, int]] = []
     for i, path in enumerate(images):
         try:
             sizes.append(picture_size(path))
             shown = np.asarray(read_image(path, side=2 * side, upright=False).resize(shape[::-1]))
-            out[i, :read] = as_colours(shown).clip(0, 255).transpose(2, 0, 1)
+            out[i, :read] = as_colours(shown, plan.BAND_LEVELS).clip(0, 255).transpose(2, 0, 1)
         except (OSError, ValueError, SyntaxError):
-            broken.append(i)
             sizes[i:] = [sizes[-1] if sizes else shape[::-1]]
         if masks is not None:
             for kind, text in enumerate(masks[i].split("\n"), read):
