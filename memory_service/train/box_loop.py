@@ -41,7 +41,7 @@ class Boxes(Samples):
 
     def unreadable(self) -> tuple[torch.Tensor, ...]:
         kind = torch.float32 if plan.BANDS else torch.uint8
-        pixels = torch.full((plan.BANDS or 3, self.side, self.side), GREY, dtype=kind)
+        pixels = torch.full((plan.channels, self.side, self.side), GREY, dtype=kind)
         return pixels, torch.zeros(0, 5), torch.tensor([1.0, self.side, self.side])
 
     def placed(self, image: Any, scale: float, corner: tuple[int, ...]) -> np.ndarray:
@@ -70,6 +70,9 @@ class Boxes(Samples):
             canvas = canvas[:, ::-1]
             inside[:, [0, 2]] = plan.IMAGE_SIZE - inside[:, [2, 0]]
         return canvas, np.column_stack([boxes[:, 0], inside])[seen]
+
+
+make_dataset = Boxes
 
 
 def no_boxes(targets: np.ndarray, width: int) -> np.ndarray:
@@ -144,7 +147,7 @@ def validation_loss(truth: np.ndarray, predictions: np.ndarray, checkpoint: dict
 
 
 plan.BASELINE = ": no boxes, whose AP is 0; every fold that finds some is better"
-plan.make_dataset, plan.prior_of, plan.prepare_fold = Boxes, no_boxes, prepare_fold
+plan.make_dataset, plan.prior_of, plan.prepare_fold = make_dataset, no_boxes, prepare_fold
 plan.submission_of = lambda data, predictions: table_of(data, data.test_ids, predictions)
 plan.collate, plan.batch_loss, plan.predict_batch = collate, batch_loss, predict_batch
 plan.validation_loss, plan.read_image = validation_loss, read_image
