@@ -22,6 +22,12 @@ _PARTS = {
     "signals": r"signals?|time series|curves?|sensor (?:data|readings?)",
 }
 _PART = re.compile("|".join(rf"(?P<{name}>\b(?:{words})\b)" for name, words in _PARTS.items()), re.IGNORECASE)
+_COLUMNS = re.compile(
+    r"\b(columns|tables?) (?:of|with|hold(?:ing)?|contain(?:ing)?) (?:[\w-]+ ){0,2}"
+    rf"(?:{_PARTS['signals']})\b",
+    re.IGNORECASE,
+)
+"""A table's own columns, no signals beside it."""
 _MULTI = re.compile(r"\bmulti-?modal|\bboth\b", re.IGNORECASE)
 _OF_MODALITY = {
     "image": "photos", "text": "text", "tabular": "table", "audio": "sound", "video": "video",
@@ -98,7 +104,7 @@ def uses_and_ignores(
 def _parts_told(text: str) -> list[str]:
     """The parts that one sentence joins: "a photo and a title"; none where no sentence joins any."""
     found: dict[str, None] = {}
-    for sentence in sentences_of(text):
+    for sentence in sentences_of(_COLUMNS.sub(r"\1", text)):
         named = dict.fromkeys(match.lastgroup or "" for match in _PART.finditer(sentence))
         if len(named) > 1 and _P["joined"].search(sentence) and not _P["ordinary"].search(sentence):
             found |= named

@@ -87,8 +87,11 @@ def stated_in(text: str) -> Stated:
 
 def _of_types(text: str, columns: Sequence[Quantity]) -> Stated:
     """The columns of all types together, unless more are said: "45 numeric and 12 categorical columns"."""
-    listed = _P["of_types"].search(text)
-    total = sum(number_of_words(each[1]) for each in _P["of_type"].finditer(listed[0])) if listed else 0.0
+    if listed := _P["columns_rest"].search(text):
+        total = sum(number_of_words(listed[part]) for part in ("n", "rest"))
+    else:
+        listed = _P["of_types"].search(text)
+        total = sum(number_of_words(each[1]) for each in _P["of_type"].finditer(listed[0])) if listed else 0.0
     more = listed and total > max((q.value for q in columns), default=0.0)
     return {"n_features": (round(total), listed[0])} if listed and more else {}
 

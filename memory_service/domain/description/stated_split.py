@@ -214,6 +214,12 @@ def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
     return one_figure("n_groups", [q for q in groups if _singular(q.noun) == by], max)
 
 
+def column_named(unit: str | None, text: str) -> str | None:
+    """The column that the text names of a unit, `box_id` of boxes; else the unit."""
+    match = re.search(rf"\b{re.escape('_'.join(unit.split()))}_?id\b", text, re.IGNORECASE) if unit else None
+    return match[0] if match else unit
+
+
 _ROWS_PER_GROUP = 1.5
 
 

@@ -146,7 +146,7 @@ def split_fact(
         return SplitFact(question.split, f"Asked: split={question.split}.")
     if question.group_by or question.n_groups or question.split:
         by, groups = question.group_by, question.n_groups
-        if groups is None and said is not None and said.group_by == by:
+        if groups is None and said is not None and said.group_by in (by, f"{by}_id"):
             groups = said.n_groups
         return SplitFact(
             "group", f"Asked: the rows come from groups ({by or groups or 'not named'}).", by, groups=groups
@@ -174,7 +174,7 @@ def _split_recorded(record: Mapping[str, Any], read: SplitFact | None, notes: Se
         by = of_text.by
     about = f" ({by})" if by else ""
     source = (slug, noted.source) if noted is not None and by == noted.by else (slug,)
-    groups = of_text.groups if of_text is not None and of_text.by == by else None
+    groups = of_text.groups if of_text is not None and of_text.by in (by, f"{by}_id") else None
     because = f"The record of {slug}: the test differs by {split}{about}."
     return SplitFact(split, because, by, None, source, split == "time" or by is not None, groups)
 
