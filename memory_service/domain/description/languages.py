@@ -20,15 +20,8 @@ READ_LANGUAGES: tuple[str, ...] = tuple(_TABLES)
 _SCRIPTS = (("hi", r"[\u0900-\u097f]"), ("ja", r"[\u3040-\u30ff]"), ("zh", r"[\u4e00-\u9fff]"))
 _OTHER_SCRIPT = re.compile(r"[^\W\d_a-z\u00c0-\u024f]", re.IGNORECASE)
 _LEAST_SMALL_WORDS = 3
-_SMALL_WORDS = {
-    "en": SMALL_WORDS["english"],
-    "de": "der die das und ist ein eine mit für auf von den dem zu im werden wird soll zum sind "
-    "nach bis bewertet aus oder jede jeder jedes wir haben",
-    "fr": "le la les des du une et est sur dans pour par un il faut avec qui aux leurs sont nous de avons",
-    "es": "el los las del y en con que se una es para por cada al la un de hay su unos tenemos",
-    "pt": "o os um uma do da em não dos das e com para no na pela pelo que ao são de ou por só cada temos",
-    "it": "il lo la gli di da del della dei delle che con una un è sono nel nella dal dai degli ogni abbiamo",
-}
+_SMALL_WORDS = {name: listed.split() for name, listed in SMALL_WORDS.items()}
+_OTHERS = _SMALL_WORDS.pop("others")
 
 
 def language_of(text: str) -> str:
@@ -40,9 +33,9 @@ def language_of(text: str) -> str:
         found = (name for name, script in _SCRIPTS if 12 * len(re.findall(script, text)) > letters)
         return next(found, "other")
     words = re.findall(r"[^\W\d_]+", text.lower())
-    counts = {name: sum(map(listed.split().count, words)) for name, listed in _SMALL_WORDS.items()}
+    counts = {name: sum(map(listed.count, words)) for name, listed in _SMALL_WORDS.items()}
     best = max(counts, key=lambda name: counts[name])
-    others = sum(map(SMALL_WORDS["others"].split().count, words))
+    others = sum(map(_OTHERS.count, words))
     if best == "en" and others < _LEAST_SMALL_WORDS:
         return "en"
     if counts[best] < (_LEAST_SMALL_WORDS if counts["en"] else 2):

@@ -22,19 +22,9 @@ Form = Literal[
     "chances", "classes", "cut", "grades", "ranked", "values", "logs", "masks", "matches", "boxes", "texts"
 ]  # fmt: skip
 
+_TABLE = shipped_table(__package__, "measures.toml")
 ANSWERS: Mapping[str, Answer] = {
-    **{f"{kind}-classification": "labels" for kind in ("image", "text", "audio", "tabular")},
-    **dict.fromkeys(("time-series-classification", "video-classification", "multimodal"), "labels"),
-    **{f"{kind}-regression": "values" for kind in ("image", "text", "audio", "tabular")},
-    "time-series-regression": "values",
-    "text-pair-similarity": "values",
-    "token-classification": "labels",
-    "image-segmentation": "masks",
-    "image-retrieval": "matches",
-    "object-detection": "boxes",
-    "recommendation": "items",
-    "image-keypoints": "values",
-    **dict.fromkeys(("speech-recognition", "visual-question-answering", "image-captioning"), "texts"),
+    task: answer for answer, tasks in _TABLE["answers"].items() for task in tasks.split()
 }
 """What the script of a task answers; tasks without a script are not here. Of pairs see `answer_of`."""
 
@@ -76,7 +66,6 @@ class Measure:
 
 
 _KNOWN = {metric.name: metric for metric in METRICS}
-_TABLE = shipped_table(__package__, "measures.toml")
 
 
 def _measure(answer: Answer, row: Mapping[str, Any]) -> Measure:

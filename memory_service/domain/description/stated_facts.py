@@ -32,30 +32,7 @@ TOKENS_PER_WORD = 4 / 3
 
 _COLUMN_NOUNS = [noun for noun, kind in KIND_OF.items() if kind == "column"]
 _P = patterns("stated_facts", columns="|".join(_COLUMN_NOUNS), number_word=NUMBER_WORD)
-_NAMES = """
-de:german en:english hi:hindi ta:tamil fr:french es:spanish it:italian pt:portuguese ru:russian uk:ukrainian
-pl:polish tr:turkish ar:arabic fa:persian zh:chinese|mandarin ja:japanese ko:korean vi:vietnamese
-id:indonesian th:thai bn:bengali ur:urdu te:telugu nl:dutch sv:swedish da:danish fi:finnish no:norwegian
-cs:czech cy:welsh ca:catalan ro:romanian el:greek hu:hungarian he:hebrew sw:swahili am:amharic
-"""
-_LANGUAGES = {
-    name: re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
-    for name, _, words in (pair.partition(":") for pair in _NAMES.split())
-}
-_SUBTASKS = {
-    "sentiment": r"sentiment|positive or negative|polarity|star rating",
-    "acceptability": r"acceptab|grammatical(?:ly)? (?:correct|sound)|ungrammatical",
-    "entailment": r"entail|premise|hypothes[ie]s|contradict|follows? from",
-    "toxicity": r"toxic|insult|hate|hateful|offensive|abus(?:e|ive)|profan",
-    "essay-scoring": r"essays?\b.{0,80}\b(?:scor|grad|mark|rat)"
-    r"|(?:scor|grad|mark|rat)\w{0,20}\b.{0,80}\bessays?",
-    "entities": r"named entit|\bNER\b|\bBIO\b|personal(?:ly)? identif|\bPII\b|each (?:token|word)",
-    "similarity": r"similar|duplicate|paraphras|same (?:meaning|intent)",
-    "reading": r"comprehension|answer(?:s|ed)? (?:the|a|to) question|span of|passage that answers",
-    "ranking": r"\brank(?:s|ed|ing)?\b|\brelevan|search quer",
-    "topic": r"\btopics?\b|\bsections?\b|\bcategor|\bgenres?\b|\bintents?\b",
-}
-_SUBTASK = {name: re.compile(words, re.IGNORECASE | re.DOTALL) for name, words in _SUBTASKS.items()}
+_LANGUAGES, _SUBTASKS = patterns("language_names"), patterns("subtasks")
 
 
 def stated_in(text: str) -> Stated:
@@ -114,7 +91,7 @@ def language_in(text: str) -> Stated:
 
 def subtask_in(text: str) -> Stated:
     """What kind of text task it is, by the first of the words for each."""
-    for name, pattern in _SUBTASK.items():
+    for name, pattern in _SUBTASKS.items():
         if match := pattern.search(text):
             return {"subtask": (name, " ".join(match[0].split())[:80])}
     return {}

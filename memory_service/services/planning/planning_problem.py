@@ -33,7 +33,6 @@ from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.recipe.validation import unit_named
 from memory_service.errors import wrong_value
 from memory_service.services.competitions.similar import Hit
-from memory_service.services.knowledge.outcomes import happened_there
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.checked_request import (
     OPTIONS,
@@ -247,25 +246,15 @@ def _recalled(
     knowledge: Knowledge, question: Question, text: RequestText, task: str, n_train: int
 ) -> tuple[dict[str, Any], tuple[Sentence, ...]]:
     """What is remembered of similar competitions and of the very one, as fields of the problem; warnings."""
-    outcomes, results = text.outcomes(question, task)
-    bare = text.found is None and text.facts is None and question.competition is None
-    reached = {
-        knowledge.model_names.get(catalogue.normal_model_name(name), name): points
-        for name, points in results.items()
-    }
-    found, memory = remembered(
-        knowledge, question, task, n_train, text.said, (outcomes or {}).get("best"), reached,
-        lambda: text.neighbours(question, task, n_train), text.tallies, bare and text.database is not None,
-    )  # fmt: skip
+    memory = remembered(knowledge, question, text, task, n_train)
     check_folds(question, memory.validation)
-    slug, noted = question.competition or text.described, memory.noted
+    slug = question.competition or text.described
     alone = question.mode == "blind" or question.as_of is not None
     recalled = {
-        "similar": tuple(map(similar_answer, found.hits)), "validation": memory.validation,
+        "similar": tuple(map(similar_answer, memory.similar)), "validation": memory.validation,
         "recipe": memory.recipe, "preferences": memory.preferences, "targets": memory.targets,
-        "noted_best": noted if noted and task in knowledge.models[noted.prefer[0]].tasks else None,
-        "evidence": (*happened_there(outcomes, slug), *memory.evidence),
-        "quality": knowledge.quality if alone else knowledge.quality_without(slug), "results": reached,
+        "noted_best": memory.noted, "evidence": memory.evidence, "results": memory.results,
+        "quality": knowledge.quality if alone else knowledge.quality_without(slug),
     }  # fmt: skip
     return recalled, memory.warnings
 
