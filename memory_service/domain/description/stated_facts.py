@@ -101,14 +101,16 @@ def slices_of_volumes(text: str) -> Stated:
     """n_train and groups of volumes that masks are asked of: "6 volumes of about 2000 slices" are 12,000."""
     for whole, part in pairwise(quantities_in(text)):
         between = part.before.rpartition(whole.words)[2]
-        if part.noun == "slice" and whole.role == part.role and whole.noun and _MADE_OF.fullmatch(between):
+        if (
+            part.noun == "slice"
+            and whole.role == part.role
+            and whole.noun
+            and _P["made_of"].fullmatch(between)
+        ):
             words = f"{whole.words}{between}{part.words}"
             counts = {"n_train": round(whole.value * part.value), "n_groups": round(whole.value)}
             return {name: (value, words) for name, value in (*counts.items(), ("group_by", whole.noun))}
     return {}
-
-
-_MADE_OF = re.compile(r" (?:of|with) (?:about |some |around |roughly |up to )?", re.IGNORECASE)
 
 
 def _seq_len(found: Sequence[Quantity], text: str) -> Stated:

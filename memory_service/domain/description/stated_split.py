@@ -113,16 +113,12 @@ def _kept_apart(text: str) -> Stated:
     return {}
 
 
-_LEARNED = re.compile(r"(?:\b|_)(?:train|learn|history|historical|past)", re.IGNORECASE)
-_JUDGED = re.compile(r"(?:\b|_)test|\bjudged\b|\bevaluated on\b|\bscored on\b|\bhidden\b", re.IGNORECASE)
-
-
 def _years_apart(text: str) -> str | None:
     """The clause on test data whose years, with months where told, are all later than those of training."""
     times: dict[bool, list[int]] = {True: [], False: []}
     words, before = "", (False, False)
     for clause in re.split(r"[;\n]|[.] |, (?=[a-z])", text):
-        of = bool(_LEARNED.search(clause)), bool(_JUDGED.search(clause))
+        of = bool(_P["learned"].search(clause)), bool(_P["judged"].search(clause))
         learned, judged = of if any(of) or not _P["these"].match(clause) else before
         before = learned, judged
         found = (

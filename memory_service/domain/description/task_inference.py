@@ -167,10 +167,6 @@ _CUES = _cue_table()
 _TRAINING = frozenset(
     ("loss", "train", "training", "trained", "bce", "lovasz", "backbone", "encoder", "decoder")
 )
-_AT_K = re.compile(
-    r"\b(?:(?:MAP|mAP|map|[Mm]ean [Aa]verage [Pp]recision|HR|R|P|[Hh]it [Rr]ate|[Pp]recision)\s?@"
-    r"|[Rr]ecall\s?(?:@|at))\s?\d+"
-)
 
 _SURE = 2.0
 """The least weight of a metric in a sentence or section that says how answers are judged."""
@@ -286,7 +282,7 @@ def _read(text: str, said: Stated) -> _Reading:
         is_goal = any(True for _ in SENTENCES["goal"].find(words))
         evaluates = any(True for _ in SENTENCES["evaluation"].find(words))
         ranks = any(True for _ in SENTENCES["ranking"].find(words))
-        sign = _AT_K.search(sentence)
+        sign = _P["at_k"].search(sentence)
         factor = _GOAL_FACTOR if is_goal else _OPENING_FACTOR if position < 400 else 1.0
         if len(words) <= 6:
             heading_is_evaluation = evaluates
@@ -338,7 +334,7 @@ def _of_table(text: str, said: Stated) -> tuple[re.Match[str] | None, re.Match[s
         None if _P["media_noun"].search(said.get("samples", ("", ""))[1]) else _P["columns"].search(text)
     )
     beside = columns and (
-        _OF_PICTURES.search(text.replace(columns[0], "")) or _P["written"].search(columns[0])
+        _P["of_pictures"].search(text.replace(columns[0], "")) or _P["written"].search(columns[0])
     )
     return _P["numbers"].search(text), None if beside else columns
 
@@ -357,8 +353,6 @@ _OF_OBJECTS, _OF_NUMBERS, _OF_ALL_NUMBERS, _LISTED = 0.25, 6.0, 40.0, 12.0
 """What cues of media are worth, that of a table, and `NUMBERS` for the classifier, where each sample is
 numbers that were measured of it and no file of pictures, sounds or words is spoken of: then the data are a
 table, whatever the objects are."""
-
-_OF_PICTURES = re.compile(r"\b(?:photo|picture|image)", re.IGNORECASE)
 
 
 _LEAST_NAMED = 100
