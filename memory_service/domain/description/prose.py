@@ -6,7 +6,6 @@ speak of.
 """
 
 import html
-import re
 from collections.abc import Iterator
 
 from memory_service.domain.description.phrases import SENTENCES, patterns, readable, sentences_of, words_of
@@ -18,12 +17,7 @@ LONG_TEXT = 1_200
 
 _PLAIN_SECTION_SENTENCES = 25
 
-OF_SETS = re.compile(
-    r"\b(?:train\w*|test(?:s|ed|ing|_\w+)?|hidden|held[- ]?out|hold-?out|unseen|splits?|[\w-]{0,20}folds?"
-    r"|leaderboard|(?<!, )validation|group by|predict|forecast(?!s|er)|you are to|rows?|judged|scored)\b"
-    r"|\w\.(?:csv|json|npz|npy|parquet|txt|zip)\b",
-    re.IGNORECASE,
-)
+OF_SETS = _P["of_sets"]
 """In what a page says of its rows and sets, and not in its story, its prizes or its earlier editions."""
 
 

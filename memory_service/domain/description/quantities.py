@@ -190,24 +190,20 @@ def _role_about(left: str, right: str) -> tuple[Role | None, bool]:
     """The role said just after ("5,000 images for training", "310 to segment"), else the nearest before."""
     if _P["learned"].search(left):
         return "train", True
-    if _P["to_do"].match(_BETWEEN.sub("", right)):
+    if _P["to_do"].match(_P["between"].sub("", right)):
         return "test", True
     if _P["unseen"].match(right):
         return "test", False
     if _P["labelled"].match(right):
         return "train", True
-    if said := _SAID_BEHIND.match(right):  # "1,498 letters (training)"
+    if said := _P["said_behind"].match(right):  # "1,498 letters (training)"
         return "valid" if said[1].lower() == "development" else _ROLES[said[1].lower()], True
-    right = re.split(r"\d", _ASIDE.sub("", right), maxsplit=1)[0]
+    right = re.split(r"\d", _P["aside"].sub("", right), maxsplit=1)[0]
     close = " ".join(_P["clause_end"].split(right, maxsplit=1)[0].split()[:4])
     if after := _P["role"].search(close):
         return _ROLES[after[0].lower()], True
     before = _P["role"].findall(_P["of_the_last"].sub("", left.rpartition(";")[2]))
     return (_ROLES[before[-1].lower()] if before else None), False
-
-
-_ASIDE, _BETWEEN = re.compile(r"^\s*\([^()]{0,60}\)"), re.compile(r"^, [^,.;]{0,40},(?= [a-z])")
-_SAID_BEHIND = re.compile(rf"\s?\((?:for |the |in ){{0,3}}({'|'.join(_ROLES)})\b", re.IGNORECASE)
 
 
 MOST = 1e15

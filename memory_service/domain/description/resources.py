@@ -22,33 +22,22 @@ _SHORT = 3
 
 
 _COUNTS = {"dual": 2, "twin": 2, "quad": 4}
-_P = patterns("resources", counts="|".join(_COUNTS), number_word=NUMBER_WORD)
-
-_TABLE = shipped_table(__package__, "resources.toml")
-_OTHERS = {word: float(value) for value, words in _TABLE["numbers"].items() for word in words.split()}
-"""Numbers of hours in other languages."""
-
-_NUMBER = (
-    rf"\d{{1,4}}(?:[.,]\d{{1,2}})?|half an?|(?:a|one|three)[\s-]quarters? of an|(?:an? )?{NUMBER_WORD}"
-    rf"(?:[\s-](?:and )?{NUMBER_WORD}){{0,6}}|an?|(?:{'|'.join(sorted(_OTHERS, key=len, reverse=True))})"
+_NUMBERS = shipped_table(__package__, "resources.toml")["numbers"]
+_OTHERS = {word: float(value) for value, words in _NUMBERS.items() for word in words.split()}
+_P = patterns(
+    "resources",
+    counts="|".join(_COUNTS),
+    number_word=NUMBER_WORD,
+    others="|".join(sorted(_OTHERS, key=len, reverse=True)),
 )
-_SPAN = re.compile(
-    rf"(?<![A-Za-z0-9_.,-])(?P<n>{_NUMBER})(?:\s?(?:-|–|to|or)\s?(?:{_NUMBER}))??(?P<half>\sand a half)?"
-    rf"[\s-]?(?:(?P<day>days?)|(?P<hour>{_TABLE['hour']})|(?P<minute>{_TABLE['minute']}))"
-    rf"(?:(?<=h)(?P<rest>\d\d)(?:m|min)?|,?\s?(?:and\s)?(?P<more>\d{{1,2}}|{NUMBER_WORD}(?:[\s-]{NUMBER_WORD})?)"
-    r"[\s-]?(?:minutes?|mins?|m)|(?P<half_behind>\sand a half))?(?![A-Za-zÀ-ÿ0-9_])",
-    re.IGNORECASE,
-)
-_RUN, _MUST, _LIMIT_BEFORE, _LIMIT_BEHIND, _MUST_BEFORE = (
-    re.compile(_TABLE[name], re.IGNORECASE) for name in ("runs", "must", "before", "behind", "must_before")
-)
-_BARE_SPAN = re.compile(r"^\W*$|,\s?$"), re.compile(r"^\W*$")
 
 
 def cores_in(text: str) -> int | None:
     """How many cores the text gives a machine, where a sentence on machines or time says one number."""
     told = (
-        each for each in sentences_of(readable(text)) if _SPAN.search(each) or _P["hardware"].search(each)
+        each
+        for each in sentences_of(readable(text))
+        if _P["span"].search(each) or _P["hardware"].search(each)
     )
     said = {_count(match[1]) for sentence in told for match in _P["cores"].finditer(sentence)}
     return said.pop() if len(said) == 1 else None
@@ -152,7 +141,7 @@ def _of_hardware(sentence: str, start: int, end: int) -> bool:
         return True
     if _P["card_after"].search(before) and re.match(r"\s?(?:$|[,.;:)])", behind):
         return True
-    beside = _SPAN.search(behind)
+    beside = _P["span"].search(behind)
     return beside is not None and bool(_P["time_beside"].match(behind[: beside.start()]))
 
 
@@ -163,20 +152,24 @@ def _count(word: str) -> int:
 def _limits_in(sentence: str, cards: list[_Card]) -> set[tuple[float, int]]:
     """(minutes, of what: 2 training, 1 a GPU, -1 prediction) of spans of time that are said to be a limit."""
     found = set()
-    for span in _SPAN.finditer(sentence):
+    for span in _P["span"].finditer(sentence):
         before = sentence[max(0, span.start() - _NEAR) : span.start()]
         behind = sentence[span.end() : span.end() + _NEAR]
         left, right = _P["break"].split(before)[-1], _P["break"].split(behind)[0]
         clause = left + span[0] + right
-        bound = _LIMIT_BEFORE.search(before)
-        beyond = _LIMIT_BEHIND.sub("", behind)
-        limit = bool(bound) or beyond != behind or bool(_MUST_BEFORE.search(before) and _MUST.search(clause))
+        bound = _P["limit_before"].search(before)
+        beyond = _P["limit_behind"].sub("", behind)
+        limit = (
+            bool(bound)
+            or beyond != behind
+            or bool(_P["must_before"].search(before) and _P["must"].search(clause))
+        )
         bare = _P["alone_before"].search(before[: bound.start()] if bound else before) and re.match(
             r"\W*$|\s?[,;.)]", beyond
         )
         limit = (
             limit
-            and bool(cards or bare or _RUN.search(sentence))
+            and bool(cards or bare or _P["run"].search(sentence))
             and (bool(cards) or not _P["data"].search(clause))
         )
         of_card = any(0 <= card.start - span.end() <= len(" of an ") for card in cards)
@@ -189,7 +182,7 @@ def _limits_in(sentence: str, cards: list[_Card]) -> set[tuple[float, int]]:
                 beside or weak or _P["alone_before"].search(before) or _P["weak_behind"].search(behind)
             )
         if not cards and not limit and not _P["data"].search(sentence):
-            limit = all(shape.search(part) for shape, part in zip(_BARE_SPAN, (before, behind), strict=True))
+            limit = bool(_P["opens"].search(before) and _P["ends"].match(behind))
         minutes = _minutes(span)
         if limit and minutes > 0:
             of = left.rpartition(" and ")[2] + right.partition(" and ")[0]
