@@ -6,7 +6,6 @@ of classes are told by `recall.count_classifier`.
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 
 from memory_service.domain.description.modalities import pictures_in, side_of
 from memory_service.domain.description.phrases import patterns
@@ -42,16 +41,15 @@ def stated_in(text: str) -> Stated:
     sentences = task_sentences(text)  # timelines and rules speak of last days and of participants
     text = "\n".join(sentences)
     found = quantities_in(text)
-    stated: Stated = {}
-    stated |= {
-        f"n_{of[1].lower()}": (int(of[2].replace(",", "")), of[0]) for of in _P["shape"].finditer(text)
-    } | _table(text)
+    stated: Stated = _table(text)
+    for match in _P["shape"].finditer(text):
+        stated[f"n_{match[1].lower()}"] = int(match[2].replace(",", "")), match[0]
     samples = [q for q in found if q.kind == "sample" and not (q.each or q.role == "test") and q.value >= 10]
     stated |= {"samples": stated["n_train"]} if "n_train" in stated else one_figure("samples", samples, max)
     columns = [
         q for q in found if 2 <= q.value <= 1e6 and (q.kind == "column" or DESCRIBED_BY.search(q.before))
     ]
-    stated = (_of_types(text, columns) or one_figure("n_features", columns, max)) | stated
+    stated = one_figure("n_features", columns, max) | stated
     stated |= _seq_len(found, text) | _sound_in(text)
     stated |= _image_size(text) | pictures_in(text)
     stated |= split_in("\n".join(filter(OF_SETS.search, sentences)) if page else text) or repeated_in(text)
@@ -60,14 +58,6 @@ def stated_in(text: str) -> Stated:
         if match := pattern.search(text):
             stated[name] = True, match[0]
     return stated
-
-
-def _of_types(text: str, columns: Sequence[Quantity]) -> Stated:
-    """The columns of all types together, unless more are said: "45 numeric and 12 categorical columns"."""
-    listed = _P["of_types"].search(text)
-    total = sum(number_of_words(each[1]) for each in _P["of_type"].finditer(listed[0])) if listed else 0.0
-    more = listed and total > max((q.value for q in columns), default=0.0)
-    return {"n_features": (round(total), listed[0])} if listed and more else {}
 
 
 def _table(text: str) -> Stated:
@@ -94,22 +84,6 @@ def subtask_in(text: str) -> Stated:
     for name, pattern in _SUBTASKS.items():
         if match := pattern.search(text):
             return {"subtask": (name, " ".join(match[0].split())[:80])}
-    return {}
-
-
-def slices_of_volumes(text: str) -> Stated:
-    """n_train and groups of volumes that masks are asked of: "6 volumes of about 2000 slices" are 12,000."""
-    for whole, part in pairwise(quantities_in(text)):
-        between = part.before.rpartition(whole.words)[2]
-        if (
-            part.noun == "slice"
-            and whole.role == part.role
-            and whole.noun
-            and _P["made_of"].fullmatch(between)
-        ):
-            words = f"{whole.words}{between}{part.words}"
-            counts = {"n_train": round(whole.value * part.value), "n_groups": round(whole.value)}
-            return {name: (value, words) for name, value in (*counts.items(), ("group_by", whole.noun))}
     return {}
 
 

@@ -33,7 +33,6 @@ from memory_service.domain.description.prose import task_sentences
 from memory_service.domain.description.quantities import NUMBER_WORD
 from memory_service.domain.description.stated_facts import (
     language_in,
-    slices_of_volumes,
     stated_in,
     subtask_in,
 )
@@ -103,23 +102,12 @@ LEAST_CONFIDENCE = 0.6
 """Below it a description does not tell the task, and it is asked: docs/methods/recall.md has how often the
 likeliest is right at each confidence."""
 
-OUTSIDE: Mapping[str, str] = {
-    "generation": "generation of images, sound or other data, judged by people or by a distance",
-    "text-generation": "free writing, prompts or demonstrations that judges rate",
-    "agents-games": "an agent that plays or acts against others",
-    "simulation": "control of a simulator",
-    "optimization": "a search for the best solution, without samples to learn from",
-    "reasoning": "reasoning of a language model at inference, without training data",
-    "code-repair": "writing or repairing programs",
-    "clustering": "groups that no sample is labelled with",
-}
+_TABLE = shipped_table(__package__, "cues.toml")
+OUTSIDE: Mapping[str, str] = _TABLE["outside"]
 """Kinds that no plan is made for -> what they are."""
 
 AUDIO_VALUES = "audio-regression"
-_INSTEAD = [
-    (task, of.split(), re.compile(pattern, re.IGNORECASE))
-    for task, of, pattern in shipped_table(__package__, "cues.toml")["instead"]
-]
+_INSTEAD = [(task, of.split(), re.compile(pattern, re.IGNORECASE)) for task, of, pattern in _TABLE["instead"]]
 
 _OUTSIDE = "outside: "
 UNTOLD, NUMBERS = "untold", "numbers"
@@ -213,8 +201,6 @@ def facts_and_tasks(
     best = max((pair for pair in TASK_OF if TASK_OF[pair] == ranked[0]), key=_energy(axes).__getitem__)
     if modality_of(ranked[0]) in ("text", "multimodal") or writes_text(ranked[0]):
         said |= language_in(text) | (subtask_in(text) if modality_of(ranked[0]) == "text" else {})
-    if ranked[0] == "image-segmentation":
-        said |= slices_of_volumes(text)
     evidence = _evidence(reading, best)
     facts = replace(
         stated, task=ranked[0], confidence=round(confidence, 3), evidence=evidence,
