@@ -71,9 +71,6 @@ NETS = OWN_MODELS["tabular-regression"][:-1]
 YOLOS = frozenset(f"yolo{version}{size}" for version in ("v5", "v8", "11", "12", "26") for size in "nsmlx")
 """Of ultralytics. Their names become addresses of files that hold code: no other name has a script."""
 
-WRITTEN_OF_PICTURES = ("visual-question-answering", "image-captioning")
-"""Tasks of vision-language models, which are tuned with `method`."""
-
 DETECTORS = ("fcos", "retinanet", "fasterrcnn")
 """Of torchvision, the part of a name before `/`, whose script builds them."""
 
@@ -83,7 +80,7 @@ TRIED = (
 """Families of winners of tables that `memory_service.train` fits whatever the plan's model is."""
 
 SIGNALS = "time-series-classification"
-LEFT_TO_PREDICT = 0.9
+_LEFT_TO_PREDICT = 0.9
 """Of a card's memory that half-precision weights may take where it predicts alone."""
 
 
@@ -92,7 +89,7 @@ def why_not_sharded(plan: Mapping[str, Any]) -> str:
     weights_gib = plan["model"]["params_m"] * 2e6 / 2**30
     if plan["method"] == "qlora" or plan["precision"] == "fp16":
         return "There is no script that spreads 4-bit weights, or trains with fp16, over several cards"
-    if weights_gib > plan["gpu"]["usable_gib"] * LEFT_TO_PREDICT:
+    if weights_gib > plan["gpu"]["usable_gib"] * _LEFT_TO_PREDICT:
         return f"There is no script: {weights_gib:.0f} GiB of weights have to predict on one card"
     return ""
 
