@@ -11,7 +11,7 @@ def figures(value: float, digits: int = 3, mark: str = "") -> str:
     """That many significant digits, whole parts never rounded; `mark` between thousands."""
     if not math.isfinite(value):
         return str(value)
-    value = _sent(value)
+    value = _sent(value) if digits < 5 else value
     if value == 0:
         return "0"
     if abs(value) < 1e-4 or abs(value) >= 1e15:

@@ -116,10 +116,10 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
         following = numbers[place + 1].start() if place + 1 < len(numbers) else len(sentence)
         earlier = numbers[place - 1].end() if place else 0
         noun, role, end = _noun_after(sentence, number.end(), following)
-        if noun in _UNITS or _P["across"].match(sentence, end):
+        left = sentence[earlier : number.start()]
+        if noun in _UNITS or _P["across"].match(sentence, end) or (not noun and _P["score"].search(left)):
             continue
         direct = role is not None
-        left = sentence[earlier : number.start()]
         inside = "(" not in left or sentence.startswith(")", end)
         if (
             last and last.role and not role and inside and _P["behind_others"].fullmatch(left)

@@ -50,7 +50,8 @@ def _check_cells(data: Data, name: str, values: list[str]) -> None:
         assert len({*found} & {*data.truth}) == len(found), (name, values)
         return
     if data.form == "texts":
-        assert {*values[0]} <= {*"".join(data.seen)}, (name, values)
+        if data.columns[1] == "transcript":  # an answer may be any words of the model
+            assert {*values[0]} <= {*"".join(data.seen)}, (name, values)
         return
     if data.form == "words":
         assert len(values[0].split()) == len(data.truth[name].split()), (name, values)
