@@ -78,12 +78,12 @@ def case_of(
     everything = (*resources, *facts.values(), *(fact for fact in stated if fact.value is None))
     warned = sorted(everything, key=lambda fact: not fact.serious)
     learned = question.weights == "none" and task in STRIPS  # by members, which read colours
-    banded = "bands" in facts and task in OF_BANDS and not learned
+    value = {name: fact.value for name, fact in facts.items()}
     # who describes texts in another language than English has texts that are not English either
     written, spoken = language_of(question.description or ""), {"en": None, "other": "multi"}
     return PlanningProblem(
         question=question,
-        **{name: facts[name].value for name in _COUNTS},
+        **{name: value[name] for name in _COUNTS},
         **devices,
         **recalled,
         model=question.model,
@@ -96,13 +96,13 @@ def case_of(
         ),
         policy=knowledge.policy,
         size_assumed=facts["n_train"].source == "usual",
-        metric=facts["metric"].value if "metric" in facts else None,
+        metric=value.get("metric"),
         facts=_listed(facts, resources),
-        language=facts["language"].value if "language" in facts else spoken.get(written, written),
-        subtask=facts["subtask"].value if "subtask" in facts else None,
+        language=value.get("language", spoken.get(written, written)),
+        subtask=value.get("subtask"),
         volumes="dimensions" in facts,
-        bands=facts["bands"].value if banded else 3,
-        aspect_ratio=facts["aspect_ratio"].value if "aspect_ratio" in facts and task in STRIPS else 1.0,
+        bands=value.get("bands", 3) if task in OF_BANDS and not learned else 3,
+        aspect_ratio=value.get("aspect_ratio", 1.0) if task in STRIPS else 1.0,
         search=search,
     )
 
