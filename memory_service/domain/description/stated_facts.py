@@ -42,8 +42,8 @@ def stated_in(text: str) -> Stated:
     text = "\n".join(sentences)
     found = quantities_in(text)
     stated: Stated = _table(text)
-    for match in _P["shape"].finditer(text):
-        stated[f"n_{match[1].lower()}"] = int(match[2].replace(",", "")), match[0]
+    for shape in _P["shape"].finditer(text):
+        stated[f"n_{shape[1].lower()}"] = int(shape[2].replace(",", "")), shape[0]
     samples = [q for q in found if q.kind == "sample" and not (q.each or q.role == "test") and q.value >= 10]
     stated |= {"samples": stated["n_train"]} if "n_train" in stated else one_figure("samples", samples, max)
     columns = [

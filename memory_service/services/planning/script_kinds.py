@@ -36,7 +36,8 @@ def _entry(given: str | Mapping[str, Any]) -> dict[str, Any]:
     """All that a kind has, with that of the kinds that it is like."""
     own = _TABLE["kinds"][given] if isinstance(given, str) else given
     files = {name: _entry(own["files_of"])[name] for name in _OF_FILES} if "files_of" in own else {}
-    return (_entry(own["like"]) if "like" in own else _PLAIN) | files | own
+    base = _entry(own["like"]) if "like" in own else _PLAIN
+    return {**base, **files, **own}
 
 
 def _kind(given: str | Mapping[str, Any], labels: bool, library: str = "") -> Kind:
