@@ -271,8 +271,8 @@ def memory_of(knowledge: Knowledge, question: Question, text: RequestText, task:
     for row in _relevant(knowledge, task, size_of(n_train), near):
         why = _worse(counted, row)
         if why:
-            text = f"Ranked down: {why}. It says: {row['statement']}"
-            demoted.append(_shown(knowledge, row, text, held_back) | {"demoted": True})
+            told = f"Ranked down: {why}. It says: {row['statement']}"
+            demoted.append(_shown(knowledge, row, told, held_back) | {"demoted": True})
             continue
         shown.append(_shown(knowledge, row, row["statement"], held_back))
         note = _note(knowledge, signals, row, own if question.mode == "open" else None, question)
