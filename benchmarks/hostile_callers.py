@@ -246,6 +246,7 @@ def main() -> None:
                 {"Authorization": f"Bearer {new_key(f'asker {n}', 'read', environment)}"}
                 for n in range(ASKERS)
             ]
+            print("p50 / p99 / longest", end="\n\n")
             print("| the hostile caller | `/healthz` | `/recommend`, asked before | `POST events` |")
             print("|---|---|---|---|")
             answered = Counter[int]()

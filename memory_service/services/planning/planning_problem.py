@@ -64,6 +64,7 @@ def case_of(
     """
     question, resources = with_resources(knowledge, question)
     question, devices = _devices(knowledge, question)
+    question, of_model = _task_of_model(knowledge, question)
     sources = _sources(knowledge, question, text)
     facts = _resolved(_Reading(question, text, sources, devices["cards"], fewer))
     task = facts["task"].value
@@ -91,6 +92,7 @@ def case_of(
         warnings=(
             *(each for fact in warned for each in fact.warnings),
             *_notices(question, text, "metric" in facts),
+            *of_model,
             *pin_warnings,
             *memory_warnings,
         ),
@@ -203,6 +205,17 @@ def _devices(knowledge: Knowledge, question: Question) -> tuple[Question, dict[s
     plan_for = planned if question.plan_for else ()
     question = replace(question, gpus=visible, n_gpus=n_gpus if n_gpus > 1 else None, plan_for=plan_for)
     return question, {"cards": cards, "together": together, "visible": others}
+
+
+def _task_of_model(knowledge: Knowledge, question: Question) -> tuple[Question, list[Sentence]]:
+    """The question with the task that its model serves where no more than a modality was asked, and a note
+    where that is not the usual one."""
+    if question.description is not None or not question.task or not question.model:
+        return question, []
+    usual, task = task_asked(question, None), task_asked(question, None, knowledge.model(question.model))
+    why = f"the one {question.model} serves"
+    notes = [sentence("task-of-modality", task=task, asked=question.task, why=why)] if task != usual else []
+    return replace(question, task=task), notes
 
 
 def _checked_pins(

@@ -470,8 +470,9 @@ def run_words(run: Mapping[str, Any]) -> str:
     words = f"{run['model']}{size}, {run['folds']} x {run['epochs']}{seeds}"
     if (stage := run.get("stage")) is None:
         return words
-    memory = figures(stage["peak_memory_gib"]["value"], 2)
-    return f"{stage['name']} {words}, batch {run['batch_size']}, keeps {stage['kept']}, {memory} GiB"
+    keeps = f", keeps {stage['kept']}" if stage["kept"] else ""
+    memory = interval(stage["peak_memory_gib"], "GiB")
+    return f"{stage['name']} {words}, batch {run['batch_size']}{keeps}, {memory}"
 
 
 def judged_words(metric: Mapping[str, Any]) -> str:
