@@ -6,6 +6,7 @@ of classes are told by `recall.count_classifier`.
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from memory_service.domain.description.modalities import pictures_in, side_of
 from memory_service.domain.description.phrases import patterns
@@ -41,9 +42,9 @@ def stated_in(text: str) -> Stated:
     sentences = task_sentences(text)  # timelines and rules speak of last days and of participants
     text = "\n".join(sentences)
     found = quantities_in(text)
-    stated: Stated = _table(text)
-    for shape in _P["shape"].finditer(text):
-        stated[f"n_{shape[1].lower()}"] = int(shape[2].replace(",", "")), shape[0]
+    shapes = _P["shape"].finditer(text)
+    stated: Stated = {f"n_{of[1].lower()}": (int(of[2].replace(",", "")), of[0]) for of in shapes}
+    stated |= _table(text)
     samples = [q for q in found if q.kind == "sample" and not (q.each or q.role == "test") and q.value >= 10]
     stated |= {"samples": stated["n_train"]} if "n_train" in stated else one_figure("samples", samples, max)
     columns = [
@@ -92,6 +93,22 @@ def subtask_in(text: str) -> Stated:
     for name, pattern in _SUBTASKS.items():
         if match := pattern.search(text):
             return {"subtask": (name, " ".join(match[0].split())[:80])}
+    return {}
+
+
+def slices_of_volumes(text: str) -> Stated:
+    """n_train and groups of volumes that masks are asked of: "6 volumes of about 2000 slices" are 12,000."""
+    for whole, part in pairwise(quantities_in(text)):
+        between = part.before.rpartition(whole.words)[2]
+        if (
+            part.noun == "slice"
+            and whole.role == part.role
+            and whole.noun
+            and _P["made_of"].fullmatch(between)
+        ):
+            words = f"{whole.words}{between}{part.words}"
+            counts = {"n_train": round(whole.value * part.value), "n_groups": round(whole.value)}
+            return {name: (value, words) for name, value in (*counts.items(), ("group_by", whole.noun))}
     return {}
 
 

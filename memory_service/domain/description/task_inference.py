@@ -33,6 +33,7 @@ from memory_service.domain.description.prose import task_sentences
 from memory_service.domain.description.quantities import NUMBER_WORD
 from memory_service.domain.description.stated_facts import (
     language_in,
+    slices_of_volumes,
     stated_in,
     subtask_in,
 )
@@ -201,6 +202,8 @@ def facts_and_tasks(
     best = max((pair for pair in TASK_OF if TASK_OF[pair] == ranked[0]), key=_energy(axes).__getitem__)
     if modality_of(ranked[0]) in ("text", "multimodal") or writes_text(ranked[0]):
         said |= language_in(text) | (subtask_in(text) if modality_of(ranked[0]) == "text" else {})
+    if ranked[0] == "image-segmentation":
+        said |= slices_of_volumes(text)
     evidence = _evidence(reading, best)
     facts = replace(
         stated, task=ranked[0], confidence=round(confidence, 3), evidence=evidence,

@@ -96,6 +96,13 @@ def test_the_rest_is_planned_with_the_samples_that_were_assumed(seeded_sqlite: D
     assert "fewer-assumed" in {each["code"] for each in rest["warnings"]}
 
 
+def test_slices_of_volumes_are_split_by_volume(seeded_sqlite: Database) -> None:
+    text = "Segment airways in CT volumes of lungs: 9 volumes of about 300 slices. Dice."
+    plan = planned(seeded_sqlite, text)
+    assert {name: facts(plan)[name] for name in ("n_train", "n_groups")} == {"n_train": 2700, "n_groups": 9}
+    assert (plan["split"], plan["group_by"]) == ("group", "volume")
+
+
 def test_bands_beyond_three_cost_more_and_are_read_by_the_script(seeded_sqlite: Database) -> None:
     text = "Classify land cover in Sentinel-2 images with {} bands. 27000 patches of 64x64. Accuracy."
     asked = {"model": "resnet50", "image_size": 224, "batch_size": 64, "folds": 1, "epochs": 5}
