@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
+from memory_service.train.folder import masked
 from memory_service.train.reading import (
     RUNS,
     Data,
@@ -53,7 +54,7 @@ def read_masks(train: pd.DataFrame, test, sample) -> Data:
     has the column of the sample and no folder train_masks is there, or nothing: no object is on it. Kinds are
     a column between, or ids such as <image>_<kind>. Folds have their shares of the masks' sizes: those of
     empty ones are small."""
-    drawn = not (plan.DATA_DIR / "train_masks").is_dir()
+    drawn = not (plan.DATA_DIR / "train_masks").is_dir() and masked(plan.DATA_DIR) is None
     rows, kinds = (sample if test is None else test), mask_kinds(sample)
     if kinds is None and sample is not None and len(sample.columns) != 2:
         raise ValueError(f"{list(sample.columns)} are not an id, a kind and run lengths: change read_data")
