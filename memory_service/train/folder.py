@@ -53,7 +53,7 @@ SAMPLE = {"sample", "samples", "example", "examples", "format", "entry", "templa
     "exemple", "ejemplo", "exemplo", "пример", "样例", "示例", "サンプル"} | SUBMISSION  # fmt: skip
 LABELS = {"label", "labels", "target", "targets", "y", "solution", "answers", "truth", "events"}
 LABELS |= {"meta", "metadata"}
-MASKS = {"mask", "masks", "label", "labels", "annotation", "annotations", "gt", "truth", "segmentation"}
+OF_MASKS = {"mask", "masks", "label", "labels", "annotation", "annotations", "gt", "truth", "segmentation"}
 PLAIN = TRAIN | TEST | {"set", "data", "dataset", "features", "values", "x", "csv", "df"}  # of a main table
 NEVER = {"oof", "names", "description", "dictionary", "readme"}
 OWN_FILES = re.compile(  # of a run: OUT_DIR may be this folder
@@ -550,7 +550,7 @@ def _find_files(folder: Path) -> Roles | None:
 def masked(folder: Path) -> tuple[Path, Path] | None:
     """(pictures, masks) to learn from: two folders beside each other that share names; None without them."""
     places = [path for path in folders_in(folder) if not TEST & {*name_words(str(path.relative_to(folder)))}]
-    for masks in (path for path in places if MASKS & {*name_words(path.name)}):
+    for masks in (path for path in places if OF_MASKS & {*name_words(path.name)}):
         drawn = {each.stem.removesuffix("_mask") for each in masks.iterdir() if each.suffix in IMAGE_FILES}
         for place in (path for path in places if path.parent == masks.parent and path != masks):
             if drawn and 2 * len(drawn & {each.stem for each in place.iterdir()}) > len(drawn):

@@ -106,6 +106,18 @@ def test_kinds_follow_the_image_in_an_id(
     assert (told["rle"].str.replace(" ", "_") == told["id"]).all()
 
 
+def test_kinds_that_train_has_in_a_column_are_asked_for_in_ids_and_pictures_without_a_row_are_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = with_pictures(tmp_path, monkeypatch)
+    rows = [(ids[0][0], 1, "1 2"), (ids[0][1], 2, "5 6"), (ids[0][1], 1, "3 1")]
+    train = pd.DataFrame(rows, columns=["image", "kind", "rle"])
+    sample = pd.DataFrame({"image_kind": [f"{name}_{kind}" for name in ids[1] for kind in (1, 2)], "rle": ""})
+    data = read_masks(train, None, sample)
+    assert (data.outputs, data.ids, data.test_ids) == (["1", "2"], ids[0], ids[1])
+    assert data.targets.tolist() == ["1 2\n", "3 1\n5 6", "\n"]
+
+
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
 @pytest.mark.parametrize("kind", [[1, 2, 1, 2, 1, 2], [1, None, 1, 2, None, None]])
 def test_kinds_are_numbers_beside_further_columns(
@@ -339,7 +351,7 @@ def coco_of_several_splits(place: Path) -> None:
         (names_with_classes, "image-classification", ["label"]),
         (names_with_values, "image-regression", ["label"]),
         (masks_in_folders, "image-segmentation", []),
-        (frames_in_folders, "video-classification", ["kind"]),
+        (frames_in_folders, "multimodal", ["kind"]),
         (a_zip_in_a_zip, "audio-regression", ["speed"]),
         (coco_of_several_splits, "object-detection", ["bbox", "category"]),
     ],
