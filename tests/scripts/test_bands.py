@@ -109,7 +109,7 @@ def test_what_was_learned_of_colours_is_spread_over_the_bands(
     picture = torch.rand(1, bands, 64, 64)
     boxes = [script.boxes_in(each.eval(), picture)[0] for each in (trained, again)]
     assert torch.equal(first.weight, again.backbone.body.conv1.weight)
-    assert torch.allclose(*boxes, atol=1e-4)
+    assert torch.allclose(boxes[0], boxes[1], atol=1e-4)
 
 
 def test_points_are_shares_of_pictures_of_bands_which_are_never_cut(opened: Open, workshop: Workshop) -> None:

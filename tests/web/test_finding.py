@@ -297,7 +297,7 @@ def test_each_planned_runs_script_is_beside_the_buttons(seeded: Site):
 
 
 def test_a_run_of_a_table_shows_its_batch_unless_it_is_of_trees(seeded: Site):
-    asked = {
+    asked: dict[str, str | int] = {
         "task": "tabular-regression",
         "n_train": 500_000,
         "n_features": 60,
