@@ -30,7 +30,7 @@ from memory_service.review.source.script import (
 from memory_service.review.tables import PATTERNS, words_of
 from memory_service.review.training import KERAS, LIGHTNING
 
-_RE, _SET, _, _MAP = words_of("parameters")
+_RE, _SET, *_ = words_of("parameters")
 GROWS = PATTERNS["stopping_and_schedules"]["grows"]
 MOST_COPIES = 3  # of copies of a table
 LARGEST_RATE = 0.05  # of Adam; no recipe has more
@@ -487,8 +487,6 @@ def _values(facts: Facts, call: ast.Call, library: str, params: dict[str, ast.AS
         yield wrong(often or share, "no-bagging")
     if values.text(params.get("tree_method")) == "gpu_hist":
         yield wrong(params["tree_method"], "gpu-hist")
-    for key in _MAP.ignored.keys() & params if library == "xgboost" else ():
-        yield wrong(params[key], "ignored", key=key, instead=_MAP.ignored[key])
 
 
 def _refused_on_card(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
@@ -508,12 +506,7 @@ def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     """Early stopping without rows to judge by is refused."""
     if facts.values.open_ended(call):
         return
-    qualified, model = facts.script.qualified(call.func), receiver(call)
-    if qualified in ("lightgbm.train", "xgboost.train"):
-        rows = "valid_sets" if qualified.startswith("lightgbm") else "evals"
-        if facts.argument(call, rows, 3) is None and _stops_early(facts, call):
-            fix = "valid_sets=[valid]" if rows == "valid_sets" else 'evals=[(valid, "valid")]'
-            yield wrong(call, "no-rows-to-stop-by", rows=rows, fix=fix)
+    model = receiver(call)
     if last_name(call.func) == "fit" and model is not None and len(call.args) <= 3:
         makers = facts.values.makers(model)
         trees = len(makers) == 1 and _RE.trees.match(last_name(makers[0].func))
