@@ -270,7 +270,7 @@ CASES = (
     table("refitted-on-test", "scaler.transform(test", "StandardScaler().fit_transform(test"),
     table("result-thrown-away", 'y = train["price"]', 'train.drop_duplicates()\ny = train["price"]'),
     network("train-not-shuffled", "shuffle=train, ", ""),
-    network("loss-keeps-graph", LEARNS, LEARNS + "            losses.append(loss)\n"),
+    network("loss-keeps-graph", LEARNS, LEARNS + "            model.losses.append(loss)\n"),
     network("no-seed", "torch.manual_seed(42)\n", ""),
     network(
         "wrong-loss",
