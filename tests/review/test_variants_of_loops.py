@@ -77,6 +77,22 @@ for epoch in range(3):
             if part == "fit":
                 loss.backward()
 """
+OWN_METHOD = """
+import torch
+from data import rows, others
+class Net(torch.nn.Module):
+    def step(self, batch):
+        return torch.nn.functional.cross_entropy(self(batch[0]), batch[1])
+model = Net()
+for epoch in range(3):
+    model.train()
+    for batch in rows:
+        model.step(batch).backward()
+    model.eval()
+    with torch.no_grad():
+        for batch in others:
+            print(model.step(batch))
+"""
 LISTED = """
 import torch
 from data import Net
@@ -153,6 +169,7 @@ OTHER_WORDS = (
     ("no-grad-missing", PREDICTING, "with torch.no_grad():", "if True:"),
     ("prediction-needs-all-folds", PREDICTING, "if fd.exists():", "if True:"),
     ("eval-mode-missing", PHASES, 'net.train(part == "fit")', "net.train()"),
+    ("no-grad-missing", OWN_METHOD, "with torch.no_grad():", "if True:"),
     ("no-grad-missing", ALL_OF_THEM, "with torch.no_grad():", "if True:"),
     ("prediction-needs-all-folds", LISTED, "if p.exists():", "if True:"),
     ("eval-mode-missing", SHARED, "    net.eval()\n", ""),

@@ -308,6 +308,7 @@ CASES = (
     ("wrong-loss", KERAS, "Crossentropy()", "Crossentropy(from_logits=True)"),
     ("wrong-parameter", BOOSTED, '"sqrt"', '"auto"'),
     ("wrong-parameter", BOOSTED, ", eval_set=[(B, yb)]", ""),
+    ("wrong-parameter", BOOSTED, "valid_sets=[held], ", ""),
     ("wrong-parameter", BOOSTED, "eval_set=[(B, yb)]", 'eval_set=[(B, yb)], eval_metric="mae"'),
     ("wrong-parameter", BOOSTED, "import xgboost", "from transformers import AdamW\nimport xgboost"),
 )  # fmt: skip

@@ -297,7 +297,8 @@ _FILLED_LATER = ("", "DataFrame", "zeros", "empty", "full", "defaultdict")
 
 def assign(walk: Walk, target: ast.AST, value: Value, scope: Scope) -> None:
     if isinstance(target, ast.Name):
-        scope.names[target.id] = value
+        where = walk.module if target.id in walk.shared.get(id(scope), ()) else scope
+        where.names[target.id] = value
         note_target(walk, target.id, value)
     elif isinstance(target, ast.Tuple | ast.List):
         unpack(walk, target.elts, value, scope)
@@ -632,7 +633,7 @@ def truth_of(walk: Walk, test: ast.AST, scope: Scope) -> bool | None:
 
 @runs(
     ast.Expr, ast.AnnAssign, ast.Assign, ast.AugAssign, ast.Raise, ast.Continue, ast.Break, ast.Return,
-    ast.Delete,
+    ast.Global, ast.Delete,
 )  # fmt: skip
 def run_plain(walk: Walk, node: ast.stmt, scope: Scope) -> bool:
     match node:
@@ -649,6 +650,8 @@ def run_plain(walk: Walk, node: ast.stmt, scope: Scope) -> bool:
             change(walk, node, scope)
         case ast.Return(value=value) if walk.returned:
             walk.returned[-1].append(walk.evaluate(value, scope) if value else Value(const=None))
+        case ast.Global(names=names):
+            walk.shared.setdefault(id(scope), set()).update(names)
         case ast.Delete():
             for to in node.targets:
                 delete(walk, to, scope)

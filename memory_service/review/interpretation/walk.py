@@ -127,6 +127,7 @@ class Walk:
         self.supervised: list[Supervised] = []  # features and targets that go together
         self.grouped: dict[ast.AST, frozenset[Rows] | set[Rows]] = {}
         self.loaders: dict[ast.AST, list[Value]] = {}  # call of a DataLoader -> its data sets
+        self.shared: dict[int, set[str]] = {}
         self.files: dict[tuple[object, str], Rows] = {}
         self.parts: dict[tuple[int, int, str], Rows] = {}
         self.cuts: dict[tuple[str, ...], dict[str, Value]] = {}

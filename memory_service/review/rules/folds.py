@@ -100,9 +100,13 @@ def _by_trainers(facts: Facts, calls: list[ast.Call]) -> tuple[bool, ast.AST | N
 
 
 def _no_checkpoints(facts: Facts, call: ast.Call) -> ast.AST | None:
-    """`save_strategy="no"`."""
-    given = facts.argument(call, "save_strategy")
-    off = given is not None and (last_name(given) == "NO" or facts.values.text(given) == "no")
+    """`save_strategy="no"`, `enable_checkpointing=False`."""
+    if is_call(call, *_SET.arguments):
+        given = facts.argument(call, "save_strategy")
+        off = given is not None and (last_name(given) == "NO" or facts.values.text(given) == "no")
+    else:
+        given = facts.argument(call, "enable_checkpointing")
+        off = facts.values.one(given) is False
     return given if off else None
 
 

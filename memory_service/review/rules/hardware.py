@@ -466,6 +466,7 @@ def _by_fit(facts: Facts) -> Iterator[Finding]:
 
 _ANY = _SET.peak | {"memory_allocated", "memory_stats", "get_memory_info", "get_memory_usage"}
 MOST_NAMES = 4
+MOST_HELPERS = 2
 MOST_READINGS = 20
 
 
@@ -508,8 +509,8 @@ def _meter(facts: Facts, node: ast.AST) -> ast.ClassDef | None:
     return facts.script.class_of(node) if getattr(function, "name", "") in ("__enter__", "__exit__") else None
 
 
-def _between_forward_and_backward(facts: Facts, call: ast.Call) -> bool:
-    """Read between what computes the loss and its backward pass."""
+def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -> bool:
+    """Read between what computes the loss and its backward pass, here or around the calls of the helper."""
     script, order = facts.script, facts.script.order
     here, (home, loop) = order[call], _where(facts, call)
 
@@ -521,6 +522,10 @@ def _between_forward_and_backward(facts: Facts, call: ast.Call) -> bool:
     ends: list[ast.AST] = [c for c in backward if order[c] > here]
     if isinstance(home, ast.FunctionDef) and _leaves_backward(facts, home):
         ends += [n for n in script.all(ast.Return) if beside(n) and order[n] > here]
+    if not ends and not backward and deep < MOST_HELPERS:
+        callers = script.callers(call)
+        followed = 0 < len(callers) <= MOST_CALLERS
+        return followed and all(_between_forward_and_backward(facts, one, deep + 1) for one in callers)
     names = names_in(*ends)
     for _ in range(MOST_NAMES):
         leading = [n for name in names for n in script.set_in.get((home, name), ()) if beside(n)]
@@ -612,7 +617,10 @@ def _again(facts: Facts, function: Function) -> bool:
     steps = {*parameters_of(function)} | _SET.of_each_epoch
 
     def holds(test: ast.AST) -> bool:
-        return words_in(test) <= steps
+        named = words_in(test)
+        if any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod) for n in ast.walk(test)):
+            return not any("epoch" in word for word in named)
+        return named <= steps
 
     ends = [s.test for s in function.body if isinstance(s, ast.If) and isinstance(s.body[-1], ast.Return)]
     reads = (n for n in ast.walk(function) if _reads(facts, n) or _helper_reads(facts, n))

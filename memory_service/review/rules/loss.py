@@ -23,6 +23,7 @@ from memory_service.review.source.script import (
     names_in,
     receiver,
     receiver_name,
+    unpacked,
 )
 from memory_service.review.tables import words_of
 from memory_service.review.training import BOOSTED, BOOSTERS, KERAS, TRAINS_TREES
@@ -210,7 +211,10 @@ def _looped(facts: Facts, node: ast.Name) -> Sequence[ast.AST]:
             continue
         over: ast.AST | None = receiver(loop.iter) if is_call(loop.iter, "items", "values") else loop.iter
         over = next(iter(facts.values.sources(over)), over) if over is not None else over
-        return over.values if isinstance(over, ast.Dict) else []
+        if isinstance(over, ast.Dict):
+            return over.values
+        pairs = (pair for row in getattr(over, "elts", ()) for pair in unpacked(loop.target, row))
+        return [model for item, model in pairs if last_name(item) == node.id and model is not None]
     return []
 
 

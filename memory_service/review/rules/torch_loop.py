@@ -234,6 +234,8 @@ def _both_phases(facts: Facts) -> set[ast.AST]:
 def _is_model(facts: Facts, call: ast.Call) -> bool:
     """`model(x)`, `self.model(x)`, `net.forward(x)`; not `Model(...)`."""
     script, name, base = facts.script, last_name(call.func), receiver(call)
+    if _is_own_method(facts, call):
+        return bool(call.args)
     if name == "forward" and base is not None:
         return bool(_RE.model.search(last_name(base)))
     if not name or name[0].isupper() or not (call.args or call.keywords):
@@ -249,6 +251,16 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
             ready = made in ("create_model", "Sequential") or is_ready_made(facts, call.func)
             return ready and script.uses("torch")
     return not (call.args and isinstance(getattr(call.args[0], "value", None), str))
+
+
+def _is_own_method(facts: Facts, call: ast.Call) -> bool:
+    """`model.validation_step(batch)`: a method of a network of this file that calls the network itself."""
+    if not _RE.model.search(receiver_name(call)):
+        return False
+    methods = facts.script.functions.get(last_name(call.func), ())
+    own = (method for method in methods if "Module" in bases_of(facts.script.class_of(method)))
+    plain = (method for method in own if not words_in(method) & (_SET.off | {"eval"}))
+    return any(last_name(c.func) in ("self", "forward") for method in plain for c in calls_in(method))
 
 
 def _is_one_of_models(facts: Facts, call: ast.Call) -> bool:

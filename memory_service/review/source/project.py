@@ -192,15 +192,16 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """text: the script; broken: why cells were left out."""
+    """text: the script; broken: why cells were left out; other: the language, "" for Python."""
 
     text: str
     cells: Cells
     broken: tuple[Unreadable, ...]
+    other: str = ""
 
 
 def notebook_of(text: str) -> Notebook | None:
-    """The notebook that a text is, None for another text. Unreadable: broken JSON; TooLong: not of Python."""
+    """The notebook that a text is, None for any other text. Unreadable where its JSON is broken."""
     document = _document(text) if is_notebook(text) else None
     if document is None:
         return None
@@ -209,7 +210,7 @@ def notebook_of(text: str) -> Notebook | None:
     language, kernel = (one if isinstance(one, dict) else {} for one in stated)
     name = str(language.get("name") or kernel.get("language") or "python").lower()
     if not name.startswith(("python", "ipython")) or kernel.get("name") == "ir":
-        raise TooLong(f"the notebook is of {name[:40]}")
+        return Notebook("", Cells((0,), (1,)), (), name[:40])
     old = str(language.get("version", ""))[:1] == "2" or kernel.get("name") == "python2"
     return _joined(document, old=old)
 
@@ -410,6 +411,8 @@ def _read(script: bytes | str) -> Source:
     notebook = notebook_of(text)
     if notebook is None:
         return Source(parsed(text), text, Places(((0, "", None),)))
+    if notebook.other:
+        raise TooLong(f"the notebook is of {notebook.other}")
     code = text_of(notebook.text)
     return Source(parsed(code), code, Places(((0, "", notebook.cells),)), notebook.broken)
 

@@ -166,6 +166,10 @@ def assignments(script: Script) -> Assigned:
     settings += [(change.target, None) for change in changed]
     named = ((item, given) for item, given in settings if isinstance(item, ast.Name))
     out: Assigned = grouped(((script.scope(item), item.id), given) for item, given in named)
+    for stated in script.all(ast.Global):
+        for name in stated.names:
+            inner = out.pop((script.scope(stated), name), [])
+            out[script.tree, name] = [*out.get((script.tree, name), []), *inner]
     for key, nodes in out.items():  # what an `except`, or a trial run, sets is not what a run starts with
         first = [node for node in nodes if node is None or not any(script.around(node, ast.ExceptHandler))]
         out[key] = [node for node in first if node is None or not of_trial(script, node)] or first or nodes

@@ -33,7 +33,7 @@ from memory_service.review.source.script import (
 from memory_service.review.tables import PATTERNS, words_of
 from memory_service.review.training import KERAS, LIGHTNING
 
-_RE, _SET, *_ = words_of("parameters")
+_RE, _SET, _, _MAP = words_of("parameters")
 GROWS = PATTERNS["stopping_and_schedules"]["grows"]
 MOST_COPIES = 3  # of copies of a table
 LARGEST_RATE = 0.05  # of Adam; no recipe has more
@@ -512,6 +512,8 @@ def _values(facts: Facts, call: ast.Call, library: str, params: dict[str, ast.AS
     never = values.number(often) == 0 or (often is None and not values.open_ended(call))
     if library == "lightgbm" and share is not None and never and (values.number(share) or 1) < 1:
         yield wrong(often or share, "no-bagging")
+    for key in _MAP.ignored.keys() & params if library == "xgboost" else ():
+        yield wrong(params[key], "ignored", key=key, instead=_MAP.ignored[key])
 
 
 def _refused_on_card(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
@@ -531,7 +533,12 @@ def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     """Early stopping without rows to judge by is refused."""
     if facts.values.open_ended(call):
         return
-    model = receiver(call)
+    qualified, model = facts.script.qualified(call.func), receiver(call)
+    if qualified in ("lightgbm.train", "xgboost.train"):
+        rows = "valid_sets" if qualified.startswith("lightgbm") else "evals"
+        if facts.argument(call, rows, 3) is None and _stops_early(facts, call):
+            fix = "valid_sets=[valid]" if rows == "valid_sets" else 'evals=[(valid, "valid")]'
+            yield wrong(call, "no-rows-to-stop-by", rows=rows, fix=fix)
     if last_name(call.func) == "fit" and model is not None and len(call.args) <= 3:
         makers = facts.values.makers(model)
         trees = len(makers) == 1 and _RE.trees.match(last_name(makers[0].func))
