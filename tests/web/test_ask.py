@@ -369,6 +369,8 @@ def test_the_answer_stands_above_the_fold_and_the_rest_in_tabs(visit: Visitor, s
         assert not page.locator("#expect").is_visible()
     page.goto(page.url.partition("#")[0] + "#evidence")
     assert page.locator("#evidence").is_visible(), "an address within a tab opens it"
+    phone = visit(seeded, f"{ASKED}#tab-code", width=390)
+    assert phone.locator('.tabs a[href="#tab-code"]').bounding_box()["x"] < 300, "the strip follows"
     phone = visit(seeded, ASKED, width=390)
     for answer in (
         phone.locator("p.said"),

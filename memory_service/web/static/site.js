@@ -149,7 +149,7 @@ document.addEventListener("htmx:beforeSwap", ({ detail: { target } }) => {
 
 // On a phone the strip of tabs is wider than the window: the one that is read stays in sight.
 const reached = () => {
-  const tab = document.querySelector(":target")?.closest(".tab");
+  const tab = document.getElementById(location.hash.slice(1))?.closest(".tab");
   const entry = tab && document.querySelector(`.tabs a[href="#${tab.id}"]`)?.parentElement, strip = entry?.parentElement;
   if (strip) strip.scrollLeft += entry.getBoundingClientRect().left - strip.getBoundingClientRect().left - (strip.clientWidth - entry.clientWidth) / 2;
 };
