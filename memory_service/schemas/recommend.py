@@ -127,8 +127,8 @@ class RecommendRequest(TrainedWhere):
         cards = tuple(given.pop("gpu").split(",")) if self.gpu else production
         if self.task and not (self.description or self.model):  # which say what of a modality is meant
             given["task"] = parse_task(self.task)
-        said = self.minutes is not None
-        return Question(gpus=cards, plan_for=production, done=done, minutes_given=said, **given)
+        given |= {"minutes_given": self.minutes is not None, "mode_given": self.mode is not None}
+        return Question(gpus=cards, plan_for=production, done=done, **given)
 
 
 class DoneRun(Request):

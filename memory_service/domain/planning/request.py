@@ -12,6 +12,9 @@ MOST_MINUTES = 10_000.0
 PINS = ("model", "method", "folds", "epochs", "batch_size", "precision", "image_size", "seq_len")
 """Fields that fix a part of the plan: checked, never silently changed."""
 
+NO_PART = ("minutes_given", "mode_given", "mode_limit")
+"""Of what a question asks: how it was asked, and what the asker may see."""
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
@@ -52,7 +55,7 @@ class Question:
     after      plan_id of an earlier answer to the same question: what is left of its minutes is planned
     done       what of its runs is over
     mode_limit       the most that the server or the key allows of memory; no part of the question either
-    minutes_given    whether somebody said the minutes; no part of the question itself
+    minutes_given, mode_given   whether somebody said them; no part of the question itself
     """
 
     gpus: tuple[str, ...]
@@ -105,6 +108,7 @@ class Question:
     after: str | None = None
     done: tuple[Done, ...] = ()
     minutes_given: bool = True
+    mode_given: bool = False
     mode_limit: Mode = "open"
 
     @property
@@ -123,7 +127,7 @@ class Question:
         out: dict[str, Any] = {}
         for item in fields(self):
             value = getattr(self, item.name)
-            if value is not None and value != () and item.name not in ("minutes_given", "mode_limit"):
+            if value is not None and value != () and item.name not in NO_PART:
                 out[item.name] = [_plain(each) for each in value] if isinstance(value, tuple) else value
         return out
 

@@ -301,7 +301,7 @@ def why_it_stops(portfolio: Portfolio) -> tuple[Sentence, ...]:
     if len(portfolio.blend["runs"]) > 1:
         gained, blend = portfolio.quality - portfolio.main.quality, portfolio.quality
         blend_words = f"; they blend to an expected index of {figures(blend)}, {gained:.2f} over the main run"
-    used = {"runs": count, "percent": portfolio.used_percent, "left": left, "then": "left"}
+    used = {"runs": count, "percent": portfolio.used_percent, "left": left}
     out = [sentence("runs-use", **used, blend=blend_words)]
     if portfolio.objective != "quality":
         more = f"; all of the minutes would buy {portfolio.unused:.2f}" * (portfolio.unused >= LEAST_GAIN)

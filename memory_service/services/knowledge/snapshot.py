@@ -300,7 +300,7 @@ class _Read:
     knowledge: Knowledge
     left_out: LeftOut
     catalogue: Mapping[str, Sequence[Any]]
-    # Of an asker; the keys that told of a run or of a calibration, and of these those that told of one.
+    # Of an asker; the keys that told of anything, and of these those that told of a device.
     cards_for: Callable[[str], Cards]
     reporters: frozenset[str] = frozenset()
     # Of the snapshot before, to go on with where what they follow from is the same.
@@ -355,9 +355,9 @@ class _Read:
         return replace(self.knowledge, cards=taught, observations=told[0], ended_runs=ended, view=view)
 
     def _base(self, view: str) -> tuple[Cards, ObservationSelection]:
-        """The cards before runs teach, and what runs say beside them: for all who posted no calibration the
-        same."""
-        if not any(each.told_by for each in self.calibrated.calibrations):
+        """The cards before runs teach, and what runs say beside them: for all who told of no
+        device the same."""
+        if not self.posted:
             return self.calibrated, self.selection
         with self.locks.of(("base", view)):
             if view not in self.bases:
@@ -430,7 +430,7 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
         else:
             priced = PricedCatalogue(models, ProfileLibrary(catalogue["profiles"]))
             left_out["profiles"] += _take(priced, traces)
-    calibrated, cards_for = before.calibrated, before.cards_for
+    calibrated, cards_for, posted = before.calibrated, before.cards_for, before.posted
     if not same.issuperset(("gpus", "devices", "calibrations")):
         sheets, left_out["gpus"] = readable_sheets(transaction)
         devices, ended = device_store.devices(transaction.session), device_store.ended(transaction.session)
@@ -440,6 +440,8 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
         measured = calibrations_of(transaction, known_devices, ended)
         of = sheets, known_devices, measured, reference_profiles(), silent
         calibrated, cards_for = cards_of(*of), partial(cards_of, *of)
+        tellers = {*(d.told_by for d in known_devices), *(c.told_by for c in measured)}
+        posted = frozenset(filter(is_key, tellers))
     observations = observed(transaction, calibrated, before.observations)
     selection: ObservationSelection | None = before.selection
     if "profiles" not in same or not priced.library.profiles.keys() >= known.priced.library.profiles.keys():
@@ -462,14 +464,13 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
     ended_runs = outcomes.with_metric(transaction.session, MOST_RUNS)
     knowledge = replace(knowledge, written_here=here, ended_runs=ended_runs)
     _log_left_out(left_out, before.left_out)
-    posted = {each.told_by for each in calibrated.calibrations} - {""}
     scored = {row.told_by for row in ended_runs if is_key(row.told_by)}
     told = frozenset({o.reporter for o in observations.all if is_key(o.reporter)} | posted | scored)
     read = prints, rows, calibrated, observations, selection, knowledge, left_out, catalogue
     reused = before if priced is known.priced else _nothing()
     with reused.locks.table:
         of_before = {**reused.bases}, {**reused.taught}
-    return _Read(*read, cards_for, told, *of_before, posted=frozenset(posted))
+    return _Read(*read, cards_for, told, *of_before, posted=posted)
 
 
 def _kept(before: Knowledge, same: set[str]) -> dict[str, Any]:

@@ -125,7 +125,7 @@ class _Reading:
 
 def _resolved(reading: _Reading) -> dict[str, Fact]:
     facts: dict[str, Fact] = {}
-    for name in (*NAMES, "dimensions", "searched"):
+    for name in (NAMES[0], "searched", *NAMES[1:], "dimensions"):
         resolve, usual = _RESOLVERS.get(name), _USUAL.get(name, lambda _: None)
         fact = resolve(reading, facts) if resolve else reading.sources.fact(name, usual(facts))
         if fact is not None:
@@ -370,7 +370,7 @@ def _metric(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
 def _n_train(reading: _Reading, facts: Mapping[str, Fact]) -> Fact:
     question, text, sources, task = reading.question, reading.text, reading.sources, facts["task"].value
     fact = sources.fact("n_train")
-    search = _search_of(question, task)
+    search: Search | None = facts["searched"].value if "searched" in facts else None
     if search is not None and fact is not None and fact.source == "text":
         words = fact.words if search.queries is None else f"{search.queries} queries"
         queries = search.queries or (None if fact.value == search.documents else fact.value)
@@ -441,17 +441,11 @@ def _dimensions(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
     return Fact("dimensions", 3, "text", found[0]) if found and not sliced else None
 
 
-def _search_of(question: Question, task: str) -> Search | None:
-    if task != "text-ranking":
-        return None
-    text = question.description or ""
-    return search_in(in_english(text, language_of(text)))
-
-
 def _searched_fact(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
     """Documents that are searched, or candidates of each query."""
-    search = _search_of(reading.question, facts["task"].value)
-    if search is None:
+    text = reading.question.description or ""
+    ranks = facts["task"].value == "text-ranking"
+    if not ranks or (search := search_in(in_english(text, language_of(text)))) is None:
         return None
     source: Source = "text" if search.words else "usual"
     note = sentence("searched-read", documents=search.documents, source=source)

@@ -165,7 +165,7 @@ def open_questions(
     """In the order of what they are worth: whose data they are where a text without a competition's name was
     taken for its description, the task, what rows belong together, counts, metric, language."""
     said = text.said
-    if text.described is not None and question.mode == "open" and not _is_named(question, text):
+    if text.described is not None and not question.mode_given and not _is_named(question, text):
         own = option("open", "recognised", competition=text.described)
         yield Asked("mode", (own, option("family", "of-other-data")))
     facts = {fact.name: fact for fact in case.facts}

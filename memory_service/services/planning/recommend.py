@@ -25,7 +25,7 @@ from memory_service.domain.planning.answer_view import MOST_BYTES, WHOLE, answer
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
 from memory_service.domain.planning.plan import Plan, Refusal
 from memory_service.domain.planning.problem import PlanningProblem
-from memory_service.domain.planning.request import Done, Question
+from memory_service.domain.planning.request import NO_PART, Done, Question
 from memory_service.domain.portfolio.portfolio_plan import done_runs, plan_portfolio
 from memory_service.domain.portfolio.run_sets import LARGE_TABLE
 from memory_service.domain.quality.conditioning import points_of_metric
@@ -256,10 +256,6 @@ def _mark_scripted(answer: dict[str, Any]) -> None:
         fits = "in whose place the script fits others", "which the script fits first"
         end, minutes = (1 - SCRIPT_RESERVE) * answer["minutes"], round(answer["minutes"], 1)
         told.append(sentence("script-uses-all", instead=fits[not words["instead"]], end=end, minutes=minutes))
-        for reason in answer["reasons"]:
-            if reason["code"] == "runs-use":
-                reason.update(sentence("runs-use", **reason["values"] | {"then": "searched"}).as_dict())
-        answer["rationale"] = [reason["text"] for reason in answer["reasons"]]
     done = techniques_done(answer)
     chosen = {*(answer.get("techniques") or NO_TECHNIQUE).split(",")} - {NO_TECHNIQUE}
     if answer["feasible"] and (undone := sorted(chosen - done.keys())):
@@ -304,8 +300,8 @@ _OF_STEP = (
 
 
 def _key(question: Question, parts: frozenset[str], view: str | None) -> str:
-    asked = [question.canonical(), question.minutes_given, question.mode_limit, sorted(parts)]
-    return json.dumps([*asked, view])
+    how = {name: getattr(question, name) for name in NO_PART}
+    return json.dumps([question.canonical(), how, sorted(parts), view])
 
 
 def cached_plan(database: Database, plan_id: str, limit: Mode = "open") -> dict[str, Any] | None:
@@ -325,8 +321,8 @@ def question_of(database: Database, plan_id: str) -> Question | None:
     text = database.caches.of(PlanCache).question_of(plan_id)
     if text is None:
         return None
-    fields, minutes_given, mode_limit, *_ = orjson.loads(text)
-    return replace(question_from(fields), minutes_given=minutes_given, mode_limit=mode_limit)
+    fields, how, *_ = orjson.loads(text)
+    return replace(question_from(fields), **how)
 
 
 def question_from(canonical: Mapping[str, Any]) -> Question:

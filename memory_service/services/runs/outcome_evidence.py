@@ -156,12 +156,12 @@ class _Counts(LateWork):
 
 
 def count_again(database: Database) -> None:
-    """Count what the places say where outcomes changed (`LateWork`: each takes a share of a core). What is
-    marked and not counted, as the process ends, the next one counts."""
+    """Count what the places say where outcomes changed (`LateWork`: all together take a share of a core).
+    What is marked and not counted, as the process ends, the next one counts."""
     with database.read() as transaction:
         places = outcomes.marked(transaction.session)
     if places:
-        database.caches.of(_Counts).ask(database, dict(zip(places, places, strict=True)))
+        database.caches.of(_Counts).ask(database, dict.fromkeys(places, ""))
 
 
 def _served(outcome: Mapping[str, Any], subject: str) -> Tally:

@@ -79,7 +79,7 @@ def ended_runs(database: Database, requested: Mapping[str, Any], most: int, now:
     if requested.get("days") is not None:
         filters["since"] = now - dt.timedelta(days=float(requested["days"]))
     with database.read() as transaction:
-        session, states = transaction.session, runs.ended_states(transaction.session, filters, most)
+        session, states = transaction.session, outcomes.ended_states(transaction.session, filters, most)
         scored = transaction.caches.of_rows(
             ended_runs, states, lambda run_ids: _paired(session, run_ids), MOST_RUNS
         )

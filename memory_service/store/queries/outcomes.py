@@ -102,11 +102,27 @@ def start_ups(session: ReadSession, limit: int) -> list[StartUp]:
     return [StartUp(*told) for _, *told in _fairly(session, query, limit, text(STARTED))]
 
 
+def ended_states(session: ReadSession, filters: Mapping[str, Any], limit: int) -> dict[str, dt.datetime]:
+    """Run that ended -> when it changed last, of the latest; without those that somebody excluded.
+
+    filters   column of runs -> value, and `since`: ended then or later
+    """
+    narrowed = [Outcome.ended_at >= value if name == "since" else getattr(Run, name) == value
+                for name, value in filters.items()]  # fmt: skip
+    columns: list[Any] = [Outcome.run_id, Run.updated_at]
+    rows = _fairly(session, select(*columns), limit, text(ENDED), narrowed=narrowed)
+    return {row.run_id: row.updated_at for row in rows}
+
+
 _OF_HOSTS = 10
 
 
 def _fairly(
-    session: ReadSession, query: Select[Any], limit: int, *where: ColumnElement[bool] | TextClause
+    session: ReadSession,
+    query: Select[Any],
+    limit: int,
+    *where: ColumnElement[bool] | TextClause,
+    narrowed: Sequence[ColumnElement[bool]] = (),
 ) -> list[Any]:
     """Rows of a query over outcomes and runs: the latest, `limit` at most, of each reporter as many as of the
     others: who floods the service with runs hides nobody else's. By an index: of each key no more than
@@ -115,6 +131,8 @@ def _fairly(
     found: list[tuple[int, float, str]] = []
     for teller in each_value(session, Outcome.teller, *where):
         latest = select(Outcome.run_id, Outcome.ended_at).where(*where, Outcome.teller == teller)
+        if narrowed:
+            latest = latest.join(Run, Run.id == Outcome.run_id).where(*narrowed)
         mine = latest.order_by(*order).limit(limit if teller else _OF_HOSTS * limit).subquery()
         told = select(mine.c.run_id, mine.c.ended_at, Run.told_by).join(Run, Run.id == mine.c.run_id)
         for run_id, at, who in session.execute(told.order_by(mine.c.ended_at.desc(), mine.c.run_id.desc())):

@@ -1,7 +1,6 @@
 """Queries of runs, events and observations."""
 
 import datetime as dt
-import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -246,41 +245,6 @@ def ids_from(session: ReadSession, prefix: str, limit: int) -> list[str]:
 
 def several(session: ReadSession, run_ids: Collection[str]) -> Sequence[Run]:
     return session.scalars(select(Run).where(Run.id.in_(sorted(run_ids)))).all()
-
-
-def ended_states(session: ReadSession, filters: Mapping[str, Any], limit: int) -> dict[str, dt.datetime]:
-    """Run that ended -> when it changed last, the latest first, of each reporter as many as of the others;
-    without those that somebody excluded.
-
-    filters   column -> value, and `since`: ended then or later
-    """
-    query = select(Run.id, Run.updated_at, Run.finished_at, Run.told_by)
-    query = query.where(Run.finished_at.is_not(None), Run.exclusion.is_(None))
-    for name, value in filters.items():
-        query = query.where(Run.finished_at >= value if name == "since" else getattr(Run, name) == value)
-    query = query.order_by(Run.finished_at.desc(), Run.id).limit(_LOOKED_AT * limit)
-    told: dict[str, list[Any]] = {}
-    full: list[str] = []
-    while True:  # who told as many as may be taken is left out, to find who comes behind
-        found: dict[str, list[Any]] = {}
-        for row in (late := session.execute(query.where(Run.told_by.not_in(full))).all()):
-            found.setdefault(row.told_by, []).append(row)
-        told |= found
-        many = [who for who, some in found.items() if len(some) >= limit]
-        full += many
-        if not many or len(late) < _LOOKED_AT * limit:
-            break
-    turns = (
-        (n, -row.finished_at.timestamp(), row.id) for some in told.values() for n, row in enumerate(some)
-    )
-    taken = {run_id for *_, run_id in heapq.nsmallest(limit, turns)}
-    rows = (row for some in told.values() for row in some if row.id in taken)
-    latest = sorted(rows, key=lambda row: (-row.finished_at.timestamp(), row.id))
-    return {row.id: row.updated_at for row in latest}
-
-
-_LOOKED_AT = 8
-"""Times as many runs that ended are looked at, at once, as are taken."""
 
 
 def ended(session: ReadSession, run_ids: Collection[str]) -> list[EndedRun]:

@@ -191,8 +191,8 @@ def scatter(rows: Sequence[Row], unit: str, group: str = "family") -> dict[str, 
     ends = [[low, low], [high, high]]
     same = line("predicted = measured", ends, colour="var(--limit)", dashed=True, silent=True)
     chart = option(
-        axis(f"Measured, {unit}", "log", min=low, max=high, axisLabel=_SHORT),
-        axis(f"Predicted, {unit}", "log", at="y", min=low, max=high, axisLabel=_SHORT),
+        axis(f"Measured, {unit}", "log", min=low, max=high),
+        axis(f"Predicted, {unit}", "log", at="y", min=low, max=high),
         [*series, *aside, same | {"showSymbol": False, "tooltip": {"show": False}}],
     )
     return chart | {"linked": True, "tooltip": {"trigger": "item"}}
@@ -206,7 +206,7 @@ def coverage(rows: Sequence[Row], meant_percent: float) -> dict[str, Any] | None
     chart = bars("inside the interval", [row["inside_percent"] for row in scored], colour="var(--estimated)")
     chart["markLine"] = limit(meant_percent, f"meant: {meant_percent:g} %")
     names = [f"{row['name']} ({row['n']})" for row in scored]
-    label = {"interval": 0, "rotate": 30, "hideOverlap": True}
+    label = {"interval": 0, "rotate": 30}
     share = axis("Inside the interval, %", at="y", min=0, max=100)
     return option(axis("", "category", data=names, axisLabel=label), share, [chart])
 
@@ -254,9 +254,6 @@ def sides(item: Row) -> dict[str, Any] | None:
     chart["legend"] = {"show": False}
     chart["grid"] = {**chart["grid"], "top": 12}
     return chart | {"tooltip": {"trigger": "item"}}
-
-
-_SHORT = {"hideOverlap": True}
 
 
 def _rounded(value: float, direction: int) -> float:

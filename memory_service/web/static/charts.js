@@ -34,7 +34,7 @@
     ...Object.fromEntries(["valueAxis", "categoryAxis", "logAxis", "timeAxis"].map((axis) => [axis, {
       axisLine: { lineStyle: { color: "var(--axis)" } },
       axisTick: { lineStyle: { color: "var(--axis)" } },
-      axisLabel: { color: "var(--quiet)" },
+      axisLabel: { color: "var(--quiet)", hideOverlap: true },
       nameTextStyle: { color: "var(--quiet)" },
       splitLine: { lineStyle: { color: "var(--line)" } },
     }])),

@@ -146,3 +146,12 @@ document.addEventListener("htmx:beforeSwap", ({ detail: { target } }) => {
     links.find((link) => link.getAttribute("href") === href)?.focus({ preventScroll: true });
   }, { once: true });
 });
+
+// On a phone the strip of tabs is wider than the window: the one that is read stays in sight.
+const reached = () => {
+  const tab = document.getElementById(location.hash.slice(1))?.closest(".tab");
+  const entry = tab && document.querySelector(`.tabs a[href="#${tab.id}"]`)?.parentElement, strip = entry?.parentElement;
+  if (strip) strip.scrollLeft += entry.getBoundingClientRect().left - strip.getBoundingClientRect().left - (strip.clientWidth - entry.clientWidth) / 2;
+};
+addEventListener("hashchange", reached);
+document.addEventListener("DOMContentLoaded", reached);

@@ -85,7 +85,7 @@ def test_minutes_that_no_run_uses_are_said() -> None:
     answer = plan(task="tabular", n_train=3_000_000, gpu="cpu", minutes=120, objective="fast")
     left = 120 - answer["portfolio"][-1]["deadline_minute"]
     assert left > 20
-    assert any(f"{units.minutes(left)} are left over" in text for text in answer["rationale"])
+    assert any(f"p90, all but {units.minutes(left)}" in text for text in answer["rationale"])
 
 
 def test_two_hundred_rows_get_five_folds_and_repeats_and_many_rows_do_not() -> None:

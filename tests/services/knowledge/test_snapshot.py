@@ -302,6 +302,25 @@ def test_a_device_is_asked_for_by_its_name_and_has_its_own_memory(embedded: Data
     assert sliced["plan_id"] != full["plan_id"]
 
 
+def test_of_devices_with_like_names_each_key_asks_for_its_own_before_any_is_measured(
+    embedded: Database,
+) -> None:
+    for name, who in {"lab-box": "ada", "lab_box": "eve"}.items():
+        register(embedded, name, "a100", replace(A100, uuid=name), told_by=who)
+
+    def asks(who: str) -> str:
+        token = ASKER.set(who)
+        try:
+            plan = recommend(embedded, {"task": "image", "gpu": "Lab Box", "n_train": 5_000})
+        finally:
+            ASKER.reset(token)
+        return str(plan["gpu"]["device"])
+
+    assert (asks("key ada"), asks("key eve")) == ("lab-box", "lab_box")
+    with pytest.raises(InvalidInput, match="nknown gpu"):
+        asks("key bob")
+
+
 def test_a_device_named_like_a_gpu_model_shadows_it(embedded: Database) -> None:
     sheet = knowledge_of(embedded).gpu("cpu")
     register(embedded, "cpu", "cpu", CPU)

@@ -7,7 +7,7 @@ import pytest
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.database.transactions import Database
 from memory_service.services.planning.questions import brief
-from memory_service.services.planning.recommend import recommend
+from memory_service.services.planning.recommend import question_of, recommend
 
 OUTSIDE = [
     ("generation", "Train a GAN on 900 photos of lighthouses and submit 5,000 new images; judged by FID."),
@@ -167,6 +167,11 @@ def test_a_text_taken_for_a_stored_competition_without_its_name_is_asked_about(
     assert (first["field"], [each["value"] for each in first["options"]]) == ("mode", ["open", "family"])
     assert "learning-agency-lab-automated-essay-scoring-2" in first["options"][0]["why"]
     assert first["changes"].startswith("with mode=family: ")
+    settled = recommend(seeded_sqlite, plan_request({"description": text, "gpu": "t4", "mode": "open"}))
+    assert "mode" not in {each["field"] for each in settled["questions"]}, "it was answered"
+    again = question_of(seeded_sqlite, settled["plan_id"])
+    assert again is not None
+    assert again.mode_given
     named = f"Learning Agency Lab - Automated Essay Scoring 2.0\n\n{text}"
     asked = brief(seeded_sqlite, plan_request({"description": named}))["questions"]
     assert "mode" not in {each["field"] for each in asked}

@@ -295,8 +295,9 @@ class TestAPlaceIsCounted:
         assert _as_counted_at_once(shared, place)
 
     def test_in_the_end_where_it_rests(self, shared: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-        slug = _competition(
-            shared, "counted-late", "nomad2018-predict-transparent-conductors", metric_direction="min"
+        slug, other = (
+            _competition(shared, name, "nomad2018-predict-transparent-conductors", metric_direction="min")
+            for name in ("counted-late", "counted-with-it")
         )
         monkeypatch.setattr(late_work, "AHEAD_SECONDS", 0.0)
         counted: list[int] = []
@@ -310,10 +311,12 @@ class TestAPlaceIsCounted:
         for n in range(3):
             self._ended(shared, slug, "lightgbm", 0.4 + n, "ada")
             self._ended(shared, slug, "catboost", 0.5 + n)
-        assert counted == [1], "once, and it rests"
+            self._ended(shared, other, "catboost", 0.5 + n)
+        assert counted == [1], "once, and all places rest"
         work = shared.caches.of(outcome_evidence._Counts)
         with work.lock:
             work.rests.clear()
+        monkeypatch.setattr(late_work, "RESTS", 0.0)
         assert _counted(shared)
         assert _as_counted_at_once(shared, f"competition:{slug}")
 

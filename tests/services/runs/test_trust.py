@@ -627,7 +627,7 @@ def test_runs_of_one_key_however_many_hide_no_other_s(shared: Database) -> None:
         begun, _ = begin_run(shared, case(gpu="a100", competition=slug), who="flood")
         finish_run(shared, begun["run_id"], {"status": "completed"}, who="flood")
     with shared.read() as unit:
-        states = runs.ended_states(unit.session, {"competition": slug}, 2)
+        states = outcomes.ended_states(unit.session, {"competition": slug}, 2)
         tellers = {run.told_by for run in runs.ended(unit.session, states)}
     assert tellers == {"key flood", "key second"}
 
