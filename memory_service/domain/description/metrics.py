@@ -34,6 +34,7 @@ METRIC_PHRASES: PhraseTable[Metric] = PhraseTable(
     {phrase.strip(): [metric] for metric in METRICS for phrase in metric.phrases.split(",")}
 )
 
+_LOG = r"\\(?:log|ln)\b"
 _SPELLED: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b(?:MAP|mAP|map)\s?@\s?(?:\d+|[kK])\b(?!\.\d)"), " mapatk "),
     (re.compile(r"\b[Mm]ean [Aa]verage [Pp]recision\s?@\s?(?:\d+|[kK])\b(?!\.\d)"), " mapatk "),
@@ -50,6 +51,10 @@ _SPELLED: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\bF[_ ]?\{?0\.5\}?", re.IGNORECASE), " f05 score "),
     (re.compile(r"\bpF1\b|\bpF-?score\b"), " probabilistic f1 "),
     (re.compile(r"\bF[-_ ]?\{?([125])\}?(?=\W)"), r" f\1 "),
+    (re.compile(rf"\\sqrt.{{0,80}}?{_LOG}[^-]{{1,60}}-.{{0,20}}{_LOG}.{{1,60}}?\^\s?\{{?2"), " rmsle "),
+    (re.compile(r"\\sqrt.{0,80}?\([^()]{1,60}-[^()]{1,60}\)\s?\^\s?\{?2"), " rmse "),
+    (re.compile(r"\bmax\b[^,;]{1,60}[,;][^,;\w]{0,9}\w{1,5}\s?-\s?1\W.{1,30}-"), " pinball loss "),
+    (re.compile(rf"=\s?-.{{0,60}}\\sum.{{0,60}}?{_LOG}"), " log loss "),
     (re.compile(r"(?i)(balanced|cro|mean|averaged) (multi[- ]?(class|label)|classification)\b"), r"\1"),
 )
 
