@@ -407,8 +407,8 @@ DAY_FIRST, DAY_SECOND = r"(?:1[3-9]|2\d|3[01])/\d", r"\d+/(?:1[3-9]|2\d|3[01])/"
 
 
 def as_days(column: pd.Series) -> pd.Series:
-    """Dates such as 2026-01-31 12:00, 31.1.2026 or 1/31/2026 as days since 1970, 31/1/2026 where no month would
-    do; what is none is missing."""
+    """Dates such as 2026-01-31 12:00, 31.1.2026, 1/31/2026, or 31/1/2026 where no month would do, as days
+    since 1970; what is none is missing."""
     text = column.astype(object).astype(str)
     days_first = text.str.match(DAY_FIRST).any() and not text.str.match(DAY_SECOND).any()
     order = r"\3-\2-\1" if days_first else r"\3-\1-\2"
