@@ -2,8 +2,8 @@
 
 python -m benchmarks.hostile_callers [seconds [attack ...]]   a table of docs/methods/performance.md, by a
 server of its own that wants keys; of all attacks, or of those named. The hostile caller has one key and sends
-four requests at once, without a limit of its rate; the other caller has another key. Beside calibrations
-eight others ask questions that nobody asked before, and the last column is empty.
+four requests at once, without a limit of its rate; the other caller has another key. Beside `BESIDE_ASKERS`
+the last column is empty.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ SILENT = {
     "nobody: unread answers": b"GET /static/vendor/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n\r\n",
 }
 """What is said on each of hundreds of sockets without a key; then nothing, and nothing is read."""
-CALIBRATIONS, FRESH = "tell: calibrations", "nobody: beside eight askers"
+FRESH = "nobody: beside eight askers"
+CALIBRATIONS, RANKED, OFFERED = "tell: calibrations", "read: many rows to rank", "read: many offers"
+BESIDE_ASKERS = FRESH, CALIBRATIONS, RANKED, OFFERED
+"""Beside whom eight others ask what nobody asked before."""
 WIDE = ('a=f"' + "{a}" * 1_000 + '"\n') * 20 + "x = [1, 2, 3]\n" * 4_000
 
 
@@ -167,11 +170,37 @@ def attacks(ask: httpx2.Client, run_ids: Sequence[str]) -> dict[str, list[Callab
         "tell: half repeated": [partial(half_repeated, each) for each in run_ids],
         "tell: ended runs": [ended_run],
         CALIBRATIONS: [partial(post_calibration, ask)],
+        RANKED: [partial(rank_many, ask)],
+        OFFERED: [partial(choose_of_many, ask)],
         "edit": [new_model, corrected_model, lambda: ask.post("/competitions", json=many)],
         "edit: strategies": [corrected_strategy],
         "edit: models": [corrected_model],
         **{name: [] for name in SILENT},
     }
+
+
+def rank_many(ask: httpx2.Client) -> None:
+    """As many rows as are taken, all of them different."""
+    ask.post("/rank", json={"rows": [
+        {"dataset": f"d{n % 9}", "task": "image-classification", "model": "resnet50", "n_train": 1_000 + n,
+         "epochs": 1 + secrets.randbelow(90)} for n in range(10_000)
+    ]}).raise_for_status()  # fmt: skip
+
+
+def choose_of_many(ask: httpx2.Client) -> None:
+    """Offers that nobody asked of before."""
+    cards = "a100", "t4", "l4", "h100", "a10g", "v100", "rtx3090", "l40s"
+    offers = [
+        {
+            "name": f"o{n}",
+            "gpu": cards[n % 8],
+            "cpu_count": 1 + secrets.randbelow(64),
+            "price_per_hour": 1 + n,
+        }
+        for n in range(32)
+    ]
+    n_train = 10_000 + secrets.randbelow(10**6)
+    ask.post("/choose", json={"task": "image", "n_train": n_train, "offers": offers}).raise_for_status()
 
 
 def post_calibration(ask: httpx2.Client) -> None:
@@ -246,6 +275,7 @@ def main() -> None:
                 {"Authorization": f"Bearer {new_key(f'asker {n}', 'read', environment)}"}
                 for n in range(ASKERS)
             ]
+            print("p50 / p99 / longest", end="\n\n")
             print("| the hostile caller | `/healthz` | `/recommend`, asked before | `POST events` |")
             print("|---|---|---|---|")
             answered = Counter[int]()
@@ -257,7 +287,7 @@ def main() -> None:
                     with silent_sockets(port, SILENT[name]) if name in SILENT else nullcontext():
                         asking = partial(waited_fresh, base, fresh, seconds)
                         usual = partial(waited_for, base, other, seconds)
-                        watch = asking if name in (CALIBRATIONS, FRESH) else usual
+                        watch = asking if name in BESIDE_ASKERS else usual
                         waits = [*measured(watch, every[name])]
                     print(f"| {name} | {' | '.join(waits)} |", flush=True)
                     print("  the hostile caller was answered", dict(answered), file=sys.stderr)

@@ -113,6 +113,15 @@ class Unavailable(MemoryServiceError):
     code, title, status = "unavailable", "The service cannot answer now", 503
 
 
+def no_server(address: str, why: object) -> Unavailable:
+    """None of ours answers at the address: why (an error or a text), and what to do."""
+    return Unavailable(
+        f"{address} does not answer as a memory-service ({getattr(why, 'reason', why)}): "
+        "is one running there? `memory-service serve` starts one (memory-service[planner]), "
+        "MEMORY_SERVER names another"
+    )
+
+
 class WrongRevision(Unavailable):
     code, title = "wrong-database-revision", "The database is at another revision than this program"
 

@@ -210,6 +210,15 @@ def no_plan_of_before() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def no_snapshot_of_before() -> Iterator[None]:
+    """Nor do others' posts wait for the next snapshot, where a test does not ask about that."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot, "LONG_SECONDS", float("inf"))
+        patch.setattr(snapshot, "RESTS", 0)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def seeds_read_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(seeding, "read_seeds", seeds_in)

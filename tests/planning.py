@@ -16,7 +16,7 @@ from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.profile_library import ProfileLibrary
 from memory_service.services.knowledge.snapshot import CATALOGUE, Knowledge, assemble
 from memory_service.services.planning.planning_problem import case_of
-from memory_service.services.tables.usable_rows import usable, usable_sheets
+from memory_service.services.tables.usable_rows import usable
 from tests.catalogue import shipped_seeds
 
 CARDS = (
@@ -33,8 +33,9 @@ def seed_knowledge() -> Knowledge:
     """The snapshot of the seed files alone."""
     rows = {table: [seed.values for seed in seeds.values()] for table, seeds in shipped_seeds().items()}
     models, profiles = (usable(name, rows[name])[0] for name in CATALOGUE)
+    sheets = {sheet.slug: sheet for sheet in usable("gpus", rows["gpus"])[0]}
     priced = PricedCatalogue({model.name: model for model in models}, ProfileLibrary(profiles))
-    return assemble(0, priced, model_index(priced.models), cards_of(usable_sheets(rows["gpus"])), rows)
+    return assemble(0, priced, model_index(priced.models), cards_of(sheets), rows)
 
 
 def case(**asked: Any) -> PlanningProblem:

@@ -8,6 +8,8 @@ others. `/healthz`, `/readyz` and `/keys` are answered whatever else is in progr
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
+from math import exp
+from time import monotonic, sleep
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memory_service.api.error_handlers import refusal
 from memory_service.api.security.rate_limits import network_of
 from memory_service.api.time_and_load_limits import Limits, TooBusy
+from memory_service.services.knowledge.asker import PAUSE
 
 _RESERVED = ("/healthz", "/readyz", "/keys")
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
@@ -24,6 +27,14 @@ EVERYBODY = ""
 
 LONG_SECONDS = 0.3
 """Of a usual answer's time the most; who takes longer makes nobody wait for a turn any more."""
+
+
+SPAN_SECONDS, MUCH_SECONDS, MORE_THAN_USUAL = 2.0, 0.2, 1.5
+"""Work counts e times less after so many seconds; so much is not little; of the usual caller's so many times
+is far more."""
+_NOTHING_SECONDS = 0.001
+PIECE_SECONDS = 0.01
+"""Of an answer, after which it may rest."""
 
 
 class FairShare:
@@ -127,13 +138,46 @@ class _Usage:
         self.in_progress, self.size = False, 0
 
 
+class RecentWork:
+    """Seconds of one core that callers took of late, older ones counting less and less: those who work at
+    the same time share it."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._now = self._added = clock()
+        self._each = 0.0
+        self._of: dict[str, float] = {}
+
+    def until_now(self, working: int) -> float:
+        """What each of so many took who worked all the while, from the beginning on."""
+        before, self._now = self._now, self._clock()
+        self._each += (self._now - before) / max(1, working)
+        return self._each
+
+    def add(self, caller: str, seconds: float) -> None:
+        left, self._added = self._left(), self._now
+        older = {each: left * took for each, took in self._of.items()}
+        self._of = {each: took for each, took in older.items() if took > _NOTHING_SECONDS}
+        self._of[caller] = self._of.get(caller, 0.0) + seconds
+
+    def is_over(self, caller: str) -> bool:
+        """Whether it took far more than the usual one of them, and not little."""
+        took = self._of.get(caller, 0.0)
+        far_more = took * len(self._of) > MORE_THAN_USUAL * sum(self._of.values())
+        return far_more and took * self._left() > MUCH_SECONDS
+
+    def _left(self) -> float:
+        return exp((self._added - self._clock()) / SPAN_SECONDS)
+
+
 class WorkerTurns:
     """ASGI middleware around the routes: how many requests are worked on at once, of everybody and of one
     caller. A free turn goes to the waiting caller that holds fewest.
 
     A request that has worked for `LONG_SECONDS` hands its turn on and goes on beside the others, up to
     `long` of them at once, and one of each caller: however long some work, nobody waits for their end. It
-    still counts among those of its caller.
+    still counts among those of its caller. Who worked far more than others of late (`RecentWork`) begins one
+    at a time, where none of them is worked for, and rests between the pieces of an answer (`still_wanted`).
     """
 
     def __init__(
@@ -156,6 +200,7 @@ class WorkerTurns:
         self.held: Counter[str] = Counter()
         self.beside: Counter[str] = Counter()
         self.waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self.work = RecentWork()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or is_reserved(scope):
@@ -185,14 +230,28 @@ class WorkerTurns:
         if caller == EVERYBODY:
             return self.held.total() < self.turns
         mine = self.held[caller] + self.beside[caller]
+        if (mine or self.others(caller)) and self.work.is_over(caller):
+            return False
         return self.held.total() < self.turns - (self.for_idle if mine else 0) and mine < self.of_one_caller
+
+    def others(self, caller: str) -> int:
+        """Requests of other callers that are worked on."""
+        mine = self.held[caller] + self.beside[caller]
+        return self.held.total() + self.beside.total() - mine
+
+    def until_now(self) -> float:
+        """As `RecentWork` has it, of those who hold a turn or work beside."""
+        return self.work.until_now(self.held.total() + self.beside.total())
 
     async def take(self, caller: str) -> None:
         """Wait for a turn."""
         if self._may_take(caller):
+            self.until_now()
             self.held[caller] += 1
             return
         turn = asyncio.get_running_loop().create_future()
+        if not self.waiting:
+            self._look_later()
         self.waiting.setdefault(caller, deque()).append(turn)
         try:
             await turn
@@ -215,11 +274,25 @@ class WorkerTurns:
 
     def give_back(self, caller: str, of: Counter[str]) -> None:
         """End one of the caller's turns, or of those that work beside them."""
+        self.until_now()
         of[caller] -= 1
         if of[caller] <= 0:
             del of[caller]
         if of is self.beside:
             self.on_long(self.beside.total())
+        self._hand_out()
+
+    def _look_later(self) -> None:
+        """Who worked much may begin after a while, where nothing ends meanwhile."""
+        asyncio.get_running_loop().call_later(LONG_SECONDS, self._look)
+
+    def _look(self) -> None:
+        self._hand_out()
+        if self.waiting:
+            self._look_later()
+
+    def _hand_out(self) -> None:
+        self.until_now()
         while able := [each for each in self.waiting if self._may_take(each)]:
             chosen = min(able, key=lambda each: self.held[each] + self.beside[each])
             turns = self.waiting.pop(chosen)
@@ -241,7 +314,7 @@ class WorkerTurns:
 class _Turn:
     """That of one request."""
 
-    __slots__ = ("caller", "counted", "taken", "timer", "turns")
+    __slots__ = ("caller", "counted", "rested", "since", "taken", "timer", "turns")
 
     def __init__(self, turns: WorkerTurns, caller: str) -> None:
         self.turns = turns
@@ -249,12 +322,15 @@ class _Turn:
         self.taken = False
         self.counted: Counter[str] | None = None
         self.timer: asyncio.TimerHandle | None = None
+        self.since = self.rested = 0.0
 
     async def take(self) -> None:
         if not self.taken:
             self.taken = True
             await self.turns.take(self.caller)
             self.counted = self.turns.held
+            self.since, self.rested = self.turns.until_now(), monotonic()
+            PAUSE.set(self.pause)
             self._look_later()
 
     def _look_later(self) -> None:
@@ -267,10 +343,19 @@ class _Turn:
         else:
             self._look_later()
 
+    def pause(self) -> None:
+        """In a thread that works long, as it goes on: beside others it rests as long as it worked."""
+        worked = monotonic() - self.rested
+        if worked > PIECE_SECONDS:
+            if self.turns.others(self.caller):
+                sleep(min(LONG_SECONDS, worked))
+            self.rested = monotonic()
+
     def give_back(self) -> None:
         if self.timer is not None:
             self.timer.cancel()
         if self.counted is not None:
+            self.turns.work.add(self.caller, self.turns.until_now() - self.since)
             counted, self.counted = self.counted, None
             self.turns.give_back(self.caller, counted)
 

@@ -21,7 +21,7 @@ from memory_service.cli.common.remote import (
     ours,
     server_asked,
 )
-from memory_service.errors import InvalidInput
+from memory_service.errors import InvalidInput, no_server
 
 
 def mcp(database: DatabaseUrl = None, server: ServerUrl = None) -> None:
@@ -91,10 +91,7 @@ class Relay:
             own = document.get("error") if "jsonrpc" in document else None
             self._refuse(message, detail + " (MEMORY_API_KEY)" * (error.code in (401, 403)), error=own)
         except UNREACHABLE as error:
-            reason = getattr(error, "reason", error)
-            self._refuse(
-                message, f"{self._url} does not answer as a memory-service ({reason}); is it running?"
-            )
+            self._refuse(message, no_server(self._url, error).detail)
 
     def _asked(self, message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         headers = _headers(message) | self._headers

@@ -60,13 +60,15 @@ def ask(*, server: str | None = None, seconds: float = READ_S, **fields: Any) ->
 
 
 def _sent(fields: Any, server: str | None, seconds: float, accept: str = "application/json") -> Reply:
-    from memory_service.errors import Refused, Unavailable
+    from memory_service.errors import Refused, Unavailable, no_server
 
     config = load_config(server=server)
     with contextlib.closing(Wire(config.server, config.key)) as wire:
         reply = wire.post("/recommend", json.dumps(fields).encode(), seconds, accept)
     if 400 <= reply.status < 500 and reply.body:
         raise Refused(reply.body, reply.status)
+    if not reply.reached:
+        raise no_server(config.server, reply.why)
     if reply.outcome != "done":
         raise Unavailable(f"{config.server} gives no plan: {reply.why}")
     return reply

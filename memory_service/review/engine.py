@@ -72,7 +72,7 @@ def review_source(
     asked, stated = context or Context(), getattr(read.own.get("TASK"), "value", None)
     if isinstance(stated, str) and stated.startswith(asked.task or ""):
         asked = replace(asked, task=stated)  # of a script of this service, where nobody asks for another
-    facts = Facts(read, values, Training(read, values), asked)
+    facts = Facts(read, values, Training(read, values), asked, {"broken": source.broken})
     found: list[Finding] = [_unreadable(why) for why in source.broken]
     left_out: list[str] = []
     for group in _GROUPS:

@@ -111,9 +111,7 @@ class Facts:
         return found if isinstance(found, int) and 16 <= found <= 4096 else None
 
     def _sizes_of_cuts(self) -> Iterator[int]:
-        cropped: set[ast.AST] = (
-            set()
-        )  # `[Resize(256), CenterCrop(224)]`: the model gets what is cut out of it
+        cropped: set[ast.AST] = set()  # by `[Resize(256), CenterCrop(224)]`: the model gets what is cut out
         for around in {self.script.parents.get(one) for one in self.script.called("Resize")}:
             steps: list[ast.AST] = getattr(around, "elts", None) or getattr(around, "args", [])
             crops = [at for at, step in enumerate(steps) if name_of(step).endswith("Crop")]

@@ -125,7 +125,7 @@ class RecommendRequest(TrainedWhere):
         done = tuple(Done(**each) for each in given.pop("done", ()))
         production = tuple(given.pop("plan_for", "").split(",")) if self.plan_for else ()
         cards = tuple(given.pop("gpu").split(",")) if self.gpu else production
-        if self.task and not self.description:
+        if self.task and not (self.description or self.model):  # which say what of a modality is meant
             given["task"] = parse_task(self.task)
         said = self.minutes is not None
         return Question(gpus=cards, plan_for=production, done=done, minutes_given=said, **given)

@@ -26,7 +26,7 @@ class Boxes(Samples):
 
     def __init__(self, part: str, data: Data, rows, checkpoint: dict) -> None:
         super().__init__(data.test_inputs if part == "test" else data.inputs, rows)
-        self.targets = data.targets if part == "train" else None
+        self.targets, self.levels = data.targets if part == "train" else None, plan.BAND_LEVELS
         self.partial, self.flip, self.side = part == "test", flips(data.outputs), plan.IMAGE_SIZE
 
     def sample(self, row: int) -> tuple[torch.Tensor, ...]:
@@ -41,13 +41,13 @@ class Boxes(Samples):
 
     def unreadable(self) -> tuple[torch.Tensor, ...]:
         kind = torch.float32 if plan.BANDS else torch.uint8
-        pixels = torch.full((plan.BANDS or 3, self.side, self.side), GREY, dtype=kind)
+        pixels = torch.full((plan.channels, self.side, self.side), GREY, dtype=kind)
         return pixels, torch.zeros(0, 5), torch.tensor([1.0, self.side, self.side])
 
     def placed(self, image: Any, scale: float, corner: tuple[int, ...]) -> np.ndarray:
         """The image at this scale, its upper left at `corner`; what lies outside is cut off."""
         size, (left, top) = [max(1, round(scale * side)) for side in image.size], corner
-        pixels = as_colours(np.asarray(image.resize(size)))
+        pixels = as_colours(np.asarray(image.resize(size)), self.levels)
         canvas = np.full((self.side, self.side, pixels.shape[2]), GREY, pixels.dtype)
         seen = pixels[max(-top, 0) : self.side - top, max(-left, 0) : self.side - left]
         top, left = max(top, 0), max(left, 0)
@@ -58,8 +58,7 @@ class Boxes(Samples):
         """(another scale, place and light of the image, mirrored for a share; its boxes there)."""
         scale = random.uniform(*plan.SCALE) * plan.IMAGE_SIZE / max(image.size)
         size = [max(1, round(scale * side)) for side in image.size]
-        left, top = (random.randint(*sorted((0, plan.IMAGE_SIZE - side))) for side in size)  # more is cut off
-        corner = (left, top)
+        corner = tuple(random.randint(*sorted((0, self.side - side))) for side in size)  # more is cut off
         canvas = self.placed(image, scale, corner)
         bright = canvas * np.float32(random.uniform(0.8, 1.2))
         canvas = bright if plan.BANDS else bright.clip(0, 255).astype(np.uint8)

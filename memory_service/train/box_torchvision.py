@@ -29,7 +29,7 @@ def has_two_stages() -> bool:
 
 def resnet_pyramid(encoder: str, pretrained: bool) -> nn.Module:
     """The encoder and its feature pyramid. Batch norms, stem and first stage of a pretrained one stay as they
-    are; random ones learn."""
+    are, but a first convolution of other bands learns; random ones learn."""
     norm, trained = (FrozenBatchNorm2d, 3) if pretrained else (nn.BatchNorm2d, 5)
     coarse = LastLevelMaxPool() if has_two_stages() else LastLevelP6P7(256, 256)
     levels = [1, 2, 3, 4] if has_two_stages() else [2, 3, 4]

@@ -61,6 +61,11 @@ class Plan(SimpleNamespace):
     add_media = None  # what rows name, as columns
     train = None  # another way to train than fold after fold: see `engine`
 
+    @property
+    def channels(self) -> int:
+        """Levels that a pixel has: its bands, or three colours."""
+        return self.BANDS or 3
+
 
 plan: Any = Plan()
 

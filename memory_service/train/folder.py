@@ -16,6 +16,7 @@ import pandas as pd
 
 from memory_service.train.budget import plan
 from memory_service.train.table_files import (
+    IMAGE_FILES,
     MISSING,
     MOST_UNPACKED,
     PEEK_ROWS,
@@ -52,6 +53,7 @@ SAMPLE = {"sample", "samples", "example", "examples", "format", "entry", "templa
     "exemple", "ejemplo", "exemplo", "пример", "样例", "示例", "サンプル"} | SUBMISSION  # fmt: skip
 LABELS = {"label", "labels", "target", "targets", "y", "solution", "answers", "truth", "events"}
 LABELS |= {"meta", "metadata"}
+OF_MASKS = {"mask", "masks", "label", "labels", "annotation", "annotations", "gt", "truth", "segmentation"}
 PLAIN = TRAIN | TEST | {"set", "data", "dataset", "features", "values", "x", "csv", "df"}  # of a main table
 NEVER = {"oof", "names", "description", "dictionary", "readme"}
 OWN_FILES = re.compile(  # of a run: OUT_DIR may be this folder
@@ -120,11 +122,15 @@ def opened(folder: Path) -> Path:
     return opened(told[0]) if alone else folder
 
 
-def unpack(path: Path, place: Path) -> None:
+def unpack(path: Path, place: Path, deep: int = 2) -> None:
+    """With archives in it, `deep` levels of them."""
     with suppress(BadZipFile, RuntimeError), ZipFile(path) as packed:  # broken, or with a password
         size = sum(each.file_size for each in packed.infolist())
         if size <= MOST_UNPACKED:
             packed.extractall(place)
+            for inner in sorted(place.rglob("*.zip")) if deep else ():
+                if not ending_of(inner) and not inner.with_suffix("").exists():
+                    unpack(inner, inner.with_suffix(""), deep - 1)
         else:
             print(f"NOTE: {path.name} holds {size >> 20} MiB: unpack it, where it is needed", flush=True)
 
@@ -357,6 +363,8 @@ class Cast:
             total += 3.0 * there - 3.0 * (0.0 < there < self.train.has_ids_of(sample))
             first = rows.plain.get(plain_name(sample.columns[0]))
             total += bool(first and rows.cells(first).is_unique)
+            known = {*rows.columns} == {*self.train.columns} and VALID & rows.words and not TEST & rows.words
+            total -= 9.0 * (there == 0.0 and bool(known))  # rows to validate by: others are asked for
         elif not self.split:
             total += 2.0 * there
         same = sample.silent or (there > 0.9 and rows is not self.train and self.asked <= self.known)
@@ -522,17 +530,32 @@ def in_split(table: pd.DataFrame, name: str) -> pd.Series:
 
 
 def _find_files(folder: Path) -> Roles | None:
-    """A folder of classes, train/<class>/<file>, and the files of a folder to predict."""
+    """A folder of classes, train/<class>/<file>, or of masks, and the files of a folder to predict."""
     places = folders_in(folder)
     trains = [path for path in places if TRAIN & {*name_words(path.name)}]
     tests = [path for path in places if (TEST | VALID) & {*name_words(path.name)} and path not in trains]
+    trains = trains or ([path for path in places if path not in tests] if tests else [])
     trains = [path for path in trains if len(classes_in(path)) > 1]
     samples = [one for one in tables_in(folder) if {*name_words(one.path.name)} & SUBMISSION]
-    if not trains or not (samples or tests):
+    known = Source(trains[0], "classes") if trains else None
+    if masks := masked(folder):
+        known = Source(masks[0], "names")
+    if not known or not (samples or tests):
         return None
     asked = tests and (not samples or next(tests[0].glob("*.txt"), None))
     part = "files" if samples else "names"
-    return Roles([Source(trains[0], "classes")], [Source(tests[0], part)] if asked else [], samples[:1])
+    return Roles([known], [Source(tests[0], part)] if asked else [], samples[:1])
+
+
+def masked(folder: Path) -> tuple[Path, Path] | None:
+    """(pictures, masks) to learn from: two folders beside each other that share names; None without them."""
+    places = [path for path in folders_in(folder) if not TEST & {*name_words(str(path.relative_to(folder)))}]
+    for masks in (path for path in places if OF_MASKS & {*name_words(path.name)}):
+        drawn = {each.stem.removesuffix("_mask") for each in masks.iterdir() if each.suffix in IMAGE_FILES}
+        for place in (path for path in places if path.parent == masks.parent and path != masks):
+            if drawn and 2 * len(drawn & {each.stem for each in place.iterdir()}) > len(drawn):
+                return place, masks
+    return None
 
 
 def classes_in(folder: Path) -> set[str]:

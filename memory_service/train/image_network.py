@@ -60,7 +60,7 @@ class Images(Samples):
         return self.transform(image)
 
     def unreadable(self) -> torch.Tensor:
-        return torch.zeros(plan.BANDS or 3, *self.shape)
+        return torch.zeros(plan.channels, *self.shape)
 
 
 plan.build_model, plan.make_dataset, plan.read_image = build_model, make_dataset, read_image

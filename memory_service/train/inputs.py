@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
+from memory_service.train.folder import masked
 from memory_service.train.reading import (
     RUNS,
     Data,
@@ -21,6 +22,7 @@ from memory_service.train.reading import (
     read_answers,
     table_data,
     target_columns,
+    unnamed,
 )
 from memory_service.train.submission_form import id_text
 from memory_service.train.table_files import IMAGE_FILES
@@ -53,7 +55,7 @@ def read_masks(train: pd.DataFrame, test, sample) -> Data:
     has the column of the sample and no folder train_masks is there, or nothing: no object is on it. Kinds are
     a column between, or ids such as <image>_<kind>. Folds have their shares of the masks' sizes: those of
     empty ones are small."""
-    drawn = not (plan.DATA_DIR / "train_masks").is_dir()
+    drawn = not (plan.DATA_DIR / "train_masks").is_dir() and masked(plan.DATA_DIR) is None
     rows, kinds = (sample if test is None else test), mask_kinds(sample)
     if kinds is None and sample is not None and len(sample.columns) != 2:
         raise ValueError(f"{list(sample.columns)} are not an id, a kind and run lengths: change read_data")
@@ -64,6 +66,13 @@ def read_masks(train: pd.DataFrame, test, sample) -> Data:
             known = mask_kinds(train[list(sample.columns)], names)
             own = [name for name in train.columns if name != sample.columns[0]]
             train = pd.concat([known["image"].rename(sample.columns[0]), train[own]], axis=1)  # type: ignore[index]
+        elif drawn and sample.columns[-1] in train.columns:  # the kind is a column of its own
+            apart = [each for each in train.columns[1:] if {*id_text(train[each].dropna())} <= {*names}]
+            apart = [train.columns[0], *apart[:1], sample.columns[-1]]
+            known = mask_kinds(train[apart], names) if len(apart) == 3 else None
+            if known is not None and known["runs"].all():  # others have no object
+                more = {train.columns[0]: unnamed("train", train.iloc[:, 0].unique())}
+                train = pd.concat([train, pd.DataFrame(more, dtype=object)], ignore_index=True)
     train = train.drop_duplicates(train.columns[0])
     plan.MASKS = len(names)
     ids, test_ids = train.iloc[:, 0], rows.iloc[:, 0].tolist()

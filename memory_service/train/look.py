@@ -10,7 +10,7 @@ import pandas as pd
 from memory_service.train.budget import plan
 from memory_service.train.columns import IDS, column_kind, new_groups
 from memory_service.train.detection import BOX_NUMBERS, box_facts
-from memory_service.train.folder import VALID, find_roles, name_words, not_understood, opened
+from memory_service.train.folder import VALID, find_roles, masked, name_words, not_understood, opened
 from memory_service.train.media_files import sound_seconds
 from memory_service.train.points import AXIS, axes_of, points_in_cells
 from memory_service.train.reading import (
@@ -101,6 +101,7 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         if what["modality"] == "image" and len(targets) == 1 and are_run_lengths(some[targets[0]]):
             found["modality"] = "masks"
         task = found["modality"]
+        task = "multimodal" if task == "video" else task  # the same script, with models that need no weights
         if boxes:
             ids = train.iloc[:, 0].drop_duplicates()
             boxes["n_train"] = len(ids) + len(unnamed("train", ids))
@@ -228,9 +229,12 @@ def are_run_lengths(column: pd.Series) -> bool:
 def what_files(folder: Path, train: pd.DataFrame) -> dict[str, Any] | None:
     """modality: image, audio or masks, and sizes; None where the rows are all there is."""
     try:
-        files = [path for path in files_of("train", train.head(4000)) if path.is_file()]
+        files = [path for path in files_of("train", train.head(4000)) if path.exists()]
     except FileNotFoundError:
         return None
+    if sum(path.is_dir() for path in files) > min(len(train), 4000) / 2:
+        return {"modality": "video"}
+    files = [path for path in files if path.is_file()]
     if len(files) < min(len(train), 4000) / 2:
         return None
     drawn = files[:: max(1, len(files) // MOST_FILES)]
@@ -250,7 +254,7 @@ def what_files(folder: Path, train: pd.DataFrame) -> dict[str, Any] | None:
         for path in drawn:
             with suppress(OSError, SyntaxError), Image.open(path) as image:
                 sizes.append(image.size)
-    masks = (folder / "train_masks").is_dir()
+    masks = (folder / "train_masks").is_dir() or masked(folder) is not None
     found = {"modality": "masks" if masks else "image"}
     if sizes:
         found |= {"image_size": int(np.median([min(size) for size in sizes])), "sizes": sorted({*sizes})[:5]}

@@ -70,7 +70,7 @@ class Masks(Samples):
         empty = torch.tensor([1, 1])
         if self.masks is not None:
             empty = torch.zeros(str(self.masks[0]).count("\n") + 1, *self.side)
-        return torch.zeros(plan.BANDS or 3, *self.side), empty
+        return torch.zeros(plan.channels, *self.side), empty
 
 
 def make_dataset(part: str, data: Data, rows, checkpoint: dict) -> Masks:

@@ -84,7 +84,7 @@ def unet(width: int, kinds: int = 1) -> Any:
         def __init__(self) -> None:
             super().__init__()
             pairs = list(zip([width, *widths[:-1]], widths, strict=True))
-            self.stem = layer(plan.BANDS or 3, width, 5, 2)
+            self.stem = layer(plan.channels, width, 5, 2)
             self.down = nn.ModuleList(nn.Sequential(layer(a, b), layer(b, b)) for a, b in pairs)
             self.across = nn.ModuleList(layer(b, a, 1) for a, b in pairs[1:])
             self.up = nn.ModuleList(layer(a, a) for a in widths[:-1])
@@ -112,16 +112,15 @@ def _read(
     import torch
     from PIL import Image
 
-    kinds, read = 0 if masks is None else kinds_in(masks), plan.BANDS or 3
+    kinds, read = 0 if masks is None else kinds_in(masks), plan.channels
     out = np.zeros((len(images), read + kinds, *shape), np.uint8)
-    sizes, broken = [], []
+    sizes: list[tuple[int, int]] = []
     for i, path in enumerate(images):
         try:
             sizes.append(picture_size(path))
             shown = np.asarray(read_image(path, side=2 * side, upright=False).resize(shape[::-1]))
-            out[i, :read] = as_colours(shown).clip(0, 255).transpose(2, 0, 1)
+            out[i, :read] = as_colours(shown, plan.BAND_LEVELS).clip(0, 255).transpose(2, 0, 1)
         except (OSError, ValueError, SyntaxError):
-            broken.append(i)
             sizes[i:] = [sizes[-1] if sizes else shape[::-1]]
         if masks is not None:
             for kind, text in enumerate(masks[i].split("\n"), read):
@@ -180,10 +179,10 @@ def fit_masks(
     torch.manual_seed(seed)
     rows, n = np.concatenate([train_rows, valid_rows]), len(test_images) + len(valid_rows)
     wanted = float(np.clip(15 * len(rows), 3000, 60_000))
-    per_second, kinds = speed(unet(8), (plan.BANDS or 3, 96, 96), clock, 8), kinds_in(masks)
+    per_second, kinds = speed(unet(8), (plan.channels, 96, 96), clock, 8), kinds_in(masks)
     for side, width in MASK_SIZES:
         shape = _shape(images, side)
-        cost = multiplications(unet(width), (plan.BANDS or 3, *shape)) / per_second
+        cost = multiplications(unet(width), (plan.channels, *shape)) / per_second
         if cost * (3 * wanted + 2 * n) < (1 - FIRST * bool(len(valid_rows))) * 0.85 * clock.left():
             break
     x, sizes = _read(images, masks, side, shape)
@@ -194,7 +193,7 @@ def fit_masks(
     nets = []
     if len(valid_rows):
         nets.append(_train(x[train_rows], width, clock, FIRST * seconds, seed, result))
-        maps = _maps(nets[0], x[valid_rows, : plan.BANDS or 3])
+        maps = _maps(nets[0], x[valid_rows, : plan.channels])
         truth = [true_masks(masks[i], sizes[i]) for i in valid_rows]
         for kind in range(kinds):
             _choose(result, maps[:, kind], [each[kind] for each in truth], kind)
@@ -218,7 +217,7 @@ def _train(x: Tensor, width: int, clock: Clock, seconds: float, seed: int, resul
     from torch import cat
     from torch.nn.functional import binary_cross_entropy_with_logits
 
-    read = plan.BANDS or 3
+    read = plan.channels
     augment = replace(MASK_AUGMENTATION, colours=read)
 
     def loss(network: Any, now: np.ndarray, rng: np.random.Generator) -> Any:

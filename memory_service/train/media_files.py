@@ -82,8 +82,10 @@ class BandPicture:
         return np.dstack([np.asarray(band.resize(size, Image.Resampling.BILINEAR, box)) for band in bands])
 
 
+@lru_cache(maxsize=1)  # its size is asked before its pixels
 def read_bands(path: Path | str) -> BandPicture:
-    """Of .npy, of .tif by tifffile, or what Pillow reads; the bands may be the first axis or the last."""
+    """Of .npy, of .tif by tifffile, or what Pillow reads; the bands may be the first axis or the last. Of
+    colours where one band is wanted their mean."""
     kind = Path(path).suffix.lower()
     if kind in (".tif", ".tiff"):
         from tifffile import imread  # type: ignore[import-not-found]
@@ -95,21 +97,23 @@ def read_bands(path: Path | str) -> BandPicture:
         from PIL import Image
 
         with Image.open(path) as image:
-            levels = np.asarray(image.convert("L") if plan.BANDS == 1 and image.mode in COLOURED else image)
+            levels = np.asarray(image.convert("RGB") if plan.BANDS == 1 and image.mode in COLOURED else image)
     if levels.ndim == 2 and plan.BANDS == 1:
         levels = levels[..., None]
-    if levels.ndim == 3 and levels.shape[2] != plan.BANDS:
+    if levels.ndim == 3 and levels.shape[2] not in ((1, 3, 4) if plan.BANDS == 1 else (plan.BANDS,)):
         levels = np.moveaxis(levels, 0, 2)
+    if plan.BANDS == 1 and levels.shape[2:] in ((3,), (4,)):
+        levels = levels[..., :3].mean(axis=2, keepdims=True)
     if levels.shape[2:] != (plan.BANDS,):
         raise ValueError(f"{Path(path).name} has the shape {levels.shape}, not {plan.BANDS} bands")
     return BandPicture(np.nan_to_num(levels))
 
 
-def as_colours(pixels: np.ndarray) -> np.ndarray:
-    """(height, width, bands), float32, each spread as colours usually are, of 255; colours as they are."""
-    if plan.BAND_LEVELS is None:
+def as_colours(pixels: np.ndarray, levels: Any) -> np.ndarray:
+    """float32 (height, width, bands), each spread as colours usually are, of 255; without levels as it is."""
+    if levels is None:
         return pixels
-    (mean, deviation), (usual, spread) = plan.BAND_LEVELS, USUAL_LEVELS
+    (mean, deviation), (usual, spread) = levels, USUAL_LEVELS
     return (usual + spread * (pixels / 255 - mean) / deviation).astype(np.float32)
 
 

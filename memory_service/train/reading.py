@@ -22,6 +22,7 @@ from memory_service.train.folder import (
     Roles,
     find_roles,
     in_split,
+    masked,
     not_understood,
 )
 from memory_service.train.metrics import score_quantile
@@ -449,6 +450,8 @@ def look_up(folder: str, ids) -> tuple[Path, list[Path | None]]:
     """(the folder, of each id the file with or without its ending or another's, or `<id>_mask`)."""
     places = [plan.DATA_DIR / f"{folder}{end}" for end in ("", "_images", "_audio", "_videos")]
     place = next((path for path in places if path.is_dir()), None)
+    if place is None and folder == "train_masks" and (pair := masked(plan.DATA_DIR)):
+        place = pair[1]
     paths = sorted(place.iterdir()) if place is not None else []
     known = {path.stem.removesuffix("_mask"): path for path in paths}
     known |= {name: path for path in paths for name in (path.stem, path.name)}
@@ -469,14 +472,19 @@ def media_files(root: Path, folder: str) -> dict[str, Path]:
     if (root, folder) not in FILES:
         paths = [path for path in sorted(root.rglob("*")) if path.suffix.lower() in MEDIA_FILES]
         paths += [path for path in sorted(root.glob("*/**/*")) if path.suffix.lower() in STEP_FILES]
+        masks = (masked(root) or (root, root))[1]
         paths.sort(
-            key=lambda path: (path.suffix in STEP_FILES, folder not in str(path.parent.relative_to(root)))
-        )
+            key=lambda path: (path.suffix in STEP_FILES, path.parent == masks != root,
+                              folder not in str(path.parent.relative_to(root)))
+        )  # fmt: skip
         known = FILES.setdefault((root, folder), {})
         for path in paths:
             for name in endings(path.relative_to(root).as_posix()):
                 known.setdefault(name, path)
                 known.setdefault(name.removesuffix(path.suffix), path)
+        for place in dict.fromkeys(path.parent for path in paths if path.suffix.lower() in IMAGE_FILES):
+            for name in endings(place.relative_to(root).as_posix()):  # of frames
+                known.setdefault(name, place)
     return FILES[root, folder]
 
 
@@ -733,7 +741,7 @@ def groups_of(train: pd.DataFrame) -> np.ndarray | None:
         return None
     column = group_column(train) if "group" in plan.SPLIT else None
     if column is not None:
-        return train[column].astype(str).to_numpy() if train[column].nunique() > 1 else None
+        return train[column].astype(str).fillna("").to_numpy() if train[column].nunique() > 1 else None
     begins = train.iloc[:, 0].astype(str).str.extract(r"^([^_-]+)[_-]", expand=False)
     sizes = begins.value_counts()
     if begins.isna().any() or sizes.mean() < 1.5 or len(sizes) < 20 or sizes.max() > len(train) / 10:

@@ -21,7 +21,7 @@ def mean_and_std() -> Any:
 def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
     decoder, encoder = plan.MODEL.split("/")
     fixed = timm.models.get_pretrained_cfg(encoder).fixed_input_size
-    sizes = {"in_channels": plan.BANDS or 3, **({"img_size": plan.IMAGE_SIZE} if fixed else {})}
+    sizes = {"in_channels": plan.channels, **({"img_size": plan.IMAGE_SIZE} if fixed else {})}
     with pretrained_or_exit(pretrained):
         if overlay := from_folder(encoder):
             sizes |= {"pretrained_cfg_overlay": overlay}

@@ -247,7 +247,7 @@ def with_column_first(table: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def id_text(column: pd.Series) -> pd.Series:
-    return column.astype(str).str.replace(r"\.0$", "", regex=True)
+    return column.astype(str).fillna("nan").str.replace(r"\.0$", "", regex=True)
 
 
 def made_by(template: list[tuple[str, bool]], table: pd.DataFrame) -> pd.Series:

@@ -486,12 +486,33 @@ def files_below(folder: Path) -> list[Path]:
 
 
 def file_classes(folder: Path) -> dict[Path, str]:
-    """The class of each file: its folder's name, else what stands before a number, as in cat.12.jpg."""
+    """The class or value of each file: its folder's name, what stands before a number, as in cat.12.jpg, or a
+    part of its name, as in 7_ada_2.wav."""
     paths = files_below(folder)
     if found := {path: path.parent.name for path in paths if path.parent != folder}:
         return found
     found = {path: kind[1] for path in paths if (kind := BEFORE_NUMBER.fullmatch(path.stem))}
-    return found if len(found) == len(paths) > LEAST_FILES * len({*found.values()}) else {}
+    if len(found) == len(paths) > LEAST_FILES * len({*found.values()}):
+        return found
+    return dict(zip(paths, part_of_names([path.stem for path in paths]), strict=False))
+
+
+def are_fractions(cells: pd.Series) -> bool:
+    return bool(cells.map(is_number).all() and cells.str.contains(".", regex=False).any())
+
+
+def part_of_names(stems: list[str]) -> list[str]:
+    """Of names of as many parts between "_" or "-" the last fractions, else the first classes."""
+    mark = "_" if stems and "_" in stems[0] else "-"
+    parts = pd.DataFrame([stem.split(mark) for stem in stems], dtype=object)
+    if parts.isna().any(axis=None) or len(parts.columns) < 2:
+        return []
+    parts = parts.map(lambda part: part.rpartition("=")[2])
+    counts = parts.nunique()
+    values = [n for n in parts if are_fractions(parts[n])]
+    classes = [n for n in parts if 1 < counts[n] < len(parts) / LEAST_FILES]
+    chosen = values[-1:] or classes[:1]
+    return parts[chosen[0]].tolist() if chosen else []
 
 
 def files_in(folder: Path, part: str) -> pd.DataFrame:
@@ -509,7 +530,8 @@ def files_in(folder: Path, part: str) -> pd.DataFrame:
         encoding = encoding_of(b"\n".join(raw[:200]))
         table["text"] = [each.decode(encoding, "replace") for each in raw]
     if classes:
-        table["label"] = list(kinds.values())
+        label = pd.Series([*kinds.values()], dtype=object)
+        table["label"] = label.astype(float) if are_fractions(label) else label
     return table
 
 

@@ -29,7 +29,7 @@ class Unet(nn.Module):
     def __init__(self, kinds: int) -> None:
         super().__init__()
         widths = plan.WIDTHS
-        pairs = list(zip((plan.BANDS or 3, *widths[:-1]), widths, strict=True))
+        pairs = list(zip((plan.channels, *widths[:-1]), widths, strict=True))
         self.down = nn.ModuleList(convolutions(*pair) for pair in pairs)
         pairs = list(zip(widths[:0:-1], widths[-2::-1], strict=True))
         self.up = nn.ModuleList(nn.ConvTranspose2d(*pair, 2, stride=2) for pair in pairs)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,14 @@ def measuring(*arguments: str, log: Path, before: str = "") -> Command:
     return process
 
 
+def until_measured(look: Callable[[], dict[str, Any]], least: int = 1) -> None:
+    """What the command prints is stored with its next report."""
+    until = time.monotonic() + 120
+    while look()["measured"] < least:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
 def only_one(url: str) -> dict[str, Any]:
     with Database(url) as database:
         with database.read() as unit:
@@ -119,7 +127,7 @@ def test_a_signal_ends_it_as_failed_with_what_was_measured(url: str, tmp_path: P
 @pytest.mark.slow
 def test_killed_outright_it_reads_as_failed_and_leaves_no_process(url: str, tmp_path: Path):
     process = measuring("--database", url, log=tmp_path / "log")
-    time.sleep(1.0)
+    until_measured(lambda: only_one(url))
     children = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.wait()
@@ -182,7 +190,7 @@ class TestWithAServer:
         self, server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ):
         process = measuring("--name", "killed", "--server", server, log=tmp_path / "log", before=ENDLESS)
-        time.sleep(2.5)
+        until_measured(lambda: httpx2.get(f"{server}/calibrations?device=killed").json()["items"][0])
         children = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         process.wait()
@@ -204,8 +212,7 @@ def test_a_server_killed_outright_leaves_a_failed_calibration_with_its_figures(u
         made = httpx2.post(f"{address}/gpus", json={"name": "cpu", "device": "cpu"}, timeout=60)
         assert made.status_code == 201, made.text
         key = made.json()["calibration"]["id"]
-        while httpx2.get(f"{address}/calibrations/{key}", timeout=60).json()["measured"] < 2:
-            time.sleep(0.2)
+        until_measured(lambda: httpx2.get(f"{address}/calibrations/{key}", timeout=60).json(), 2)
         children = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         process.wait()

@@ -154,7 +154,7 @@ def test_a_command_shows_what_its_server_refused():
 def test_a_server_that_is_away_is_an_error_of_each_request():
     answers = relayed(f"http://127.0.0.1:{free_port()}", HELLO, READY, call(2, "x"), b"{\n")
     assert answers.keys() == {1, 2, None}
-    assert all("is it running?" in answers[number]["error"]["message"] for number in (1, 2))
+    assert all("is one running there?" in answers[number]["error"]["message"] for number in (1, 2))
     assert answers[None]["error"]["code"] == -32700
 
 

@@ -20,10 +20,46 @@ for epoch in range(3):
 torch.save(net.state_dict(), "net.pt")
 """
 KERAS = """from tensorflow.keras.preprocessing.image import ImageDataGenerator
+from net import net
 rows = ImageDataGenerator(validation_split=0.2, {})
 train = rows.flow_from_directory("images", subset="training")
 valid = rows.flow_from_directory("images", subset="validation")
+net.fit(train, validation_data=valid)
 """
+ANSWERS = """from tensorflow.keras.preprocessing.image import ImageDataGenerator
+from net import net
+rows = ImageDataGenerator(rescale=1 / 255)
+print(net.predict(rows.flow_from_directory("images"{})))
+"""
+ONE_UNIT = """from tensorflow.keras import Sequential, layers
+from tensorflow.keras.preprocessing.image import ImageDataGenerator
+rows = ImageDataGenerator(rescale=1 / 255).flow_from_directory("images"{})
+net = Sequential([layers.Flatten(), layers.Dense(1, activation="sigmoid")])
+net.compile("adam", loss="binary_crossentropy")
+net.fit(rows)
+"""
+PADDED = """from transformers import AutoTokenizer, Trainer
+from net import net, rows
+tokenizer = AutoTokenizer.from_pretrained("gpt2")
+def tokens(batch):
+    read = tokenizer(batch["text"]{})
+    read["labels"] = read["input_ids"].copy()
+    return read
+Trainer(net, train_dataset=rows.map(tokens)).train()
+"""
+HELD_OUT = """from sklearn.model_selection import train_test_split
+from rows import x, y, net
+x_train, x_test, y_train, y_test = train_test_split(x, y)
+x_test = x_test / 255
+net.fit(x_train, y_train)
+{}
+"""
+DUMMIES = (
+    TABLES
+    + """train = pd.get_dummies(train){0}
+test = pd.get_dummies(test){0}
+"""
+)
 SPLIT = """import copy
 from torch.utils.data import random_split
 from rows import rows, plain
@@ -45,6 +81,11 @@ from trl import SFTTrainer
 from rows import rows, model
 {}
 SFTTrainer(model=model, train_dataset=rows, peft_config=LoraConfig()).train()
+"""
+SHORT = """import {}
+from trl import SFTTrainer
+from rows import rows, model
+SFTTrainer(model=model, train_dataset=rows, max_seq_length=512).train()
 """
 STOPS = """from tensorflow.keras.callbacks import EarlyStopping
 from net import model, x, y
@@ -88,6 +129,14 @@ def test_a_copy_is_changed(rule: str, wrong: str, right: str) -> None:
         ("wrong-parameter", TUNED, "model = get_peft_model(model, LoraConfig())", ""),
         ("result-thrown-away", STOPS, "", "stop"),
         ("labels-reencoded", ENCODED, "fit_transform", "transform"),
+        ("undefined-name", TABLES + "valid = {}.sample(9)", "tests", "test"),
+        ("undefined-name", TABLES + "{}", "print(tests)", "try: print(tests)\nexcept NameError: pass"),
+        ("wrong-parameter", ANSWERS, "", ", shuffle=False"),
+        ("wrong-loss", ONE_UNIT, "", ", class_mode='binary'"),
+        ("wrong-loss", PADDED, ", padding='max_length'", ""),
+        ("result-thrown-away", HELD_OUT, "", "net.score(x_test, y_test)"),
+        ("labels-reencoded", DUMMIES, "", "[['a', 'b', 'c']]"),
+        ("wrong-parameter", SHORT, "trl", "unsloth, trl"),
         ("wrong-parameter", "import torch\ntorch.cuda.get_device_properties(0).{}", "total_mem", "name"),
     ],
 )

@@ -226,6 +226,7 @@ MADE = "    model = build()\n    optimizer = torch.optim.AdamW(model.parameters(
 
 CASES = (
     network("syntax-error", "torch.manual_seed(42)", "torch.manual_seed(42"),
+    network("undefined-name", "torch.manual_seed(42)", "torch.manual_seed(SEED)"),
     network("batch-does-not-fit", "PATIENCE = 256", "PATIENCE = 4096", gpu="a100"),
     network("batch-too-small", "PATIENCE = 256", "PATIENCE = 16"),
     network("batch-too-small", "PATIENCE = 256", "PATIENCE = 8", gpu="a100"),
@@ -269,7 +270,7 @@ CASES = (
     table("refitted-on-test", "scaler.transform(test", "StandardScaler().fit_transform(test"),
     table("result-thrown-away", 'y = train["price"]', 'train.drop_duplicates()\ny = train["price"]'),
     network("train-not-shuffled", "shuffle=train, ", ""),
-    network("loss-keeps-graph", LEARNS, LEARNS + "            losses.append(loss)\n"),
+    network("loss-keeps-graph", LEARNS, LEARNS + "            model.losses.append(loss)\n"),
     network("no-seed", "torch.manual_seed(42)\n", ""),
     network(
         "wrong-loss",

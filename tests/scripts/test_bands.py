@@ -39,7 +39,7 @@ def model_of(workshop: Workshop, kind: str, bands: int, **more: object) -> dict[
 
 @pytest.mark.parametrize("bands", [1, 4, 12])
 def test_a_box_moves_with_what_is_in_it_whatever_the_bands(
-    opened: Open, workshop: Workshop, tmp_path: Path, bands: int
+    opened: Open, workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bands: int
 ) -> None:
     script = opened(KIND, of_bands(bands), model=model_of(workshop, KIND, bands))
     data = script.read_data()
@@ -62,13 +62,19 @@ def test_a_box_moves_with_what_is_in_it_whatever_the_bands(
     shares = script.as_shares(torch.stack([script.Boxes("valid", data, [0], {})[0][0][0]]))
     assert shares.shape == (1, bands, 64, 64)
     assert script.Boxes("train", data, [0], {}).unreadable()[0].shape == (bands, 64, 64)
+    made = script.Boxes("valid", data, [0], {})
+    before = made[0][0][0]
+    monkeypatch.setattr(script.plan, "BAND_LEVELS", None)  # as in a worker that is not forked
+    assert torch.equal(made[0][0][0], before)
 
 
 def test_levels_of_bands_are_spread_as_those_of_colours(opened: Open, workshop: Workshop) -> None:
     script = opened(KIND, of_bands(4), model=model_of(workshop, KIND, 4))
     data = script.read_data()
     pictures = [script.plan.read_image(path).levels for path in data.inputs]
-    levels = np.concatenate([script.as_colours(each).reshape(-1, 4) for each in pictures])
+    levels = np.concatenate(
+        [script.as_colours(each, script.plan.BAND_LEVELS).reshape(-1, 4) for each in pictures]
+    )
     assert levels.mean(0) == pytest.approx([110] * 4, abs=5)
     assert levels.std(0) == pytest.approx([60] * 4, rel=0.1)
 
@@ -100,8 +106,10 @@ def test_what_was_learned_of_colours_is_spread_over_the_bands(
         )
     again = script.build_model({"outputs": ["red", "blue"]}, False)
     script.restore(again, script.state_of(trained))
-    found = [script.boxes_in(each.eval(), torch.rand(1, bands, 64, 64)) for each in (trained, again)]
-    assert len(found) == 2
+    picture = torch.rand(1, bands, 64, 64)
+    boxes = [script.boxes_in(each.eval(), picture)[0] for each in (trained, again)]
+    assert torch.equal(first.weight, again.backbone.body.conv1.weight)
+    assert torch.allclose(boxes[0], boxes[1], atol=1e-4)
 
 
 def test_points_are_shares_of_pictures_of_bands_which_are_never_cut(opened: Open, workshop: Workshop) -> None:
@@ -169,6 +177,20 @@ def test_a_file_of_tifffile_has_all_its_bands(opened: Open, workshop: Workshop, 
     levels = np.arange(12 * 9 * 7, dtype=np.uint16).reshape(12, 9, 7)
     tifffile.imwrite(tmp_path / "one.tif", levels, photometric="minisblack")
     assert (script.plan.read_image(tmp_path / "one.tif").levels == levels.transpose(1, 2, 0)).all()
+
+
+@pytest.mark.parametrize("shape", [(9, 7, 3), (3, 9, 7), (9, 7, 4), (9, 7, 1), (1, 9, 7), (9, 7)])
+def test_one_band_of_an_array_of_colours_is_their_mean(
+    opened: Open, workshop: Workshop, tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    script = opened(KIND, of_bands(1), model=model_of(workshop, KIND, 1))
+    levels = np.full(shape, 80.0)
+    if 3 in shape:
+        levels[(0, ...) if shape[0] == 3 else (..., 0)] = 110
+    np.save(tmp_path / "one.npy", levels)
+    seen = script.plan.read_image(tmp_path / "one.npy").levels
+    assert seen.shape == (9, 7, 1)
+    assert (seen == (90 if 3 in shape else 80)).all()
 
 
 @pytest.mark.slow

@@ -155,7 +155,7 @@ def test_what_is_found_comes_back_in_pixels_of_the_image_mirrored_or_not(
     monkeypatch.setattr(script.module.plan, "boxes_in", boxes_in)
     data = script.read_data()
     data.inputs = [tmp_path / "one.png"]
-    inputs, _, _ = next(iter(script.make_loader(script.make_dataset("valid", data, [0], {}))))
+    inputs, _, _ = next(iter(script.make_loader(script.Boxes("valid", data, [0], {}))))
     views = script.predict_batch(None, inputs, data, {}, 2).reshape(2, 100, 6)
     for view in views:
         assert view[0, :2].tolist() == [0.5, 1.0]

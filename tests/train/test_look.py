@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
@@ -102,6 +104,18 @@ def test_kinds_follow_the_image_in_an_id(
     assert all(path.exists() for path in [*data.inputs, *data.test_inputs])
     told = mask_table(data, ["\n".join(f"{one} {kind}" for kind in data.outputs) for one in data.test_ids])
     assert (told["rle"].str.replace(" ", "_") == told["id"]).all()
+
+
+def test_kinds_that_train_has_in_a_column_are_asked_for_in_ids_and_pictures_without_a_row_are_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = with_pictures(tmp_path, monkeypatch)
+    rows = [(ids[0][0], 1, "1 2"), (ids[0][1], 2, "5 6"), (ids[0][1], 1, "3 1")]
+    train = pd.DataFrame(rows, columns=["image", "kind", "rle"])
+    sample = pd.DataFrame({"image_kind": [f"{name}_{kind}" for name in ids[1] for kind in (1, 2)], "rle": ""})
+    data = read_masks(train, None, sample)
+    assert (data.outputs, data.ids, data.test_ids) == (["1", "2"], ids[0], ids[1])
+    assert data.targets.tolist() == ["1 2\n", "3 1\n5 6", "\n"]
 
 
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
@@ -267,6 +281,95 @@ def test_boxes_are_found_however_they_are_written(
         0,
         *([2, 2, 11, 8] if lay is not boxes_in_lists else [1, 2, 10, 7]),
     ]
+
+
+def drawn(path: Path, size: tuple[int, int] = (12, 12), level: int = 90) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("L", size, level).save(path)
+
+
+def names_with_classes(place: Path) -> None:
+    for n in range(40):
+        drawn(place / "pictures" / f"{n % 4}_{('ada', 'bo')[n // 4 % 2]}_{n // 8}.png")
+        drawn(place / "eval" / f"clip{n}.png")
+
+
+def names_with_values(place: Path) -> None:
+    for n in range(40):
+        drawn(place / "train" / f"scan_{n:03d}_{n - 20.25:+}.tif")
+        drawn(place / "test" / f"scan_{n + 40:03d}.tif")
+
+
+def masks_in_folders(place: Path) -> None:
+    for n in range(40):
+        drawn(place / "train" / "pictures" / f"a{n}.png")
+        drawn(place / "train" / "masks" / f"a{n}.png", level=255 * (n % 2))
+        drawn(place / "test" / "pictures" / f"b{n}.png")
+    sample = pd.DataFrame({"id": [f"b{n}" for n in range(40)], "rle_mask": "1 1"})
+    sample.to_csv(place / "sample_submission.csv", index=False)
+
+
+def frames_in_folders(place: Path) -> None:
+    rows = [{"clip": f"c{n}", "split": ("train", "test")[n // 40], "kind": "ab"[n % 2]} for n in range(80)]
+    for row in rows:
+        for step in range(3):
+            drawn(place / "clips" / row["clip"] / f"{step}.png")
+    hidden = [row | ({"kind": None} if row["split"] == "test" else {}) for row in rows]
+    (place / "metadata.json").write_text(json.dumps(hidden))
+    sample = pd.DataFrame({"clip": [row["clip"] for row in rows[40:]], "kind": "a"})
+    sample.to_csv(place / "sample_submission.csv", index=False)
+
+
+def a_zip_in_a_zip(place: Path) -> None:
+    inner = io.BytesIO()
+    with ZipFile(inner, "w") as packed:
+        for n in range(80):
+            packed.writestr(f"{n}.wav", b"RIFF")
+    with ZipFile(place / "audio.zip", "w") as packed:
+        packed.writestr("clips.zip", inner.getvalue())
+    table = pd.DataFrame({"ID": [f"{n}" for n in range(80)], "speed": np.arange(80) / 7})
+    written(place, train=table.head(40), test=table[["ID"]].tail(40))
+
+
+def coco_of_several_splits(place: Path) -> None:
+    for split, count in {"train": 30, "valid": 10, "test": 40}.items():
+        images = [{"id": n, "file_name": f"{split}{n}.jpg"} for n in range(count)]
+        boxes = [{"id": n, "image_id": n, "category_id": 1, "bbox": [1, 2, 3, 4]} for n in range(1, count)]
+        for image in images:
+            drawn(place / split / str(image["file_name"]))
+        data = {"images": images, "annotations": boxes, "categories": [{"id": 1, "name": "car"}]}
+        if split != "test":
+            (place / split / "_annotations.coco.json").write_text(json.dumps(data))
+    names = [f"test{n}.jpg" for n in range(40)]
+    sample = pd.DataFrame({"file_name": names, "PredictionString": "car 1 0 0 1 1"})
+    sample.to_csv(place / "sample_submission.csv", index=False)
+
+
+@pytest.mark.parametrize(
+    ("lay", "task", "target"),
+    [
+        (names_with_classes, "image-classification", ["label"]),
+        (names_with_values, "image-regression", ["label"]),
+        (masks_in_folders, "image-segmentation", []),
+        (frames_in_folders, "multimodal", ["kind"]),
+        (a_zip_in_a_zip, "audio-regression", ["speed"]),
+        (coco_of_several_splits, "object-detection", ["bbox", "category"]),
+    ],
+)
+def test_what_no_table_says_is_found_by_names_and_folders_of_files(
+    lay: Callable[[Path], None], task: str, target: list[str], tmp_path: Path
+) -> None:
+    lay(tmp_path)
+    found = describe(tmp_path)
+    assert (found["task"], found["target"], found["n_train"], found["n_test"]) == (task, target, 40, 40)
+
+
+def test_masks_beside_pictures_are_theirs(tmp_path: Path) -> None:
+    masks_in_folders(tmp_path)
+    describe(tmp_path)
+    data = read_masks(*three_tables())
+    assert [Path(each).parent.name for each in data.targets] == ["masks"] * 40
+    assert {path.parent.name for path in [*data.inputs, *data.test_inputs]} == {"pictures"}
 
 
 def test_a_panel_whose_test_rows_are_later_is_a_series_and_a_text_with_categories_a_text(

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -83,8 +83,11 @@ def test_timesfm_is_compiled_for_the_horizon_and_answers_by_its_quantiles(
     assert loaded == {"name": "google/timesfm-2.5-200m-pytorch", "torch_compile": False}
     assert (compiled[0]["max_horizon"], compiled[0]["per_core_batch_size"]) == (3, 1)
     assert not compiled[0]["infer_is_positive"]
+    assert compiled[0]["use_continuous_quantile_head"]
     assert np.isnan(median[0]).all(), "a series of which nothing is known"
     assert (median[1].tolist(), mean[1].tolist()) == ([24.0] * 3, [19.0] * 3)
+    assert forecaster.forecasts(known, 1100)[0].shape == (2, 1100)
+    assert not compiled[1]["use_continuous_quantile_head"], "it knows 1 024 steps, and refuses more"
 
 
 def test_toto_reads_series_of_unlike_lengths_with_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,6 +125,16 @@ def test_a_member_is_that_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["chronos-bolt-base", "timesfm-2.5", "timesfm-1.0", "toto-2-313m", "toto-1.0", "lightgbm"]
     packages = ["chronos", "timesfm", "", "toto2", "", ""]
     assert [pretrained.package_of(name) for name in names] == packages
+
+
+def test_a_larger_forecaster_is_given_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    series = SimpleNamespace(number=np.arange(1_000))
+    monkeypatch.setattr(pretrained.ZeroShot, "series", lambda *_: series)
+    for on_card in (False, True):
+        monkeypatch.setattr(pretrained, "on_card", lambda on_card=on_card: on_card)
+        names = ("chronos-2", "toto-2-313m", "toto-2", "toto-2-2.5b")
+        prices = [pretrained.ZeroShot(name).price(cast("Any", None)) for name in names]
+        assert prices == sorted(set(prices))
 
 
 def _random_timesfm(folder: Path) -> None:

@@ -294,3 +294,19 @@ def test_each_planned_runs_script_is_beside_the_buttons(seeded: Site):
     assert len(links) + 1 == len(data_of(seeded, f"/index.json?{asked}")["plan"]["portfolio"])
     scripts = {httpx2.get(seeded.url + link.replace("&amp;", "&"), timeout=None).text for link in links}
     assert len(scripts) == len(links) > 0
+
+
+def test_a_run_of_a_table_shows_its_batch_unless_it_is_of_trees(seeded: Site):
+    asked: dict[str, str | int] = {
+        "task": "tabular-regression",
+        "n_train": 500_000,
+        "n_features": 60,
+        "gpu": "a100",
+        "minutes": 120,
+    }
+    runs = httpx2.get(f"{seeded.url}/index.json", params=asked, timeout=None).json()["plan"]["portfolio"]
+    page = httpx2.get(seeded.url, params=asked, timeout=None).text.partition('id="portfolio"')[2]
+    shown = re.findall(r'"/browse/models/[^"]+">[^<]+</a>[^<]*</td><td class="right">([^<]+)</td>', page)
+    batches = [str(run["batch_size"]) if run["optimizer"] == "adamw" else "–" for run in runs]
+    assert "–" in batches != ["–"] * len(batches)
+    assert [cell.partition(" ×")[0].replace(",", "") for cell in shown] == batches

@@ -18,7 +18,7 @@ import typer
 
 from memory_service.client.config import DEFAULT_SERVER, api_key
 from memory_service.client.delivery.http import OUR_PROBLEMS, PROBLEM
-from memory_service.errors import MemoryServiceError, Refused, Unavailable, wrong_value
+from memory_service.errors import MemoryServiceError, Refused, Unavailable, no_server, wrong_value
 from memory_service.services.database.latest_state import Latest
 
 TIMEOUT_SECONDS = 15.0
@@ -116,9 +116,9 @@ def _answered(url: str, body: bytes | None, media: str) -> dict[str, Any]:
     except urllib.error.HTTPError as error:
         raise _refusal(at, error) from None
     except UNREACHABLE as error:
-        raise Unavailable(f"{at} does not answer as a memory-service: {error}") from None
+        raise no_server(at, error) from None
     if document is None:
-        raise Unavailable(f"{at} does not answer as a memory-service: no JSON object of at most 64 MiB")
+        raise no_server(at, "no JSON object of at most 64 MiB")
     return document
 
 

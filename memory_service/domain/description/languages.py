@@ -11,24 +11,17 @@ from functools import lru_cache
 from unicodedata import normalize
 
 from memory_service.domain.common.tables import shipped_table
-from memory_service.domain.description.phrases import SMALL_WORDS, readable
+from memory_service.domain.description.phrases import SMALL_WORDS, patterns, readable
 
 _TABLES = shipped_table(__package__, "languages.toml")
+_P = patterns("languages")
 READ_LANGUAGES: tuple[str, ...] = tuple(_TABLES)
 """Beside English, by ISO 639-1."""
 
 _SCRIPTS = (("hi", r"[\u0900-\u097f]"), ("ja", r"[\u3040-\u30ff]"), ("zh", r"[\u4e00-\u9fff]"))
-_OTHER_SCRIPT = re.compile(r"[^\W\d_a-z\u00c0-\u024f]", re.IGNORECASE)
 _LEAST_SMALL_WORDS = 3
-_SMALL_WORDS = {
-    "en": SMALL_WORDS["english"],
-    "de": "der die das und ist ein eine mit für auf von den dem zu im werden wird soll zum sind "
-    "nach bis bewertet aus oder jede jeder jedes wir haben",
-    "fr": "le la les des du une et est sur dans pour par un il faut avec qui aux leurs sont nous de avons",
-    "es": "el los las del y en con que se una es para por cada al la un de hay su unos tenemos",
-    "pt": "o os um uma do da em não dos das e com para no na pela pelo que ao são de ou por só cada temos",
-    "it": "il lo la gli di da del della dei delle che con una un è sono nel nella dal dai degli ogni abbiamo",
-}
+_SMALL_WORDS = {name: listed.split() for name, listed in SMALL_WORDS.items()}
+_OTHERS = _SMALL_WORDS.pop("others")
 
 
 def language_of(text: str) -> str:
@@ -36,13 +29,13 @@ def language_of(text: str) -> str:
     read."""
     text = readable(text)
     letters = sum(map(str.isalpha, text))
-    if 5 * len(_OTHER_SCRIPT.findall(text)) > letters:
+    if 5 * len(_P["other_script"].findall(text)) > letters:
         found = (name for name, script in _SCRIPTS if 12 * len(re.findall(script, text)) > letters)
         return next(found, "other")
     words = re.findall(r"[^\W\d_]+", text.lower())
-    counts = {name: sum(map(listed.split().count, words)) for name, listed in _SMALL_WORDS.items()}
+    counts = {name: sum(map(listed.count, words)) for name, listed in _SMALL_WORDS.items()}
     best = max(counts, key=lambda name: counts[name])
-    others = sum(map(SMALL_WORDS["others"].split().count, words))
+    others = sum(map(_OTHERS.count, words))
     if best == "en" and others < _LEAST_SMALL_WORDS:
         return "en"
     if counts[best] < (_LEAST_SMALL_WORDS if counts["en"] else 2):
@@ -53,12 +46,12 @@ def language_of(text: str) -> str:
 def in_english(text: str, language: str) -> str:
     """The text with the words that matter in English and its numbers as English has them."""
     if language not in _TABLES:
-        return text if language == "en" else _GROUPED.sub(_digits, text)
+        return text if language == "en" else _P["grouped"].sub(_digits, text)
     pattern, meaning = _glossary(language)
     text = pattern.sub(lambda match: meaning(match[0]), _plain_numbers(_plain(text), language))
     if language in ("zh", "ja"):
-        return _COUNT_BEHIND.sub(r"\2 \1", re.sub(" {2,}", " ", _BESIDE_SIGNS.sub(" ", text)))
-    return _BEHIND_ITS_NOUN.sub(r"\2 \1", text) if language in ("es", "fr", "it", "pt") else text
+        return _P["count_behind"].sub(r"\2 \1", re.sub(" {2,}", " ", _P["beside_signs"].sub(" ", text)))
+    return _P["behind_its_noun"].sub(r"\2 \1", text) if language in ("es", "fr", "it", "pt") else text
 
 
 @lru_cache(maxsize=len(_TABLES))
@@ -85,7 +78,6 @@ def _glossary(language: str) -> tuple[re.Pattern[str], Callable[[str], str]]:
     return pattern, meaning
 
 
-_GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:(?:\.\d{3})+|(?:[ \u00a0\u202f]\d{3})+)(?![\d.,]\d)")
 _MEASURE_WORDS = {
     "张張枚幅": "photos",
     "条條件例份": "samples",
@@ -93,13 +85,6 @@ _MEASURE_WORDS = {
     "名人位": "people",
     "个個本篇": "",
 }
-_FEW_KINDS = re.compile(r"[一二三四五六七八九十](?=[个個]?(?:类|種|种|クラス|段階))")
-_TEN_THOUSANDS = re.compile(r"(?<![\d.])(\d{1,9}(?:\.\d{1,4})?)\s{0,2}([万萬亿億])")
-_BESIDE_SIGNS = re.compile(r"(?<=[\u3040-\u9fff])(?=[A-Za-z])|(?<=[A-Za-z])(?=[\u3040-\u9fff])")
-_COUNT_BEHIND = re.compile(
-    r"\b([a-z]{3,30}s) {0,2}[がはを共有约計计:] {0,2}(\d[\d,]{0,15})(?![\d,]{0,9}\d)(?= {0,2}[,.;)あで])"
-)
-_BEHIND_ITS_NOUN = re.compile(r"\b([^\W\d_]{3,30}[sie]) (new|other)\b")
 _SIGNS = str.maketrans(
     {"、": ",", "，": ",", "：": ":", "；": ";", "（": "(", "）": ")", "。": ".\n", "।": ".\n"}
 )
@@ -113,12 +98,14 @@ def _plain(text: str) -> str:
 def _plain_numbers(text: str, language: str) -> str:
     if language in ("zh", "ja"):
         text = re.sub(r"(?<=[\u3040-\u9fff])(?=\d)", " ", text)
-        text = _TEN_THOUSANDS.sub(lambda m: f"{float(m[1]) * (1e4 if m[2] in '万萬' else 1e8):.0f}", text)
+        text = _P["ten_thousands"].sub(
+            lambda m: f"{float(m[1]) * (1e4 if m[2] in '万萬' else 1e8):.0f}", text
+        )
         for signs, meant in _MEASURE_WORDS.items():
             text = re.sub(rf"(?<=\d)\s{{0,9}}[{signs}]", f" {meant} ", text)
-        text = _FEW_KINDS.sub(lambda match: f"{'一二三四五六七八九十'.index(match[0]) + 1}", text)
+        text = _P["few_kinds"].sub(lambda match: f"{'一二三四五六七八九十'.index(match[0]) + 1}", text)
     elif language != "hi":
-        return re.sub(r"(?<=\d),(?=\d)", ".", _GROUPED.sub(_digits, text))
+        return re.sub(r"(?<=\d),(?=\d)", ".", _P["grouped"].sub(_digits, text))
     return text.translate(_SIGNS)
 
 

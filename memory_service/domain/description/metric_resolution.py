@@ -22,19 +22,9 @@ Form = Literal[
     "chances", "classes", "cut", "grades", "ranked", "values", "logs", "masks", "matches", "boxes", "texts"
 ]  # fmt: skip
 
+_TABLE = shipped_table(__package__, "measures.toml")
 ANSWERS: Mapping[str, Answer] = {
-    **{f"{kind}-classification": "labels" for kind in ("image", "text", "audio", "tabular")},
-    **dict.fromkeys(("time-series-classification", "video-classification", "multimodal"), "labels"),
-    **{f"{kind}-regression": "values" for kind in ("image", "text", "audio", "tabular")},
-    "time-series-regression": "values",
-    "text-pair-similarity": "values",
-    "token-classification": "labels",
-    "image-segmentation": "masks",
-    "image-retrieval": "matches",
-    "object-detection": "boxes",
-    "recommendation": "items",
-    "image-keypoints": "values",
-    **dict.fromkeys(("speech-recognition", "visual-question-answering", "image-captioning"), "texts"),
+    task: answer for answer, tasks in _TABLE["answers"].items() for task in tasks.split()
 }
 """What the script of a task answers; tasks without a script are not here. Of pairs see `answer_of`."""
 
@@ -76,7 +66,6 @@ class Measure:
 
 
 _KNOWN = {metric.name: metric for metric in METRICS}
-_TABLE = shipped_table(__package__, "measures.toml")
 
 
 def _measure(answer: Answer, row: Mapping[str, Any]) -> Measure:
@@ -101,7 +90,7 @@ def measure_of(text: str, answer: Answer) -> Measure | None:
     """
     metric = metric_named(text)
     words = re.sub(r"[\W_]+", " ", text.lower())
-    if metric is None or _of_several(text) or _MIXED.search(words):
+    if metric is None or _of_several(text) or _P["mixed"].search(words):
         return None
     for measure in MEASURES:
         if measure.of != metric.name or measure.answer != answer:
@@ -115,12 +104,6 @@ def measure_of(text: str, answer: Answer) -> Measure | None:
                 return _at_beta(measure, text)
             return _at_iou(measure, text) if measure.function == "map_iou" else measure
     return None
-
-
-_MIXED = re.compile(
-    r"\b(?:average|sum|product|combination|blend) of\b(?:(?!\b(?:column|each|per|over|submi|csv)).){1,60}"
-    r"\band\b|\bcombined\b"
-)
 
 
 def _of_several(text: str) -> bool:
@@ -162,15 +145,12 @@ def _quantiles(text: str) -> set[float]:
     }
 
 
-_SHARE = re.compile(r"(?<![\d.])-?(0?\.\d+)")
-
-
 def _by_costs(text: str) -> set[float]:
     """The shares told for errors where the true value is the higher, of two that sum to 1 and are told for
     both sides."""
     found = set()
     for sentence in re.split(r"(?<=[.!?;])\s+", text):
-        shares = list(_SHARE.finditer(sentence))
+        shares = list(_P["share"].finditer(sentence))
         for one, other in pairwise(shares):
             if abs(float(one[1]) + float(other[1]) - 1) > 1e-9:
                 continue
@@ -209,12 +189,9 @@ def quantile_words(description: str) -> str:
     return level + (" of logarithms" if _P["log_of"].search(" ".join(lines)) else "")
 
 
-_BETA = re.compile(r"\bf[ _-]?\{?(0[ .]?5|[2-9])\b|\bbeta\s?(?:=|:|of|is)?\s?(0[ .]5|[2-9])\b", re.IGNORECASE)
-
-
 def _at_beta(measure: Measure, text: str) -> Measure | None:
     """Of the beta that is named: F2 weighs recall more than precision, F0.5 less."""
-    found = _BETA.search(text)
+    found = _P["beta"].search(text)
     if found is None:
         return None
     beta = 0.5 if (found[1] or found[2]).startswith("0") else float(found[1] or found[2])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from memory_service.domain.common.tables import shipped_table
-from memory_service.domain.description.phrases import PhraseTable, words_of
+from memory_service.domain.description.phrases import PhraseTable, patterns, words_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,36 +34,16 @@ METRIC_PHRASES: PhraseTable[Metric] = PhraseTable(
     {phrase.strip(): [metric] for metric in METRICS for phrase in metric.phrases.split(",")}
 )
 
-_LOG = r"\\(?:log|ln)\b"
-_SPELLED: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\b(?:MAP|mAP|map)\s?@\s?(?:\d+|[kK])\b(?!\.\d)"), " mapatk "),
-    (re.compile(r"\b[Mm]ean [Aa]verage [Pp]recision\s?@\s?(?:\d+|[kK])\b(?!\.\d)"), " mapatk "),
-    (re.compile(r"\b(?:[Rr]ecall|R(?=@))\s?(?:@|at)\s?(?:\d+|[kK])\b"), " recallatk "),
-    (re.compile(r"\b(?:HR|[Hh]its?(?: ?[Rr]at(?:e|io))?)\s?@\s?(?:\d+|[kK])\b"), " hitatk "),
-    (re.compile(r"\b(?:[Pp]recision|P)\s?@\s?(?:\d+|[kK])\b(?!\.\d)"), " precisionatk "),
-    (re.compile(r"\b[nN](?=DCG\b)"), "N"),
-    (re.compile(r"\b[sS](?=MAPE\b)"), "S"),
-    (re.compile(r"\bchrF\b"), " chrf "),
-    (re.compile(r"(?<![-,/] )(?<![-,/])\bPER\b(?![,/]| (?:LOC|ORG|and|or))"), " phoneme error rate "),
-    (re.compile(r"\bmAP\b|\bm?AP(?:50|75)(?:[-:]95)?\b|\bmAP@\[?[.0-9:,]+"), " meanap "),
-    (re.compile(r"\bm?IoUs?\b"), " iou "),
-    (re.compile(r"\bR\^?2\b|R²|\b[Rr][- ]squared\b"), " rsquared "),
-    (re.compile(r"\bF[_ ]?\{?0\.5\}?", re.IGNORECASE), " f05 score "),
-    (re.compile(r"\bpF1\b|\bpF-?score\b"), " probabilistic f1 "),
-    (re.compile(r"\bF[-_ ]?\{?([125])\}?(?=\W)"), r" f\1 "),
-    (re.compile(rf"\\sqrt.{{0,80}}?{_LOG}[^-]{{1,60}}-.{{0,20}}{_LOG}.{{1,60}}?\^\s?\{{?2"), " rmsle "),
-    (re.compile(r"\\sqrt.{0,80}?\([^()]{1,60}-[^()]{1,60}\)\s?\^\s?\{?2"), " rmse "),
-    (re.compile(r"\bmax\b[^,;]{1,60}[,;][^,;\w]{0,9}\w{1,5}\s?-\s?1\W.{1,30}-"), " pinball loss "),
-    (re.compile(rf"=\s?-.{{0,60}}\\sum.{{0,60}}?{_LOG}"), " log loss "),
-    (re.compile(r"(?i)(balanced|cro|mean|averaged) (multi[- ]?(class|label)|classification)\b"), r"\1"),
-)
+_SIGNS = {name.replace("_", " "): pattern for name, pattern in patterns("metric_signs").items()}
+_F_OF = re.compile(r"\bF[-_ ]?\{?([125])\}?(?=\W)")
+_OF_CLASSES = re.compile(r"(?i)(balanced|cro|mean|averaged) (multi[- ]?(class|label)|classification)\b")
 
 
 def spell_out(text: str) -> str:
     """The text with metric signs that lose their meaning as words (`MAP@5`, `mAP`, `R^2`) made into words."""
-    for pattern, replacement in _SPELLED:
-        text = pattern.sub(replacement, text)
-    return text
+    for name, pattern in _SIGNS.items():
+        text = pattern.sub(f" {name} ", text)
+    return _OF_CLASSES.sub(r"\1", _F_OF.sub(r" f\1 ", text))
 
 
 _IN_SCRIPTS = re.compile(r"^(eval|val|valid|validation|dev|best|mean|cv|oof)[_/ ]|[_-]", re.IGNORECASE)

@@ -1,6 +1,5 @@
 """Which parts of the data a plan of a task reads, and which it leaves out, in one line each."""
 
-import re
 from collections.abc import Mapping
 from math import prod, sqrt
 from typing import Any
@@ -12,17 +11,6 @@ from memory_service.domain.description.stated_split import Stated
 
 _P = patterns("modalities")
 
-_PARTS = {
-    "photos": r"photo(?:graph)?s?|pictures?|images?|scans?|x-rays?|radiographs?",
-    "text": r"texts?|titles?|captions?|notes?|reviews?|reports?|transcripts?|wording|descriptions?",
-    "table": r"tables?|columns|tabular|demographics?|metadata|attributes|parameters|clinical (?:data|values)|"
-    r"age and sex",
-    "sound": r"sounds?|audio|recordings?|soundtracks?",
-    "video": r"videos?|clips?|footage",
-    "signals": r"signals?|time series|curves?|sensor (?:data|readings?)",
-}
-_PART = re.compile("|".join(rf"(?P<{name}>\b(?:{words})\b)" for name, words in _PARTS.items()), re.IGNORECASE)
-_MULTI = re.compile(r"\bmulti-?modal|\bboth\b", re.IGNORECASE)
 _OF_MODALITY = {
     "image": "photos", "text": "text", "tabular": "table", "audio": "sound", "video": "video",
     "time-series": "signals",
@@ -36,9 +24,6 @@ _GIVEN_TO = {
 }
 """Parts that are the answer, or that the plan reads anyway."""
 
-_SHAPE = re.compile(r"\b(\d{2,5})\s?(?:x|×|by)\s?(\d{2,5})\b(?!\s?(?:[cmk]?m|met[er]{2}s?)\b)", re.IGNORECASE)
-_VOLUME = re.compile(r"\b(?:CT|MRI?|3-?D|NIfTI|tomogra\w+)\s+(?:\w+\s+)?(?:volumes?|scans?)\b|\bvoxels?\b")
-_MOLECULES = re.compile(r"\b(?:SMILES|SELFIES|InChI)\b")
 _NARROW, _HUGE = 8.0, 3_000
 
 STRIPS = ("image-classification", "image-regression")
@@ -46,21 +31,23 @@ OF_BANDS = (*STRIPS, "image-keypoints", "image-retrieval", "image-segmentation",
 """Tasks whose scripts keep the shape of pictures, and read more than three colours."""
 
 TILE, _MOST_TILES, _SIDES_OF_TILES = 1024, 64, range(100, 2_000)
-_CUT = re.compile(r"\b(?:tile[sd]?|patch(?:es)?|cropped|crops (?:of|from))\b", re.IGNORECASE)
 
 
 def is_of_several_parts(text: str) -> bool:
     """Whether the text names two parts of the data at least, or says that there are several."""
-    return bool(_MULTI.search(text)) or len({part.lastgroup for part in _PART.finditer(text)}) > 1
+    return (
+        bool(_P["several_parts"].search(text))
+        or len({part.lastgroup for part in _P["part"].finditer(text)}) > 1
+    )
 
 
 def tiles_of(text: str, task: str) -> int:
     """Tiles of `TILE` pixels a side that a picture is cut into where small things are looked for in large
     pictures; 1 where a picture is read as a whole, or cut already."""
     text = readable(text)
-    sides = [sorted((int(match[1]), int(match[2]))) for match in _SHAPE.finditer(text)]
+    sides = [sorted((int(match[1]), int(match[2]))) for match in _P["shape"].finditer(text)]
     huge = [each for each in sides if each[1] >= _HUGE and each[1] < _NARROW * each[0]]
-    cut = _CUT.search(text) or any(each[1] in _SIDES_OF_TILES for each in sides)
+    cut = _P["cut"].search(text) or any(each[1] in _SIDES_OF_TILES for each in sides)
     small = task in ("object-detection", "image-segmentation") and _P["small"].search(text)
     if cut or not (huge and small):
         return 1
@@ -83,7 +70,7 @@ def uses_and_ignores(
     if modality == "image":
         used, left = _of_pictures(text, task, facts, model)
         uses, ignores = [*(uses or own), *used], ignores + left
-    if modality == "tabular" and (match := _MOLECULES.search(text)):
+    if modality == "tabular" and (match := _P["molecules"].search(text)):
         ignores.append(f"{match[0]}: a string says little to a table; add descriptors and fingerprints first")
     seconds, frames = facts.get("clip_seconds"), model.get("seq_len")
     if seconds and modality == "video":
@@ -98,8 +85,8 @@ def uses_and_ignores(
 def _parts_told(text: str) -> list[str]:
     """The parts that one sentence joins: "a photo and a title"; none where no sentence joins any."""
     found: dict[str, None] = {}
-    for sentence in sentences_of(text):
-        named = dict.fromkeys(match.lastgroup or "" for match in _PART.finditer(sentence))
+    for sentence in sentences_of(_P["of_columns"].sub(r"\1", text)):
+        named = dict.fromkeys(match.lastgroup or "" for match in _P["part"].finditer(sentence))
         if len(named) > 1 and _P["joined"].search(sentence) and not _P["ordinary"].search(sentence):
             found |= named
     return list(found)
@@ -116,7 +103,7 @@ def pictures_in(text: str) -> Stated:
     bands = max(_P["bands"].finditer(text), key=lambda match: int(match[1]), default=None)
     if bands is not None and int(bands[1]) > COLOURS:
         out["bands"] = int(bands[1]), bands[0]
-    for match in _SHAPE.finditer(text):
+    for match in _P["shape"].finditer(text):
         short, long = sorted((int(match[1]), int(match[2])))
         if long >= _NARROW * short:
             out["aspect_ratio"] = round(long / short, 2), match[0]
@@ -134,6 +121,7 @@ def _of_pictures(
         and "bands" not in model,
         "the shape of strips: pictures are squeezed into squares; cut crops first": "aspect_ratio" in facts
         and not strip,
-        "depth of volumes: slices are read one by one": _VOLUME.search(text) and task != "image-segmentation",
+        "depth of volumes: slices are read one by one": _P["volume"].search(text)
+        and task != "image-segmentation",
     }
     return read, [sentence for sentence, holds in told.items() if holds]

@@ -6,7 +6,6 @@ speak of.
 """
 
 import html
-import re
 from collections.abc import Iterator
 
 from memory_service.domain.description.phrases import SENTENCES, patterns, readable, sentences_of, words_of
@@ -17,15 +16,8 @@ LONG_TEXT = 1_200
 """Characters from which a text is a page, with more in it than the task."""
 
 _PLAIN_SECTION_SENTENCES = 25
-_MARKDOWN_HEADING = re.compile(r"^(#{1,6})\s(.*)")
-_BOLD_HEADING = re.compile(r"^\*\*([^*]{2,60})\*\*:?$")
 
-OF_SETS = re.compile(
-    r"\b(?:train\w*|test(?:s|ed|ing|_\w+)?|hidden|held[- ]?out|hold-?out|unseen|splits?|[\w-]{0,20}folds?"
-    r"|leaderboard|(?<!, )validation|group by|predict|forecast(?!s|er)|you are to|rows?|judged|scored)\b"
-    r"|\w\.(?:csv|json|npz|npy|parquet|txt|zip)\b",
-    re.IGNORECASE,
-)
+OF_SETS = _P["of_sets"]
 """In what a page says of its rows and sets, and not in its story, its prizes or its earlier editions."""
 
 
@@ -62,27 +54,13 @@ def task_sentences(text: str) -> list[str]:
 
 def _heading(line: str) -> tuple[int, str] | None:
     """(level, title) of a heading: 1-6 in Markdown, 7 for a bold or plain line that reads like one."""
-    if match := _MARKDOWN_HEADING.match(line):
+    if match := _P["markdown_heading"].match(line):
         return len(match[1]), match[2].strip(" #:")
-    if match := _BOLD_HEADING.match(line):
+    if match := _P["bold_heading"].match(line):
         return 7, match[1]
     plain = line.strip().rstrip(":")
     short = len(plain) <= 40 and len(plain.split()) <= 4
     return (7, plain) if short and plain[:1].isupper() and plain.replace(" ", "").isalpha() else None
-
-
-_FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
-_HIDDEN = re.compile(r"<(/?)(?:pre|script|style)\b[^<>]{0,300}>", re.IGNORECASE)
-_CELL_END = re.compile(r"</t[dh]\s?>", re.IGNORECASE)
-_HEADING_TAG = re.compile(r"<h([1-6])\b[^<>]{0,300}>", re.IGNORECASE)
-_PICTURE = re.compile(r"!\[[^\[\]\n]{0,300}\]\((?:[^()\n]|\([^()\n]{0,200}\)){0,500}\)")
-_LINK = re.compile(r"\[([^\[\]\n]{0,500})\](?:\((?:[^()\n]|\([^()\n]{0,200}\)){0,500}\)|\[[^\[\]\n]{0,60}\])")
-_ADDRESS = re.compile(r"<?\b(?:https?://|www\.)[^\s<>]{1,500}>?")
-_ESCAPED = re.compile(r"\\([\\$%_*#&\[\](){}~.!|<>+-])")
-_EMPHASIS = re.compile(r"(?<![\w*])\*{1,3}(?=[\w\"'(`])|(?<=[\w.,:;!?)\"'`%])\*{1,3}(?![\w*])|`")
-_BOLD_LINE = re.compile(r"\*\*[^*]{2,60}\*\*:?")
-_SEPARATOR = re.compile(r"[\s|:=_*-]*")
-_COMMA_SEPARATED = re.compile(r"[^\s,]{1,200}(?:,[^\s,]{0,200}){1,400}")
 
 
 def prose_of(text: str) -> str:
@@ -98,18 +76,18 @@ def prose_of(text: str) -> str:
 
 def _without_tags(text: str) -> str:
     parts, shown, start = [], True, 0
-    for tag in _HIDDEN.finditer(text):
+    for tag in _P["hidden"].finditer(text):
         parts.append(text[start : tag.start()] if shown else "\n")
         shown, start = bool(tag[1]), tag.end()
     text = "".join([*parts, text[start:] if shown else ""])
-    text = _HEADING_TAG.sub(lambda tag: "\n" + "#" * int(tag[1]) + " ", _CELL_END.sub(" | ", text))
+    text = _P["heading_tag"].sub(lambda tag: "\n" + "#" * int(tag[1]) + " ", _P["cell_end"].sub(" | ", text))
     return html.unescape(_P["tag"].sub("", _P["block_tag"].sub("\n", text)))
 
 
 def _lines(text: str) -> Iterator[str]:
     """Lines outside of code, with links as their texts; an unclosed fence hides nothing."""
     lines = text.splitlines()
-    fences = [place for place, line in enumerate(lines) if _FENCE.match(line)]
+    fences = [place for place, line in enumerate(lines) if _P["fence"].match(line)]
     hidden: set[int] = set(fences)
     for first, last in zip(fences[::2], fences[1::2], strict=False):
         hidden.update(range(first, last))
@@ -117,15 +95,15 @@ def _lines(text: str) -> Iterator[str]:
         if place in hidden:
             continue
         plain = _plain(line) if any(sign in line for sign in "[\\/*`") else line
-        if not _COMMA_SEPARATED.fullmatch(plain.strip()):
+        if not _P["comma_separated"].fullmatch(plain.strip()):
             yield plain
 
 
 def _plain(line: str) -> str:
     """A line without addresses, escapes and emphasis; bold lines are headings and stay bold."""
-    told = _LINK.sub(r"\1", _LINK.sub(r"\1", _PICTURE.sub(" ", line)))
-    told = _ESCAPED.sub(r"\1", _ADDRESS.sub(" ", told))
-    return told if _BOLD_LINE.fullmatch(told.strip()) else _EMPHASIS.sub("", told)
+    told = _P["link"].sub(r"\1", _P["link"].sub(r"\1", _P["picture"].sub(" ", line)))
+    told = _P["escaped"].sub(r"\1", _P["address"].sub(" ", told))
+    return told if _P["bold_line"].fullmatch(told.strip()) else _P["emphasis"].sub("", told)
 
 
 def _rows_told(lines: Iterator[str]) -> Iterator[str]:
@@ -133,12 +111,12 @@ def _rows_told(lines: Iterator[str]) -> Iterator[str]:
     table: list[list[str]] = []
     for line in [*lines, ""]:
         if "|" in line:
-            if not _SEPARATOR.fullmatch(line):
+            if not _P["separator"].fullmatch(line):
                 table.append([cell.strip() for cell in line.strip().strip("|").split("|")])
             continue
         yield from _told(table)
         table = []
-        if line and not _SEPARATOR.fullmatch(line):
+        if line and not _P["separator"].fullmatch(line):
             yield line
 
 

@@ -31,23 +31,12 @@ _SCALE = {"hundred": 100, "thousand": 1e3, "million": 1e6, "billion": 1e9, "doze
 _SCALE |= {"lakh": 1e5, "crore": 1e7}
 NUMBER_WORD = rf"(?:{'|'.join([*_TENS, *reversed(_ONES[1:]), 'hundred', 'thousand', 'million', 'dozen'])})"
 _P = patterns("quantities", number_word=NUMBER_WORD, roles="|".join(_ROLES))
+DIGITS = _P["digits"].pattern
 _TOKEN = re.compile(r"[A-Za-zÀ-ÿ][A-Za-zÀ-ÿ’'-]*|[,;:.()\d×]")
 _MOST_CLASSES = 100_000
 """More "ratings" than that are samples."""
-_VAGUE = re.compile(r"(?:hundred|thousand|million|dozen)\b", re.IGNORECASE)
 _ELSEWHERE = frozenset(("further", "more", "another", "additional", "new"))
-_ACROSS = re.compile(r"\s?[x×] ?\d")
-"""Behind the rows of each file: "7,680 rows x 4 columns"."""
-_SIZE = re.compile(r"\s?(?:[x×*]|by|to|-|–)\s?\d|\s?(?:px|°|:)")
-_OF_A_SIZE = re.compile(r"\d\s?(?:[x×*]|by)\s?$")
-_YEAR = re.compile(r"(?:19|20)\d\d$")
 _OF_COLUMNS = frozenset(("expression", "level", "value", "measurement", "reading", "intensity", "count"))
-_OF_THEM = re.compile(r" of (?:them|these|those|(?:the|our|these|those) ([a-z-]{3,20}))\b", re.IGNORECASE)
-_ORDINAL = re.compile(
-    r"\b(?:fold|part|split|week|day|phase|round|track|season|version|figure|fig\.|no\.|number|step) $"
-)
-"""Before the number of one of them: "fold 10"."""
-_FEW_WORDS = re.compile(r"(?: [a-z][a-z-]*){1,3}", re.IGNORECASE)
 NEAR = 7
 """Words after a number in which its noun may stand, and about it in which its role may."""
 
@@ -118,9 +107,9 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
     numbers = [
         n
         for n in _P["number"].finditer(sentence)
-        if not (_VAGUE.match(n[0]) or _is_year(n, sentence) or _SIZE.match(sentence, n.end()))
-        and not (len(n[0]) < 3 and _ORDINAL.search(sentence, max(0, n.start() - 10), n.start()))
-        and not _OF_A_SIZE.search(sentence, max(0, n.start() - 8), n.start())
+        if not (_P["vague"].match(n[0]) or _is_year(n, sentence) or _P["size"].match(sentence, n.end()))
+        and not (len(n[0]) < 3 and _P["ordinal"].search(sentence, max(0, n.start() - 10), n.start()))
+        and not _P["of_a_size"].search(sentence, max(0, n.start() - 8), n.start())
     ]
     of_file = _P["file"].match(sentence)
     last: Quantity | None = None
@@ -129,12 +118,12 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
         earlier = numbers[place - 1].end() if place else 0
         noun, role, end = _noun_after(sentence, number.end(), following)
         left = sentence[earlier : number.start()]
-        if noun in _UNITS or _ACROSS.match(sentence, end) or (not noun and _P["score"].search(left)):
+        if noun in _UNITS or _P["across"].match(sentence, end) or (not noun and _P["score"].search(left)):
             continue
         direct = role is not None
         inside = "(" not in left or sentence.startswith(")", end)
         if (
-            last and last.role and not role and inside and _BEHIND_OTHERS.fullmatch(left)
+            last and last.role and not role and inside and _P["behind_others"].fullmatch(left)
         ):  # "35 pots (105 scans)"
             role, direct = last.role, True
         elif leading := _P["leading"].search(left):  # "validation data (3,500 labelled clips"
@@ -157,10 +146,10 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
 
 def _is_year(number: re.Match[str], sentence: str) -> bool:
     """2019, but not "2019 test images" nor "a set of 2000 photos"."""
-    if not _YEAR.match(number[0]):
+    if not _P["year"].match(number[0]):
         return False
     noun, role, end = _noun_after(sentence, number.end(), len(sentence))
-    near = _FEW_WORDS.fullmatch(sentence, number.end(), end)
+    near = _P["few_words"].fullmatch(sentence, number.end(), end)
     counted = near and KIND_OF.get(noun) in ("sample", "group")
     dated = _P["dated"].search(sentence, max(0, number.start() - 20), number.start())
     return not counted or (role is None and dated is not None)
@@ -169,7 +158,7 @@ def _is_year(number: re.Match[str], sentence: str) -> bool:
 def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None, int]:
     """The noun that a number counts (one that is known, else the first plural), the role said between the
     two, and where the noun ends."""
-    of = None if "(" in sentence[max(0, start - 14) : start] else _OF_THEM.match(sentence, start)
+    of = None if "(" in sentence[max(0, start - 14) : start] else _P["of_them"].match(sentence, start)
     if of and KIND_OF.get(whole := singular((of[1] or "sample").lower())) == "sample":
         return whole, None, of.end()
     noun, role, end, plural = "", None, start, False
@@ -202,25 +191,20 @@ def _role_about(left: str, right: str) -> tuple[Role | None, bool]:
     """The role said just after ("5,000 images for training", "310 to segment"), else the nearest before."""
     if _P["learned"].search(left):
         return "train", True
-    if _P["to_do"].match(_BETWEEN.sub("", right)):
+    if _P["to_do"].match(_P["between"].sub("", right)):
         return "test", True
     if _P["unseen"].match(right):
         return "test", False
     if _P["labelled"].match(right):
         return "train", True
-    if said := _SAID_BEHIND.match(right):  # "1,498 letters (training)"
+    if said := _P["said_behind"].match(right):  # "1,498 letters (training)"
         return "valid" if said[1].lower() == "development" else _ROLES[said[1].lower()], True
-    right = re.split(r"\d", _ASIDE.sub("", right), maxsplit=1)[0]
+    right = re.split(r"\d", _P["aside"].sub("", right), maxsplit=1)[0]
     close = " ".join(_P["clause_end"].split(right, maxsplit=1)[0].split()[:4])
     if after := _P["role"].search(close):
         return _ROLES[after[0].lower()], True
     before = _P["role"].findall(_P["of_the_last"].sub("", left.rpartition(";")[2]))
     return (_ROLES[before[-1].lower()] if before else None), False
-
-
-_BEHIND_OTHERS = re.compile(r"(?: [\w-]+){1,3} \(|(?: [\w-]+){1,5}, i\.e\. ")
-_ASIDE, _BETWEEN = re.compile(r"^\s*\([^()]{0,60}\)"), re.compile(r"^, [^,.;]{0,40},(?= [a-z])")
-_SAID_BEHIND = re.compile(rf"\s?\((?:for |the |in ){{0,3}}({'|'.join(_ROLES)})\b", re.IGNORECASE)
 
 
 MOST = 1e15

@@ -17,58 +17,30 @@ from memory_service.domain.hardware.gpu_spec import normal_gpu_name
 _NEAR = 120
 """Characters about a card or a span of time that tell what it is."""
 
-_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _MOST_WORDS = 4
 _SHORT = 3
-_BARE = re.compile(r"\b(?:my|our|on an?|with an?|have an?|an?)\s$", re.IGNORECASE)
 
 
 _COUNTS = {"dual": 2, "twin": 2, "quad": 4}
-_P = patterns("resources", counts="|".join(_COUNTS), number_word=NUMBER_WORD)
-_COUNT_BEHIND = re.compile(r"\s?(?:gpus?\s)?[x×]\s?(\d)\b|\s?\(x(\d)\)", re.IGNORECASE)
-_COUNT_WITHIN = re.compile(r"(?:(\d)x)?(\w+?)(?:x(\d))?", re.IGNORECASE)
-
-_TABLE = shipped_table(__package__, "resources.toml")
-_OTHERS = {word: float(value) for value, words in _TABLE["numbers"].items() for word in words.split()}
-"""Numbers of hours in other languages."""
-
-_NUMBER = (
-    rf"\d{{1,4}}(?:[.,]\d{{1,2}})?|half an?|(?:a|one|three)[\s-]quarters? of an|(?:an? )?{NUMBER_WORD}"
-    rf"(?:[\s-](?:and )?{NUMBER_WORD}){{0,6}}|an?|(?:{'|'.join(sorted(_OTHERS, key=len, reverse=True))})"
+_NUMBERS = shipped_table(__package__, "resources.toml")["numbers"]
+_OTHERS = {word: float(value) for value, words in _NUMBERS.items() for word in words.split()}
+_P = patterns(
+    "resources",
+    counts="|".join(_COUNTS),
+    number_word=NUMBER_WORD,
+    others="|".join(sorted(_OTHERS, key=len, reverse=True)),
 )
-_SPAN = re.compile(
-    rf"(?<![A-Za-z0-9_.,-])(?P<n>{_NUMBER})(?:\s?(?:-|–|to|or)\s?(?:{_NUMBER}))??(?P<half>\sand a half)?"
-    rf"[\s-]?(?:(?P<day>days?)|(?P<hour>{_TABLE['hour']})|(?P<minute>{_TABLE['minute']}))"
-    rf"(?:(?<=h)(?P<rest>\d\d)(?:m|min)?|,?\s?(?:and\s)?(?P<more>\d{{1,2}}|{NUMBER_WORD}(?:[\s-]{NUMBER_WORD})?)"
-    r"[\s-]?(?:minutes?|mins?|m)|(?P<half_behind>\sand a half))?(?![A-Za-zÀ-ÿ0-9_])",
-    re.IGNORECASE,
-)
-_RUN, _MUST, _LIMIT_BEFORE, _LIMIT_BEHIND, _MUST_BEFORE = (
-    re.compile(_TABLE[name], re.IGNORECASE) for name in ("runs", "must", "before", "behind", "must_before")
-)
-_BREAK = re.compile(r"[;,]\s|\s\+\s")
-_TRAINS = re.compile(r"train|\bfit", re.IGNORECASE)
-_PREDICTS = re.compile(r"\b(?:infer|predict|test|scor)", re.IGNORECASE)
-_WEAK_BEFORE = re.compile(r"\b(?:in|for|with|and)(?: about| only| just)?\s?$", re.IGNORECASE)
-_ALONE_BEFORE = re.compile(r"^\W*$|[,;:(]\s?$|\b(?:gpus?|cards?|only)\s?$", re.IGNORECASE)
-_WEAK_BEHIND = re.compile(r"^\s?(?:on|with|of) (?:an?|one|two|the|my|our|\d)\b", re.IGNORECASE)
-"""Beside a card a span of time is the limit: "two hours on a T4", "one A100, 30 minutes"."""
-_BARE_SPAN = re.compile(r"^\W*$|,\s?$"), re.compile(r"^\W*$")
-
-_SOME_OF = re.compile(r"\s(?:of|long|old)\b", re.IGNORECASE)
-_TIME_BESIDE = re.compile(r"\s?(?:gpus?)?\s?(?:[,:]|for|in|within)?\s?$", re.IGNORECASE)
 
 
 def cores_in(text: str) -> int | None:
     """How many cores the text gives a machine, where a sentence on machines or time says one number."""
     told = (
-        each for each in sentences_of(readable(text)) if _SPAN.search(each) or _P["hardware"].search(each)
+        each
+        for each in sentences_of(readable(text))
+        if _P["span"].search(each) or _P["hardware"].search(each)
     )
     said = {_count(match[1]) for sentence in told for match in _P["cores"].finditer(sentence)}
     return said.pop() if len(said) == 1 else None
-
-
-_MEMORY = re.compile(r"\s?(?:laptop\s)?\(?(\d{1,3}) ?GB\b(?! (?:of )?(?:ram|data|disk))", re.IGNORECASE)
 
 
 class _Card(NamedTuple):
@@ -119,7 +91,7 @@ def cards_in(text: str, gpus: Mapping[str, str]) -> list[str]:
 
 
 def _cards_in(sentence: str, gpus: Mapping[str, str]) -> list[_Card]:
-    words = list(_WORD.finditer(sentence))
+    words = list(_P["word"].finditer(sentence))
     found: list[_Card] = []
     place = 0
     while place < len(words):
@@ -132,12 +104,12 @@ def _cards_in(sentence: str, gpus: Mapping[str, str]) -> list[_Card]:
             before, behind = sentence[max(0, start - _NEAR) : start], sentence[end : end + _NEAR]
             count = _P["count_before"].search(before)
             n = n or (_count(count[1]) if count else 0)
-            after = _COUNT_BEHIND.match(behind)
+            after = _P["count_behind"].match(behind)
             n = n or (int(after[1] or after[2]) if after else 1)
             joined = bool(found) and sentence[found[-1].end : start].strip(" ,/").lower() in ("or", "and", "")
             counted = n > 1 and (bool(named[1]) or sentence[end - 1] == "s")
             if sure or counted or joined or _of_hardware(sentence, start, end):
-                said, memory = slug if n <= 1 else f"{n}x{slug}", _MEMORY.match(behind)
+                said, memory = slug if n <= 1 else f"{n}x{slug}", _P["memory"].match(behind)
                 gib = int(memory[1]) if memory else 0
                 found.append(_Card(said, start - len(before) + count.start() if count else start, end, gib))
                 place = last - 1
@@ -149,7 +121,7 @@ def _cards_in(sentence: str, gpus: Mapping[str, str]) -> list[_Card]:
 def _named(words: str, gpus: Mapping[str, str]) -> tuple[str, int, bool] | None:
     """(slug, how many the words themselves count, whether nothing else is called so) of a card's name."""
     name, n = normal_gpu_name(words), 0
-    if name not in gpus and (parts := _COUNT_WITHIN.fullmatch(name)) and parts[2] in gpus:
+    if name not in gpus and (parts := _P["count_within"].fullmatch(name)) and parts[2] in gpus:
         name, n = parts[2], int(parts[1] or parts[3] or 0)
     plural = words.endswith("s") and name[:-1] in gpus and (name not in gpus or not words.islower())
     name = name[:-1] if plural else name
@@ -164,13 +136,13 @@ def _of_hardware(sentence: str, start: int, end: int) -> bool:
     before, behind = sentence[max(0, start - _NEAR) : start], sentence[end : end + _NEAR]
     name = sentence[start:end]
     if name.isdigit():
-        return bool(_BARE.search(before) and _P["bare_behind"].match(behind))
+        return bool(_P["bare"].search(before) and _P["bare_behind"].match(behind))
     if any(_P["hardware"].search(part) for part in (before[-25:], name, behind[:12])):
         return True
     if _P["card_after"].search(before) and re.match(r"\s?(?:$|[,.;:)])", behind):
         return True
-    beside = _SPAN.search(behind)
-    return beside is not None and bool(_TIME_BESIDE.match(behind[: beside.start()]))
+    beside = _P["span"].search(behind)
+    return beside is not None and bool(_P["time_beside"].match(behind[: beside.start()]))
 
 
 def _count(word: str) -> int:
@@ -180,36 +152,44 @@ def _count(word: str) -> int:
 def _limits_in(sentence: str, cards: list[_Card]) -> set[tuple[float, int]]:
     """(minutes, of what: 2 training, 1 a GPU, -1 prediction) of spans of time that are said to be a limit."""
     found = set()
-    for span in _SPAN.finditer(sentence):
+    for span in _P["span"].finditer(sentence):
         before = sentence[max(0, span.start() - _NEAR) : span.start()]
         behind = sentence[span.end() : span.end() + _NEAR]
-        left, right = _BREAK.split(before)[-1], _BREAK.split(behind)[0]
+        left, right = _P["break"].split(before)[-1], _P["break"].split(behind)[0]
         clause = left + span[0] + right
-        bound = _LIMIT_BEFORE.search(before)
-        beyond = _LIMIT_BEHIND.sub("", behind)
-        limit = bool(bound) or beyond != behind or bool(_MUST_BEFORE.search(before) and _MUST.search(clause))
-        bare = _ALONE_BEFORE.search(before[: bound.start()] if bound else before) and re.match(
+        bound = _P["limit_before"].search(before)
+        beyond = _P["limit_behind"].sub("", behind)
+        limit = (
+            bool(bound)
+            or beyond != behind
+            or bool(_P["must_before"].search(before) and _P["must"].search(clause))
+        )
+        bare = _P["alone_before"].search(before[: bound.start()] if bound else before) and re.match(
             r"\W*$|\s?[,;.)]", beyond
         )
         limit = (
             limit
-            and bool(cards or bare or _RUN.search(sentence))
+            and bool(cards or bare or _P["run"].search(sentence))
             and (bool(cards) or not _P["data"].search(clause))
         )
         of_card = any(0 <= card.start - span.end() <= len(" of an ") for card in cards)
-        if (span["day"] and not cards) or (_SOME_OF.match(behind) and not (limit or of_card)):
+        if (span["day"] and not cards) or (_P["some_of"].match(behind) and not (limit or of_card)):
             continue
         if cards and not limit and not _P["of_data"].search(before):
             beside = any(0 <= span.start() - card.end <= 1 for card in cards)
-            weak = not span["day"] and _WEAK_BEFORE.search(before)
-            limit = bool(beside or weak or _ALONE_BEFORE.search(before) or _WEAK_BEHIND.search(behind))
+            weak = not span["day"] and _P["weak_before"].search(before)
+            limit = bool(
+                beside or weak or _P["alone_before"].search(before) or _P["weak_behind"].search(behind)
+            )
         if not cards and not limit and not _P["data"].search(sentence):
-            limit = all(shape.search(part) for shape, part in zip(_BARE_SPAN, (before, behind), strict=True))
+            limit = bool(_P["opens"].search(before) and _P["ends"].match(behind))
         minutes = _minutes(span)
         if limit and minutes > 0:
             of = left.rpartition(" and ")[2] + right.partition(" and ")[0]
             of_gpu = 1 if cards or "gpu" in clause.lower() else 0
-            found.add((minutes, 2 if _TRAINS.search(of) else -1 if _PREDICTS.search(of) else of_gpu))
+            found.add(
+                (minutes, 2 if _P["trains"].search(of) else -1 if _P["predicts"].search(of) else of_gpu)
+            )
     return found
 
 

@@ -3,16 +3,15 @@
 from dataclasses import dataclass
 
 from memory_service.domain.description.phrases import patterns
-from memory_service.domain.description.quantities import quantities_in
+from memory_service.domain.description.quantities import DIGITS, numbers_in, quantities_in
 
 USUAL_DOCUMENTS, FEWEST_DOCUMENTS = 100_000, 200
 """Documents of a collection whose size nobody says; fewer than the second are classes or given candidates."""
 
-MOST_CANDIDATES = 1_000
 _QUERIES = frozenset(
     ("query", "question", "claim", "search", "search-term", "search-query", "request", "topic")
 )
-_P = patterns("searches")
+_P = patterns("searches", digits=DIGITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +37,11 @@ def search_in(text: str) -> Search | None:
     found = [q for q in quantities_in(text) if q.role != "test"]
     asked = [q for q in found if q.noun in _QUERIES]
     queries = round(max((q.value for q in asked), default=0.0)) or None
-    if (given := _P["given"].search(text)) is not None:
-        number = int(given["before"] or given["after"])
-        return Search(queries, 0, min(number, MOST_CANDIDATES), given[0])
-    others = [q for q in found if q.noun and q.noun not in _QUERIES and q.kind != "column" and not q.each]
-    most = max(others, key=lambda q: q.value, default=None)
+    given = _P["given"].search(text)
+    if given is not None and (number := round(numbers_in(given[0])[-1])) > 0:
+        return Search(queries, 0, number, given[0])
+    things = [q for q in found if q.noun and q.noun not in _QUERIES and q.kind in ("sample", "unknown")]
+    most = max((q for q in things if not q.each), key=lambda q: q.value, default=None)
     if most is not None and most.value >= FEWEST_DOCUMENTS:
         return Search(queries, round(most.value), None, most.words)
     return Search(queries, USUAL_DOCUMENTS) if _P["collection"].search(text) else None

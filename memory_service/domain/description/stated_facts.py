@@ -32,30 +32,7 @@ TOKENS_PER_WORD = 4 / 3
 
 _COLUMN_NOUNS = [noun for noun, kind in KIND_OF.items() if kind == "column"]
 _P = patterns("stated_facts", columns="|".join(_COLUMN_NOUNS), number_word=NUMBER_WORD)
-_NAMES = """
-de:german en:english hi:hindi ta:tamil fr:french es:spanish it:italian pt:portuguese ru:russian uk:ukrainian
-pl:polish tr:turkish ar:arabic fa:persian zh:chinese|mandarin ja:japanese ko:korean vi:vietnamese
-id:indonesian th:thai bn:bengali ur:urdu te:telugu nl:dutch sv:swedish da:danish fi:finnish no:norwegian
-cs:czech cy:welsh ca:catalan ro:romanian el:greek hu:hungarian he:hebrew sw:swahili am:amharic
-"""
-_LANGUAGES = {
-    name: re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
-    for name, _, words in (pair.partition(":") for pair in _NAMES.split())
-}
-_SUBTASKS = {
-    "sentiment": r"sentiment|positive or negative|polarity|star rating",
-    "acceptability": r"acceptab|grammatical(?:ly)? (?:correct|sound)|ungrammatical",
-    "entailment": r"entail|premise|hypothes[ie]s|contradict|follows? from",
-    "toxicity": r"toxic|insult|hate|hateful|offensive|abus(?:e|ive)|profan",
-    "essay-scoring": r"essays?\b.{0,80}\b(?:scor|grad|mark|rat)"
-    r"|(?:scor|grad|mark|rat)\w{0,20}\b.{0,80}\bessays?",
-    "entities": r"named entit|\bNER\b|\bBIO\b|personal(?:ly)? identif|\bPII\b|each (?:token|word)",
-    "similarity": r"similar|duplicate|paraphras|same (?:meaning|intent)",
-    "reading": r"comprehension|answer(?:s|ed)? (?:the|a|to) question|span of|passage that answers",
-    "ranking": r"\brank(?:s|ed|ing)?\b|\brelevan|search quer",
-    "topic": r"\btopics?\b|\bsections?\b|\bcategor|\bgenres?\b|\bintents?\b",
-}
-_SUBTASK = {name: re.compile(words, re.IGNORECASE | re.DOTALL) for name, words in _SUBTASKS.items()}
+_LANGUAGES, _SUBTASKS = patterns("language_names"), patterns("subtasks")
 
 
 def stated_in(text: str) -> Stated:
@@ -65,10 +42,9 @@ def stated_in(text: str) -> Stated:
     sentences = task_sentences(text)  # timelines and rules speak of last days and of participants
     text = "\n".join(sentences)
     found = quantities_in(text)
-    stated: Stated = {}
-    stated |= {
-        f"n_{of[1].lower()}": (int(of[2].replace(",", "")), of[0]) for of in _P["shape"].finditer(text)
-    } | _table(text)
+    shapes = _P["shape"].finditer(text)
+    stated: Stated = {f"n_{of[1].lower()}": (int(of[2].replace(",", "")), of[0]) for of in shapes}
+    stated |= _table(text)
     samples = [q for q in found if q.kind == "sample" and not (q.each or q.role == "test") and q.value >= 10]
     stated |= {"samples": stated["n_train"]} if "n_train" in stated else one_figure("samples", samples, max)
     columns = [
@@ -87,8 +63,11 @@ def stated_in(text: str) -> Stated:
 
 def _of_types(text: str, columns: Sequence[Quantity]) -> Stated:
     """The columns of all types together, unless more are said: "45 numeric and 12 categorical columns"."""
-    listed = _P["of_types"].search(text)
-    total = sum(number_of_words(each[1]) for each in _P["of_type"].finditer(listed[0])) if listed else 0.0
+    if listed := _P["columns_rest"].search(text):
+        total = sum(number_of_words(listed[part]) for part in ("n", "rest"))
+    else:
+        listed = _P["of_types"].search(text)
+        total = sum(number_of_words(each[1]) for each in _P["of_type"].finditer(listed[0])) if listed else 0.0
     more = listed and total > max((q.value for q in columns), default=0.0)
     return {"n_features": (round(total), listed[0])} if listed and more else {}
 
@@ -114,7 +93,7 @@ def language_in(text: str) -> Stated:
 
 def subtask_in(text: str) -> Stated:
     """What kind of text task it is, by the first of the words for each."""
-    for name, pattern in _SUBTASK.items():
+    for name, pattern in _SUBTASKS.items():
         if match := pattern.search(text):
             return {"subtask": (name, " ".join(match[0].split())[:80])}
     return {}
@@ -124,14 +103,16 @@ def slices_of_volumes(text: str) -> Stated:
     """n_train and groups of volumes that masks are asked of: "6 volumes of about 2000 slices" are 12,000."""
     for whole, part in pairwise(quantities_in(text)):
         between = part.before.rpartition(whole.words)[2]
-        if part.noun == "slice" and whole.role == part.role and whole.noun and _MADE_OF.fullmatch(between):
+        if (
+            part.noun == "slice"
+            and whole.role == part.role
+            and whole.noun
+            and _P["made_of"].fullmatch(between)
+        ):
             words = f"{whole.words}{between}{part.words}"
             counts = {"n_train": round(whole.value * part.value), "n_groups": round(whole.value)}
             return {name: (value, words) for name, value in (*counts.items(), ("group_by", whole.noun))}
     return {}
-
-
-_MADE_OF = re.compile(r" (?:of|with) (?:about |some |around |roughly |up to )?", re.IGNORECASE)
 
 
 def _seq_len(found: Sequence[Quantity], text: str) -> Stated:

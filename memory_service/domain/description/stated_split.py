@@ -29,17 +29,10 @@ class Separation:
     unit: str | None = None
 
 
-DESCRIBED_BY = re.compile(r"\bdescribed by (?:about |some )?$", re.IGNORECASE)
-JUDGED_BY = re.compile(
-    r"\b(?:graded|marked|scored|rated|labell?ed|annotated|judged|assessed|read|reviewed|checked|verified|outlined"
-    r"|drawn|contoured|segmented|transcribed|coded|tagged)(?: \w+)? by (?:about |some |at least |up to )?$",
-    re.IGNORECASE,
-)
-"""What stands before a number of people who gave the answers: rows are not grouped by them."""
-
 _MONTH_NAMES = [name.lower() for name in month_name[1:]]
 _GROUPS = [f"{noun}s?" for noun, kind in KIND_OF.items() if kind == "group" and noun[-1] not in "yh"]
 _P = patterns("stated_split", month_names="|".join(_MONTH_NAMES), groups="|".join(_GROUPS))
+DESCRIBED_BY = _P["described_by"]
 _GROUP_SPLITS = [pattern for name, pattern in _P.items() if name.startswith("by_group_")]
 
 
@@ -113,16 +106,12 @@ def _kept_apart(text: str) -> Stated:
     return {}
 
 
-_LEARNED = re.compile(r"(?:\b|_)(?:train|learn|history|historical|past)", re.IGNORECASE)
-_JUDGED = re.compile(r"(?:\b|_)test|\bjudged\b|\bevaluated on\b|\bscored on\b|\bhidden\b", re.IGNORECASE)
-
-
 def _years_apart(text: str) -> str | None:
     """The clause on test data whose years, with months where told, are all later than those of training."""
     times: dict[bool, list[int]] = {True: [], False: []}
     words, before = "", (False, False)
     for clause in re.split(r"[;\n]|[.] |, (?=[a-z])", text):
-        of = bool(_LEARNED.search(clause)), bool(_JUDGED.search(clause))
+        of = bool(_P["learned"].search(clause)), bool(_P["judged"].search(clause))
         learned, judged = of if any(of) or not _P["these"].match(clause) else before
         before = learned, judged
         found = (
@@ -172,7 +161,7 @@ def repeated_in(text: str) -> Stated:
 def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
     """The groups that rows come in and how many, where the split does not name them: "several each" asks for
     a split by them, fewer of them than of rows just tells that they are there."""
-    found = [q for q in found if not JUDGED_BY.search(q.before)]
+    found = [q for q in found if not _P["judged_by"].search(q.before)]
     groups = [
         q
         for q in found
@@ -212,6 +201,12 @@ def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
         return out | ({} if "split" in stated else split)
     by = stated["group_by"][0]
     return one_figure("n_groups", [q for q in groups if _singular(q.noun) == by], max)
+
+
+def column_named(unit: str | None, text: str) -> str | None:
+    """The column that the text names of a unit, `box_id` of boxes; else the unit."""
+    match = re.search(rf"\b{re.escape('_'.join(unit.split()))}_?id\b", text, re.IGNORECASE) if unit else None
+    return match[0] if match else unit
 
 
 _ROWS_PER_GROUP = 1.5

@@ -103,23 +103,12 @@ LEAST_CONFIDENCE = 0.6
 """Below it a description does not tell the task, and it is asked: docs/methods/recall.md has how often the
 likeliest is right at each confidence."""
 
-OUTSIDE: Mapping[str, str] = {
-    "generation": "generation of images, sound or other data, judged by people or by a distance",
-    "text-generation": "free writing, prompts or demonstrations that judges rate",
-    "agents-games": "an agent that plays or acts against others",
-    "simulation": "control of a simulator",
-    "optimization": "a search for the best solution, without samples to learn from",
-    "reasoning": "reasoning of a language model at inference, without training data",
-    "code-repair": "writing or repairing programs",
-    "clustering": "groups that no sample is labelled with",
-}
+_TABLE = shipped_table(__package__, "cues.toml")
+OUTSIDE: Mapping[str, str] = _TABLE["outside"]
 """Kinds that no plan is made for -> what they are."""
 
 AUDIO_VALUES = "audio-regression"
-_INSTEAD = [
-    (task, of.split(), re.compile(pattern, re.IGNORECASE))
-    for task, of, pattern in shipped_table(__package__, "cues.toml")["instead"]
-]
+_INSTEAD = [(task, of.split(), re.compile(pattern, re.IGNORECASE)) for task, of, pattern in _TABLE["instead"]]
 
 _OUTSIDE = "outside: "
 UNTOLD, NUMBERS = "untold", "numbers"
@@ -166,10 +155,6 @@ def _cue_table() -> PhraseTable[tuple[str, str, float]]:
 _CUES = _cue_table()
 _TRAINING = frozenset(
     ("loss", "train", "training", "trained", "bce", "lovasz", "backbone", "encoder", "decoder")
-)
-_AT_K = re.compile(
-    r"\b(?:(?:MAP|mAP|map|[Mm]ean [Aa]verage [Pp]recision|HR|R|P|[Hh]it [Rr]ate|[Pp]recision)\s?@"
-    r"|[Rr]ecall\s?(?:@|at))\s?\d+"
 )
 
 _SURE = 2.0
@@ -286,7 +271,7 @@ def _read(text: str, said: Stated) -> _Reading:
         is_goal = any(True for _ in SENTENCES["goal"].find(words))
         evaluates = any(True for _ in SENTENCES["evaluation"].find(words))
         ranks = any(True for _ in SENTENCES["ranking"].find(words))
-        sign = _AT_K.search(sentence)
+        sign = _P["at_k"].search(sentence)
         factor = _GOAL_FACTOR if is_goal else _OPENING_FACTOR if position < 400 else 1.0
         if len(words) <= 6:
             heading_is_evaluation = evaluates
@@ -338,7 +323,7 @@ def _of_table(text: str, said: Stated) -> tuple[re.Match[str] | None, re.Match[s
         None if _P["media_noun"].search(said.get("samples", ("", ""))[1]) else _P["columns"].search(text)
     )
     beside = columns and (
-        _OF_PICTURES.search(text.replace(columns[0], "")) or _P["written"].search(columns[0])
+        _P["of_pictures"].search(text.replace(columns[0], "")) or _P["written"].search(columns[0])
     )
     return _P["numbers"].search(text), None if beside else columns
 
@@ -357,8 +342,6 @@ _OF_OBJECTS, _OF_NUMBERS, _OF_ALL_NUMBERS, _LISTED = 0.25, 6.0, 40.0, 12.0
 """What cues of media are worth, that of a table, and `NUMBERS` for the classifier, where each sample is
 numbers that were measured of it and no file of pictures, sounds or words is spoken of: then the data are a
 table, whatever the objects are."""
-
-_OF_PICTURES = re.compile(r"\b(?:photo|picture|image)", re.IGNORECASE)
 
 
 _LEAST_NAMED = 100

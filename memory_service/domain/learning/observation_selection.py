@@ -86,7 +86,7 @@ class ObservationSelection:
     def __init__(
         self, observations: Iterable[Observation], predict: Predict, by_one: Sequence[Observation] = ()
     ) -> None:
-        self._predict, self._by_one = predict, by_one
+        self.predict, self._by_one = predict, by_one
         self._baselines: dict[Hashable, BaselinePrediction | None] = {}
         of_place: dict[Part, dict[str, list[Observation]]] = {}
         for o in sorted(observations, key=newest_last, reverse=True):
@@ -97,20 +97,23 @@ class ObservationSelection:
         }
         self._evidence: dict[tuple[int, ...], Evidence] = {}
         self._of_one: dict[str, Mapping[PredictionKey, float]] = {}
+        self._about: dict[tuple[str, str], LearnedCorrections] = {}
 
     def renewed(
         self, observations: Iterable[Observation], by_one: Sequence[Observation] = ()
     ) -> ObservationSelection:
         """The same of other observations; what was predicted for some of them is not predicted again."""
-        renewed = ObservationSelection(observations, self._predict, by_one)
+        renewed = ObservationSelection(observations, self.predict, by_one)
         renewed._baselines = self._baselines
         return renewed
 
     def about(self, device: str, gpu: str) -> LearnedCorrections:
         """What they say of a device ("" = of the GPU model as such)."""
-        return LearnedCorrections(
-            lambda part: self._chosen(part, device or gpu, gpu), lambda: self._alone(gpu)
-        )
+        if (device, gpu) not in self._about:
+            self._about[device, gpu] = LearnedCorrections(
+                lambda part: self._chosen(part, device or gpu, gpu), lambda: self._alone(gpu)
+            )
+        return self._about[device, gpu]
 
     def _alone(self, gpu: str) -> Mapping[PredictionKey, float]:
         """Case -> median log of its time beside its prediction, each key's own median once, of what one key
@@ -170,7 +173,7 @@ class ObservationSelection:
     def _baseline_of(self, o: Observation) -> BaselinePrediction | None:
         key = priced_as(o)
         if key not in self._baselines:
-            self._baselines[key] = self._predict(o)
+            self._baselines[key] = self.predict(o)
         return self._baselines[key]
 
 

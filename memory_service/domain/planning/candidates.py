@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import inf, log2
 from typing import Any
 
@@ -20,6 +21,7 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.cost.throughput_knee import BATCH_LADDER, KNEE_GAIN
+from memory_service.domain.description.searches import Search
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.batch_choice import BOUNDS
 from memory_service.domain.planning.boosting_plan import (
@@ -35,7 +37,7 @@ from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.planning.option import Array, Flags, Option
 from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, loader_rate, price_grid, utility
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
-from memory_service.domain.planning.run_seconds import RunSeconds
+from memory_service.domain.planning.run_seconds import RunSeconds, Seconds
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
@@ -119,18 +121,21 @@ _OF_DECODERS = ("method", "lora_rank", "sharding", "trainer", "packing", "text_t
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """What a reranker stands on, or a retriever alone (`pairs` 0).
+    """What a stage of a search learns from and hands on.
 
-    queries, documents   that are learned from, that are searched; kept: candidates a query
-    pairs                a query that the reranker learns from
-    retriever            that runs before it; None where candidates are given, or found by then
+    queries, documents   that are learned from, that are searched
+    kept                 candidates a query, 0 of a retriever whose order is the answer
+    pairs                a query that a reranker learns from, 0 of a retriever
     """
 
     queries: int
     documents: int
     kept: int
     pairs: int
-    retriever: Candidate | None = None
+
+    @property
+    def name(self) -> str:
+        return "reranker" if self.pairs else "retriever"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +152,6 @@ class CandidateSet:
     table: CostTable
     grid: PlanGrid
     stages: Stages | None = None
-
-    @property
-    def retriever(self) -> Candidate | None:
-        """Of a search, what runs before these."""
-        return None if self.stages is None else self.stages.retriever
 
     def best(self, objective: str, minutes: float, keep: Flags | None = None) -> Candidate | None:
         """The plan of highest utility that `minutes` allow; None when none does."""
@@ -279,21 +279,35 @@ Rival = tuple[tuple[str, ...], Option, float]
 
 @dataclass(frozen=True, slots=True)
 class CandidateSets:
-    """Every set of a problem: what both the plan and the refusal are read from."""
+    """Every set of a problem: what both the plan and the refusal are read from. before: of a search the
+    retriever, a run of its own whose minutes all budgets here include, those of a set do not."""
 
     problem: PlanningProblem
     sets: tuple[CandidateSet, ...]
+    before: Candidate | None = None
+
+    @property
+    def taken(self) -> float:
+        """Minutes of the budget that the run before takes."""
+        return 0.0 if self.before is None else self.before.minutes
 
     def best(
         self, objective: str, minutes: float, keep: Callable[[CandidateSet], Flags] | None = None
     ) -> Candidate | None:
         """The plan of highest utility of all sets that `minutes` allow; None when none does."""
-        each = (s.best(objective, minutes, None if keep is None else keep(s)) for s in self.sets)
+        left = minutes - self.taken
+        each = (s.best(objective, left, None if keep is None else keep(s)) for s in self.sets)
         return max(filter(None, each), key=lambda best: best.utility(objective), default=None)
 
-    def flat(self, name: str) -> Array:
-        """Minutes or quality of every plan, the sets one after another."""
-        return np.concatenate([getattr(each.grid, name).ravel() for each in self.sets])
+    def total_end(self, candidate: Candidate) -> Seconds:
+        """From the start of the run before to the end of the candidate's."""
+        own = candidate.run().total_end
+        return own if self.before is None else self.before.run().total_end + own
+
+    def flat(self) -> tuple[Array, Array]:
+        """(the smallest budget, quality) of every plan, the sets one after another."""
+        minutes, quality = ([getattr(s.grid, n).ravel() for s in self.sets] for n in ("minutes", "quality"))
+        return self.taken + np.concatenate(minutes), np.concatenate(quality)
 
     def at(self, place: int) -> Candidate:
         """The plan at a place of `flat`."""
@@ -305,7 +319,7 @@ class CandidateSets:
 
     def least_minutes(self) -> float:
         """The smallest budget that any plan holds; infinite when memory allows none."""
-        return min((float(s.grid.minutes.min(initial=inf)) for s in self.sets), default=inf)
+        return self.taken + min((float(s.grid.minutes.min(initial=inf)) for s in self.sets), default=inf)
 
     def rival(self, candidate: Candidate) -> Rival | None:
         """(families, option, index without what winners used) of the best option of other families in the
@@ -322,7 +336,7 @@ class CandidateSets:
     def best_of_families(self, minutes: float) -> dict[str, str]:
         """Family -> the model of it whose plan in these minutes is expected to be best."""
         best: dict[str, tuple[float, str]] = {}
-        for names, option, _, index in self._best_of_groups(minutes):
+        for names, option, _, index in self._best_of_groups(minutes - self.taken):
             for name in names if index > -inf else ():
                 best[name] = max(best.get(name, (-inf, "")), (index, option.model.name))
         return {name: model for name, (_, model) in best.items()}
@@ -346,18 +360,35 @@ def precision_for(cards: Sequence[Gpu]) -> str:
 
 
 def price_candidates(problem: PlanningProblem, costs: CostProvider) -> CandidateSets:
-    """Price every option of the problem; raises nothing: what cannot run is never the best. Where no card of
-    several holds a copy of any model, with weights spread over them, unless that was asked for or refused."""
-    question = problem.question
+    """Price every option of the problem; raises nothing: what cannot run is never the best."""
     if problem.search is not None:
-        return CandidateSets(problem, (_in_stages(problem, lambda stage: _networks(stage, costs, stage)),))
-    copies = _priced(problem, costs, problem)
-    if problem.together.n <= 1 or question.sharding is not None or copies.least_minutes() < inf:
+        return _in_stages(problem, problem.search, costs)
+    sets = [_networks(problem, costs)]
+    trees = costs.trees(problem)
+    if trees.options and (problem.model is not None or not TREES_LEAVE_OUT & set(problem.question.pinned)):
+        grid = within_host(problem, trees.options, price_trees(problem, trees))
+        sets.append(CandidateSet(problem, "fp32", sets[0].loader, trees, grid))
+    return CandidateSets(problem, tuple(sets))
+
+
+def _networks(problem: PlanningProblem, costs: CostProvider) -> CandidateSet:
+    """Networks, priced. Where no card of several holds a copy of any of them, with weights spread over the
+    cards, unless that was asked for or refused."""
+    question, loader = problem.question, loader_settings(problem.cpu_count, problem.task)
+    precision = question.precision or precision_for(problem.cards)
+
+    def priced(sharding: str | None) -> CandidateSet:
+        options_of = replace(problem, question=replace(question, sharding=sharding))
+        table = costs.table(options_of, problem.cards, precision)
+        grid = within_host(problem, table.options, price_grid(problem, table, int(loader["num_workers"])))
+        return CandidateSet(problem, precision, loader, table, grid)
+
+    copies = priced(question.sharding)
+    able = bool(np.isfinite(copies.grid.minutes).any()) or not any(o.method for o in copies.table.options)
+    if problem.together.n <= 1 or question.sharding is not None or able:
         return copies
-    if not any(option.method for each in copies.sets for option in each.table.options):
-        return copies
-    spread = _priced(problem, costs, replace(problem, question=replace(question, sharding="fsdp")))
-    return spread if spread.least_minutes() < inf else copies
+    spread = priced("fsdp")
+    return spread if np.isfinite(spread.grid.minutes).any() else copies
 
 
 def is_bi_encoder(model: CatalogueModel) -> bool:
@@ -365,74 +396,56 @@ def is_bi_encoder(model: CatalogueModel) -> bool:
     return model.config.get("head") == "encoder" or "embedding" in model.name
 
 
-def _in_stages(problem: PlanningProblem, price: Callable[[PlanningProblem], CandidateSet]) -> CandidateSet:
-    """The rerankers of a search, with the minutes of the best retriever beside them; where the minutes hold
-    no two stages the retrievers alone, or the rerankers if one of them is pinned.
-
-    price   networks that serve a problem
-    """
-    search, question, queries = problem.search, problem.question, problem.n_train
-    own = price(problem)
-    if search is None or not own.table.options:
-        return own
-    pinned = is_bi_encoder(own.table.options[0].model) if problem.model else None
-
-    def priced(stages: Stages, n_train: int, n_test: int) -> CandidateSet:
-        embeds = stages.pairs == 0
-        stage = replace(problem, n_train=n_train, n_test=n_test, contrastive=embeds)
-        if pinned not in (None, embeds):
-            left_open: dict[str, Any] = dict.fromkeys(("model", *_OF_DECODERS))
-            stage = replace(stage, model=None, question=replace(question, **left_open))
-        found = price(stage)
-        serve = np.array([is_bi_encoder(option.model) == embeds for option in found.table.options])
-        roomy = serve & (found.grid.batches.batch_size >= FEWEST_TEXTS)
-        serve = roomy if embeds and roomy.any() else serve
-        minutes = np.where(serve[:, None, None], found.grid.minutes, inf)
-        return replace(found, grid=replace(found.grid, minutes=minutes), stages=stages)
-
-    kept = (search.candidates,) if search.candidates else [k for k in KEPT if k <= search.documents]
-    rerankers = [
-        priced(Stages(queries, search.documents, k, pairs), queries * pairs, problem.n_test * k)
-        for k in kept
-        for pairs in PAIRS
-    ]
-    alone = Stages(queries, search.documents, max(kept), 0)
-    retrievers = priced(alone, 2 * queries, search.documents + queries + problem.n_test)
-    firsts: list[Candidate | None] = [None]
+def _in_stages(problem: PlanningProblem, search: Search, costs: CostProvider) -> CandidateSets:
+    """The rerankers of a search behind the retriever that is best with them. Where the minutes hold no two
+    stages the retrievers alone, or the rerankers if one of them is pinned."""
+    question, sizes = problem.question, product((search.candidates,) if search.candidates else KEPT, PAIRS)
+    every = [Stages(problem.n_train, search.documents, kept, pairs) for kept, pairs in sizes]
+    rerankers = {stages: _stage(problem, stages, costs) for stages in every}
     if not search.candidates and all(run.run != 1 for run in question.done):
-        firsts = [retrievers.best(question.objective, share * question.minutes) for share in SHARES]
-        firsts = [*filter(None, firsts)]
-    best, most = None, -inf
-    for first in firsts:
-        taken = first.minutes if first else 0.0
-        for ranked in rerankers:
-            pick = ranked.best(question.objective, question.minutes - taken)
-            if pick is None or ranked.stages is None:
-                continue
-            parts = [each.utility(question.objective) for each in (first, pick) if each]
-            fewer = log2(max(kept) / ranked.stages.kept) + log2(max(PAIRS) / ranked.stages.pairs)
-            worth = sum(parts) / len(parts) - POINTS_OF_HALF * fewer
+        retrievers = _stage(problem, replace(every[0], kept=0, pairs=0), costs)
+        firsts = (retrievers.best(question.objective, share * question.minutes) for share in SHARES)
+        found = _best_chain(problem, [*filter(None, firsts)], rerankers)
+        if found is not None or retrievers.problem.model == problem.model:
+            return found or CandidateSets(problem, (retrievers,))
+    return _best_chain(problem, [None], rerankers) or CandidateSets(problem, (rerankers[every[-1]],))
+
+
+def _stage(problem: PlanningProblem, stages: Stages, costs: CostProvider) -> CandidateSet:
+    """The models that serve a stage, priced; where the pinned one serves the other, all of them."""
+    embeds, queries, asked = stages.pairs == 0, problem.n_train, problem.n_test
+    only = problem.model is not None and stages.documents == 0
+    n_train, n_test = queries * stages.pairs, asked * stages.kept
+    if embeds:
+        n_train, n_test = 2 * queries, stages.documents + queries + asked
+    found = _networks(replace(problem, n_train=n_train, n_test=n_test, contrastive=embeds), costs)
+    serve = np.array([only or is_bi_encoder(o.model) == embeds for o in found.table.options], dtype=bool)
+    if problem.model is not None and serve.size and not serve.any():
+        left_open: dict[str, Any] = dict.fromkeys(("model", *_OF_DECODERS))
+        question = replace(problem.question, **left_open)
+        return _stage(replace(problem, model=None, question=question), stages, costs)
+    roomy = serve & (found.grid.batches.batch_size >= FEWEST_TEXTS)
+    serve = roomy if embeds and roomy.any() else serve
+    minutes = np.where(serve[:, None, None], found.grid.minutes, inf)
+    return replace(found, grid=replace(found.grid, minutes=minutes), stages=stages)
+
+
+def _best_chain(
+    problem: PlanningProblem, firsts: Sequence[Candidate | None], rerankers: Mapping[Stages, CandidateSet]
+) -> CandidateSets | None:
+    """The rerankers, in the minutes that the retriever before them (None: none) leaves, of the best mean
+    utility, more candidates and pairs counted; None where the minutes hold no such two."""
+    best, most, objective = None, -inf, problem.question.objective
+    for first, (stages, ranked) in product(firsts, rerankers.items()):
+        before, minutes = None, problem.question.minutes
+        if first is not None:
+            handed = replace(first.candidates, stages=replace(stages, pairs=0))
+            before, minutes = replace(first, candidates=handed), minutes - first.minutes
+        question = replace(ranked.problem.question, minutes=minutes)
+        own = replace(ranked, problem=replace(ranked.problem, question=question))
+        if (pick := own.best(objective, minutes)) is not None:
+            utilities = [each.utility(objective) for each in (before, pick) if each]
+            worth = sum(utilities) / len(utilities) + POINTS_OF_HALF * log2(stages.kept * stages.pairs)
             if worth > most:
-                minutes = ranked.grid.minutes + taken
-                stages = replace(ranked.stages, retriever=first)
-                best, most = replace(ranked, grid=replace(ranked.grid, minutes=minutes), stages=stages), worth
-    if best is None:
-        best = retrievers if firsts != [None] and pinned is not False else rerankers[-1]
+                best, most = CandidateSets(problem, (own,), before), worth
     return best
-
-
-def _networks(problem: PlanningProblem, costs: CostProvider, options_of: PlanningProblem) -> CandidateSet:
-    precision = problem.question.precision or precision_for(problem.cards)
-    loader = loader_settings(problem.cpu_count, problem.task)
-    table = costs.table(options_of, problem.cards, precision)
-    grid = within_host(problem, table.options, price_grid(problem, table, int(loader["num_workers"])))
-    return CandidateSet(problem, precision, loader, table, grid)
-
-
-def _priced(problem: PlanningProblem, costs: CostProvider, options_of: PlanningProblem) -> CandidateSets:
-    sets = [_networks(problem, costs, options_of)]
-    trees = costs.trees(problem)
-    if trees.options and (problem.model is not None or not TREES_LEAVE_OUT & set(problem.question.pinned)):
-        grid = within_host(problem, trees.options, price_trees(problem, trees))
-        sets.append(CandidateSet(problem, "fp32", sets[0].loader, trees, grid))
-    return CandidateSets(problem, tuple(sets))

@@ -315,9 +315,10 @@ _ANSWERS = {"image-segmentation": "pixels", "image-to-image": "pixels", "object-
 
 
 def can_answer(model: CatalogueModel, task: str) -> bool:
-    """Whether the model serves the task, or another of the same kind of input and answer."""
-    if task in model.tasks:
-        return True
+    """Whether the model serves the task, or another of the same kind of input and answer; what only
+    forecasts has no other."""
+    if task in model.tasks or model.only_forecasts:
+        return task in model.tasks
     return (modality_of(task), _ANSWERS.get(task)) in {(modality_of(t), _ANSWERS.get(t)) for t in model.tasks}
 
 

@@ -184,10 +184,14 @@ _OTHER_NORM = re.compile(r"nfnet|nf_|_gn|resnetv2_\d+x\d")
 """Convolutional networks without batch normalisation: normaliser-free ones, and those of groups."""
 
 
-def normalises_batches(option: Option) -> bool:
-    """Whether it classifies pictures by a network whose layers are normalised over the batch."""
-    pictures = option.model.input_kind == "image_size" and option.defaults.least_batch >= BATCH_OF_NORM
-    return pictures and not _OTHER_NORM.search(option.model.name)
+_SEQUENCE_FAMILIES = ("rnn", "series-transformer", "ft-transformer", "mlp", "tabm", "two-tower")
+
+
+def has_batch_norm(option: Option) -> bool:
+    """Whether its layers are normalised over the batch: not those of transformers, nor recurrent ones."""
+    model = option.model
+    other = model.library == "transformers" or model.family in _SEQUENCE_FAMILIES
+    return option.defaults.least_batch >= BATCH_OF_NORM and not (other or _OTHER_NORM.search(model.name))
 
 
 def columns_of(options: Sequence[Option]) -> Columns:
@@ -215,7 +219,9 @@ def columns_of(options: Sequence[Option]) -> Columns:
         ),
         n_outputs=integers(max((p.n_outputs for p in o.profile.values()), default=1000) for o in options),
         least_batch=integers(o.defaults.least_batch for o in options),
-        batch_norm=np.array([normalises_batches(o) for o in options], dtype=np.bool_),
+        batch_norm=np.array(
+            [o.model.input_kind == "image_size" and has_batch_norm(o) for o in options], dtype=np.bool_
+        ),
         boosted=np.array([o.model.is_trees for o in options], dtype=np.bool_),
         wanted_batch=integers(o.defaults.wanted_batch for o in options),
         learning=Learning(*(numbers(getattr(o.learning, f.name) for o in options) for f in fields(Learning))),

@@ -106,21 +106,20 @@ def choose_portfolio(sets: RunSets, objective: str, minutes: float) -> Portfolio
     pool, reserve = sets.pool, sets.all_sets.problem.policy.reserve_share
     places, quality = sets.places(chosen), float(sets.quality[chosen])
     main = places[0]
-    retriever = sets.candidate(main).candidates.retriever
     serving = next((i for i in places if pool.first[i] <= FIRST_SHARE * minutes), None)
     early = None
     if serving is not None:
         places.sort(key=lambda i: i != serving)
-    elif not sets.done and retriever is None:
+    elif not sets.done and sets.all_sets.before is None:
         left = min(FIRST_SHARE * minutes, (1.0 - reserve) * (minutes - float(pool.share[places].sum())))
         early = sets.all_sets.best(objective, left, lambda each: np.equal(each.grid.folds, 1))
         if early is not None and objective == "fast" and 2.0 * early.minutes > pool.alone[main]:
             early = None  # what is planned is nearly there by then
     share = pool.alone if len(places) == 1 and early is None else pool.share
     runs = []
-    if retriever is not None:  # whose order of candidates is a first submission
-        budget, ends = retriever.minutes, _ends(retriever, 1)
-        runs.append(Run(retriever, 1, "retriever", budget, retriever.quality, ends, gain=quality))
+    if (first := sets.all_sets.before) is not None:
+        ends = _ends(first, 1)
+        runs.append(Run(first, 1, "retriever", first.minutes, first.quality, ends, gain=quality))
     if early is not None:
         budget = early.minutes / (1.0 - reserve)
         runs.append(Run(early, 1, "first", budget, early.quality, _ends(early, 1)))
@@ -164,10 +163,10 @@ def best_by_budget(all_sets: CandidateSets) -> list[dict[str, Any]]:
     the smallest budget that holds the plan (p90 and reserve included). At most `MOST_POINTS`, evenly over the
     quality they reach; empty when no plan fits the memory of the cards.
     """
-    minutes, quality = all_sets.flat("minutes"), all_sets.flat("quality")
+    minutes, quality = all_sets.flat()
     able = np.flatnonzero(np.isfinite(minutes))
     shown = evenly(able[front(minutes[able], quality[able], 1e-9)], MOST_POINTS)
-    return [_point(all_sets.at(int(place))) for place in shown]
+    return [_point(all_sets, int(place)) for place in shown]
 
 
 def best_of_models(all_sets: CandidateSets, minutes: float) -> list[dict[str, Any]]:
@@ -179,7 +178,7 @@ def best_of_models(all_sets: CandidateSets, minutes: float) -> list[dict[str, An
         options = candidates.table.options
         if not options:
             continue
-        needed = candidates.grid.minutes.reshape(len(options), -1)
+        needed = all_sets.taken + candidates.grid.minutes.reshape(len(options), -1)
         quality = np.where(needed <= minutes, candidates.grid.quality.reshape(needed.shape), -np.inf)
         most = quality.max(axis=1)
         columns = np.where(quality >= most[:, None] - 1e-9, needed, np.inf).argmin(axis=1)
@@ -191,16 +190,17 @@ def best_of_models(all_sets: CandidateSets, minutes: float) -> list[dict[str, An
                 best[name] = point
         before += needed.size
     ranked = sorted(best.values(), reverse=True)[:MOST_MODELS]
-    return [_point(all_sets.at(place)) for _, _, place in ranked]
+    return [_point(all_sets, place) for _, _, place in ranked]
 
 
-def _point(candidate: Candidate) -> dict[str, Any]:
+def _point(all_sets: CandidateSets, place: int) -> dict[str, Any]:
+    candidate = all_sets.at(place)
     return {
         "model": candidate.option.model.name,
         candidate.option.model.input_kind: candidate.option.input_size,
         "batch_size": candidate.batch_size,
         "folds": candidate.folds,
         "epochs": epochs_of(candidate),
-        "minutes": round(candidate.minutes, 3),
+        "minutes": round(all_sets.taken + candidate.minutes, 3),
         "quality_index": round(candidate.quality, 3),
     }

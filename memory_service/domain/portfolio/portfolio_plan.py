@@ -7,7 +7,7 @@ from math import ceil, isfinite
 from typing import Any
 
 from memory_service.domain.common.sentences import Sentence, sentence
-from memory_service.domain.common.units import figures, minutes, plural
+from memory_service.domain.common.units import figures, interval, minutes, plural
 from memory_service.domain.common.vocabulary import OBJECTIVES, size_of
 from memory_service.domain.planning import checks_and_fallbacks as advice
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets, Rival, price_candidates
@@ -79,6 +79,7 @@ def plan_portfolio(
         ),
         on_trouble=advice.trouble_ladder(
             settings,
+            problem.task,
             trees=option.is_trees,
             on_gpu=problem.on_gpu,
             first_fold_percent=100 * fold / minutes,
@@ -163,10 +164,8 @@ def _alternatives(sets: RunSets, run: Run, minutes: float) -> tuple[dict[str, An
 def _of_runs(sets: RunSets, portfolio: Portfolio, answered: Run) -> Iterator[Sentence]:
     """Whether all of them are hardly worth it; what the others take of the host, where it is much."""
     stages, problem = portfolio.main.candidate.candidates.stages, sets.all_sets.problem
-    found = problem.search is None or problem.search.candidates or problem.question.done
-    if stages is not None and not found and (stages.retriever is None or stages.pairs == 0):
-        stage = "reranker" if stages.pairs else "retriever"
-        yield sentence("one-stage", minutes=problem.question.minutes, stage=stage, instead=stage)
+    if stages is not None and stages.documents and not problem.question.done and sets.all_sets.before is None:
+        yield sentence("one-stage", minutes=problem.question.minutes, stage=stages.name, instead=stages.name)
     if portfolio.done and portfolio.quality - sets.quality_of([]) < LEAST_GAIN:
         yield sentence("stop-here")
     for run in portfolio.runs:
@@ -219,7 +218,7 @@ def _plan_id(problem: PlanningProblem, portfolio: Portfolio, settings: Mapping[i
 
 
 def _as_dict(portfolio: Portfolio, run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
-    option = run.candidate.option
+    option, stage = run.candidate.option, _stage_of(run)
     return {
         "run": run.number,
         "model": option.model.name,
@@ -229,28 +228,27 @@ def _as_dict(portfolio: Portfolio, run: Run, settings: Mapping[str, Any]) -> dic
         "start_minute": round(run.start, 2),
         "deadline_minute": round(run.deadline, 2),
         "expected_gain": round(run.gain, 2),
-        "why": why_run(portfolio, run),
-        **_stage_of(portfolio, run),
+        "why": why_run(portfolio, run, stage),
+        **({"stage": stage} if stage else {}),
     }
 
 
-def _stage_of(portfolio: Portfolio, run: Run) -> dict[str, Any]:
+def _stage_of(run: Run) -> dict[str, Any]:
     """Of a search which stage the run is, what it learns from and keeps, its memory and minutes."""
-    stages = portfolio.main.candidate.candidates.stages
+    stages = run.candidate.candidates.stages
     if stages is None:
         return {}
-    embeds, expected = run.role == "retriever" or stages.pairs == 0, expected_of(run.candidate, run.seeds)
-    stage = {
-        "name": "retriever" if embeds else "reranker",
+    expected = expected_of(run.candidate, run.seeds)
+    return {
+        "name": stages.name,
         "queries": stages.queries,
-        "pairs": 1 if embeds else stages.pairs,
-        "negatives": (run.candidate.batch_size // 2 if embeds else stages.pairs) - 1,
+        "pairs": stages.pairs or 1,
+        "negatives": max(stages.pairs or run.candidate.batch_size // 2, 1) - 1,
         "documents": stages.documents,
         "kept": stages.kept,
         "peak_memory_gib": expected.peak_memory_gib.as_dict(),
         "total_minutes": expected.total_minutes.as_dict(),
     }
-    return {"stage": stage}
 
 
 _OF_MAIN = ("model", "effective_batch_size", "compile", "data_loader", "techniques", "sample_rows")
@@ -273,18 +271,18 @@ NOTHING_MORE = 0.25
 """Points: what a doubling of the minutes must buy to be called a gain. A tenth of an index's interval."""
 
 
-def why_run(portfolio: Portfolio, run: Run) -> str:
-    """One sentence; of several seeds one more."""
+def why_run(portfolio: Portfolio, run: Run, stage: Mapping[str, Any]) -> str:
+    """One sentence; of several seeds one more. stage: as of `_stage_of`."""
     early = run is portfolio.runs[0] and run.first <= FIRST_SHARE * portfolio.minutes
-    stage = _stage_of(portfolio, run).get("stage")
-    if stage is not None and run.role in ("retriever", "main"):
-        memory, minutes = (stage[name]["value"] for name in ("peak_memory_gib", "total_minutes"))
-        batch = {"batch": run.candidate.batch_size, "texts": run.candidate.batch_size // 2}
-        return sentence(f"run-{stage['name']}", **stage, **batch, memory=memory, minutes=minutes)
     if run.role == "first":
         return sentence("run-first", minute=run.first, share=FIRST_SHARE)
-    code = "run-main" if run.role == "main" else "run-other"
-    said = [sentence(code, index=run.quality, main=portfolio.main.model)]
+    if stage and run.role != "other":
+        expected = interval(stage["peak_memory_gib"], "GiB"), interval(stage["total_minutes"], "min")
+        shown = {"batch": run.candidate.batch_size, "then": "candidates" if stage["kept"] else "order"}
+        said = [sentence(f"run-{stage['name']}", **stage, **shown, expected=", ".join(expected))]
+    else:
+        code = "run-main" if run.role == "main" else "run-other"
+        said = [sentence(code, index=run.quality, main=portfolio.main.model)]
     if run.seeds > 1:
         fits = run.candidate.fits(run.seeds)
         folds = "" if fits.by_time else f" x {plural(fits.folds, 'fold')}"

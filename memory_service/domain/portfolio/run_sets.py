@@ -125,8 +125,7 @@ def _pool_of(
     seeds = np.repeat(SEEDS, [len(flat), *(len(may_repeat) for _ in SEEDS[1:])])
     repeats = candidates.problem.fits(n_folds[at], seeds, trees=trees)
     repeated = run.taken(at).repeated(repeats)
-    taken = candidates.retriever.minutes if candidates.retriever else 0.0
-    alone = taken + np.asarray(minutes_needed(repeated, policy.reserve_share, policy.median_share))
+    alone = np.asarray(minutes_needed(repeated, policy.reserve_share, policy.median_share))
     alone[: len(flat)] = needed[flat]
     gain = columns.learning.fold_gain[rows]
     gained = fold_gain(gain[at], repeats.averaged, n_train) - fold_gain(gain, once, n_train)[at]
@@ -264,7 +263,8 @@ class RunSets:
 def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = ()) -> RunSets:
     """All sets that at most twice the `minutes` hold and of which every run adds to the others."""
     difference = _difference(all_sets)
-    pool = run_pool(all_sets, 2.0 * minutes)
+    submitted, most = done or all_sets.before, 2.0 * minutes - all_sets.taken
+    pool = run_pool(all_sets, most)
     sd, done_sd = _differences(all_sets, pool, done, difference)
     base = blend_quality([(run.model, run.quality) for run in done], difference)
     single = np.arange(len(pool.place))
@@ -272,7 +272,7 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     share, n = pool.share, pool.beside
     a, b = np.nonzero(np.triu(pool.family[:n, None] != pool.family[None, :n]))
     both = share[a] + share[b]
-    affordable = np.flatnonzero(both <= 2.0 * minutes)
+    affordable = np.flatnonzero(both <= most)
     a, b, both = a[affordable], b[affordable], both[affordable]
 
     def blend(one: Integers, other: Integers) -> Array:
@@ -293,7 +293,7 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     of, third = np.nonzero(
         (pool.family[:n] != pool.family[a[pairs], None])
         & (pool.family[:n] != pool.family[b[pairs], None])
-        & (both[pairs, None] + share[:n] <= 2.0 * minutes)
+        & (both[pairs, None] + share[:n] <= most)
     )
     of = pairs[of]
     apart = THIRD * np.minimum(sd[a[of], third], sd[b[of], third])
@@ -308,7 +308,7 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     members[len(members) - len(of) :] = np.stack([a[of], b[of], third], axis=1)
     several = np.concatenate([both, both[of] + share[third]])
     plain, together = (np.concatenate([one, several]) for one in (pool.alone, share))
-    grids = [each.grid for each in all_sets.sets if 1 in each.grid.folds and not done]
+    grids = [each.grid for each in all_sets.sets if 1 in each.grid.folds and not submitted]
     splits = (float(grid.minutes[:, :, grid.folds.index(1)].min(initial=inf)) for grid in grids)
     shortest, early = min(splits, default=inf), plain
     if shortest < inf:  # of its own, or of the shortest split, run before it
@@ -320,7 +320,8 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     quality = np.concatenate([alone, pair, triple])
     quality = np.maximum(quality - _without_trees(all_sets, pool, members, done), base)
     least_gain = np.concatenate([np.full(len(single), inf), of_second, of_third])
-    return RunSets(all_sets, pool, members, plain, early, quality, least_gain, difference, tuple(done))
+    budgets = all_sets.taken + plain, all_sets.taken + early
+    return RunSets(all_sets, pool, members, *budgets, quality, least_gain, difference, tuple(done))
 
 
 def _without_trees(

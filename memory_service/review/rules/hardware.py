@@ -444,7 +444,8 @@ def _by_trainer(facts: Facts) -> Iterator[Finding]:
             yield finding("no-mixed-precision", given, "trainer", value=value)
     for call in facts.training.arguments if "transformers" in kinds else ():
         switches = [facts.argument(call, name) for name in ("fp16", "bf16", "half_precision_backend")]
-        on = any(node is not None and facts.values.one(node) is not False for node in switches)
+        trl = is_call(call, "SFTConfig", "DPOConfig") and switches[1] is None  # bf16, unless fp16 is on
+        on = trl or any(node is not None and facts.values.one(node) is not False for node in switches)
         if not on and not facts.values.open_ended(call) and facts.value(call, "use_cpu") is not True:
             yield finding("no-mixed-precision", call, "arguments")
 

@@ -377,7 +377,9 @@ def _recoded(facts: Facts) -> Iterator[Finding]:
     if facts.script.called(*_SET.shared_codes):
         return
     script = facts.script
-    aligned = script.called("reindex", "align", "Categorical") or _RE.aligned.search(script.text)
+    lists = [ast.dump(n.slice) for n in script.all(ast.Subscript) if getattr(n.slice, "elts", [])[2:]]
+    chosen = len(lists) > len({*lists})  # the same columns, by their names
+    aligned = chosen or script.called("reindex", "align", "Categorical") or _RE.aligned.search(script.text)
     certain = [coding for coding in facts.walk.codings if coding.unconditional and coding.rows]
     kinds = grouped((c.what, c) for c in certain if not (c.what == "get_dummies" and aligned))
     for what, codings in kinds.items():

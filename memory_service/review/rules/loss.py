@@ -235,6 +235,8 @@ def objective_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-loss of frameworks that name their loss."""
     if facts.script.uses(*BOOSTERS):
         yield from _boosting(facts)
+    if "transformers" in facts.training.kinds and not _RE.masks.search(facts.script.text):
+        yield from _padded(facts)
     for call in facts.script.called("compile") if facts.script.uses(*KERAS) else ():
         loss, output = facts.argument(call, "loss", 1), _keras_output(facts, call)
         name, logits, place = _keras_loss(facts, loss) if loss is not None else (None, False, call)
@@ -244,6 +246,17 @@ def objective_rules(facts: Facts) -> Iterator[Finding]:
             wrong = _wrong_keras(facts, name, logits, *output, metrics)
             if wrong is not None:
                 yield finding("wrong-loss", place, wrong[0], **wrong[1])
+
+
+def _padded(facts: Facts) -> Iterator[Finding]:
+    """Labels that are the tokens of padded texts, as the tokenizer gives them."""
+    for node in facts.script.all(ast.Assign):
+        to, value = node.targets[0], receiver(node.value) if is_call(node.value, "copy") else node.value
+        if isinstance(to, ast.Subscript) and isinstance(value, ast.Subscript):
+            keys, made = map(facts.values.text, (to.slice, value.slice)), facts.values.makers(value.value)
+            padded = any(facts.value(maker, "padding") in (True, "max_length") for maker in made)
+            if padded and [*keys] == ["labels", "input_ids"]:
+                yield finding("wrong-loss", node, "padding")
 
 
 def _wrong_keras(
@@ -262,6 +275,8 @@ def _wrong_keras(
         return "keras-sigmoid", {"name": name}
     if name in _SET.squared and classes:
         return "keras-squared", {"name": name}
+    if units == 1 and labels == "one-hot vectors":
+        return "keras-one-unit", {"labels": labels}
     if labels and _MAP.wrong_labels.get(name) == labels:
         sparse = "" if name.startswith("sparse") else "sparse_"
         return "keras-labels", {"name": name, "labels": labels, "sparse": sparse}

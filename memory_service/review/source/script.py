@@ -434,7 +434,7 @@ Named = ast.Name | ast.Attribute
 def write_in_full(tree: ast.Module) -> None:
     """Changes the tree in place; lines and columns stay those of the text."""
     nodes = list(ast.walk(tree))
-    bound, imported = _bound(nodes)
+    bound, imported = bound_names(nodes)
     _rename_imports(nodes, bound, imported)
     names, partials = _short(nodes, bound, imported)
     short, calls = {*names, *partials}, (node for node in nodes if isinstance(node, ast.Call))
@@ -450,7 +450,7 @@ def write_in_full(tree: ast.Module) -> None:
             call.keywords = [*saved, *call.keywords]
 
 
-def _bound(nodes: list[ast.AST]) -> tuple[dict[str, int], set[str]]:
+def bound_names(nodes: list[ast.AST]) -> tuple[dict[str, int], set[str]]:
     """How often each name is set, and the names that imports bring."""
     bound: dict[str, int] = defaultdict(int)
     imported: set[str] = set()
@@ -463,6 +463,8 @@ def _bound(nodes: list[ast.AST]) -> tuple[dict[str, int], set[str]]:
             case ast.arg(arg=name):
                 bound[name] += 1
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                bound[name] += 1
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
                 bound[name] += 1
     return bound, imported
 

@@ -412,7 +412,7 @@ class SearchStage(Answer):
         "that were found and are not relevant."
     )
     documents: int = Field(description="That are searched; 0: candidates are given.")
-    kept: int = Field(description="Candidates of a query that are handed on, or ordered.")
+    kept: int = Field(description="Candidates of a query that are handed on, or ordered; 0: all.")
     peak_memory_gib: Estimate
     total_minutes: Estimate = Field(description="Of this stage alone.")
 

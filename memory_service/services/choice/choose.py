@@ -146,7 +146,7 @@ def priced_boxes(
                 known[key] = _candidates(knowledge, question, text, offer, minutes)
         sets = known[key]
         problem = replace(sets.problem, question=replace(sets.problem.question, minutes=minutes))
-        priced = PricedOffer.of(offer, starts, sets.flat("minutes"), sets.flat("quality"))
+        priced = PricedOffer.of(offer, starts, *sets.flat())
         boxes.append(Box(priced, replace(sets, problem=problem)))
     return boxes
 
@@ -221,11 +221,12 @@ def _row(box: Box, pick: Pick | None, limits: Limits) -> Values:
     if pick is None:
         return row
     candidate = box.sets.at(pick.plan)
-    whole = wall_minutes(candidate, start)
+    whole = wall_minutes(box.sets, candidate, start)
     ask_for, limit_minutes = _limit(box, pick, limits)
     cost = None if offer.price_per_hour is None else whole.scaled(offer.price_per_hour / 60.0)
     run, trees = candidate.run(), candidate.option.is_trees
     every = float((run.fold if trees else run.epoch).value) / 60.0
+    done = float(box.sets.total_end(candidate).value) / 60.0
     most = offer.cost(limit_minutes)
     return row | {
         "plan": summary(candidate),
@@ -234,19 +235,17 @@ def _row(box: Box, pick: Pick | None, limits: Limits) -> Values:
         "cost": cost and cost.as_dict(),
         "most_cost": None if most is None else round(most, 4),
         "ask": asked_for(box, ask_for),
-        "interruption": interruption(start, float(run.total_end.value) / 60.0, every) if offer.spot else None,
+        "interruption": interruption(start, done, every) if offer.spot else None,
     }
 
 
 _OF_A_PICK = ("plan", "minutes", "time_limit_minutes", "cost", "most_cost", "ask", "interruption")
 
 
-def wall_minutes(candidate: Candidate, start: Estimate) -> Estimate:
-    """From ordering the box to the end of its script."""
+def wall_minutes(sets: CandidateSets, candidate: Candidate, start: Estimate) -> Estimate:
+    """From ordering the box to the end of its script, what runs before the candidate included."""
     starts = Seconds.of(start).times(60.0)
-    run, first = candidate.run().total_end, candidate.candidates.retriever
-    run = run if first is None else run + first.run().total_end
-    whole = run.and_independent(starts).times(1.0 / 60.0)
+    whole = sets.total_end(candidate).and_independent(starts).times(1.0 / 60.0)
     low, value, high = float(whole.low), float(whole.value), float(whole.high)
     basis = f"timetable, and a start-up {start.basis}"
     return Estimate(value, max(low, 0.0), high, "estimated", start.n, basis)
@@ -290,7 +289,7 @@ def _more(boxes: Sequence[Box], chosen: Chosen) -> Values | None:
 
 def _usual_cost(box: Box, pick: Pick) -> tuple[float, float | None]:
     """(minutes from the order to the end, what they cost), as the offer's row has them."""
-    minutes = wall_minutes(box.sets.at(pick.plan), box.priced.start_up).value
+    minutes = wall_minutes(box.sets, box.sets.at(pick.plan), box.priced.start_up).value
     return minutes, box.priced.offer.cost(minutes)
 
 

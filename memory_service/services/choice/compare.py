@@ -117,7 +117,10 @@ def _plans(database: Database, request: CompareRequest, limit: Mode) -> Iterator
             stated = {n: v for n, v in (said | trained).items() if v is not None}
             row = checked(RankRow, {"task": plan["task"], "model": model["name"], **stated})
             minutes, quality = plan["expected"]["total_minutes"], plan["expected"]["quality_index"]
-            yield _Training(name, "plan", row, Estimate(**minutes), float(quality["value"]))
+            stages = [run.get("stage") for run in plan["portfolio"] if plan["run"] is None]
+            first = [s["total_minutes"] for s in stages if s and s["name"] == "retriever" and s["kept"]]
+            whole = {n: sum(each[n] for each in (minutes, *first)) for n in ("value", "low", "high")}
+            yield _Training(name, "plan", row, Estimate(**minutes | whole), float(quality["value"]))
         except (KeyError, TypeError, AttributeError) as error:
             message = f"is no answer of /recommend: {error}"
             raise wrong_value(f"plans.{number - 1}", message, None) from None

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from memory_service.domain.description.languages import in_english, language_of
 from memory_service.domain.description.speech_kinds import with_speech_kind
+from memory_service.domain.description.stated_split import column_named
 from memory_service.domain.description.task_inference import InferredFacts, facts_and_tasks, with_separation
 from memory_service.recall.count_classifier import count_classifier
 from memory_service.recall.encoder import TextEncoder
@@ -64,6 +65,7 @@ def _read(text: str, encoder: TextEncoder | None) -> ReadText:
     if reported.language is None and language not in ("en", "other") and reported.modality == "text":
         reported = replace(reported, language=language, words={**reported.words, "language": "its own"})
     reported = with_speech_kind(reported, text)
+    reported = replace(reported, group_by=column_named(reported.group_by, text))
     return ReadText(text, reported, tasks, vectors, language)
 
 

@@ -135,6 +135,8 @@ class Database:
         self._appended: Connection | None = None
         self._append_turn = threading.Lock()
         self.closed = threading.Event()
+        self.on_write: Callable[[], None] = lambda: None
+        """Is told that plans may rest on something new, in the context of whoever wrote it."""
 
     @property
     def url(self) -> str:
@@ -159,6 +161,7 @@ class Database:
             transaction.session.flush()
             if transaction.session.wrote:
                 bump_revision(transaction.session, transaction.now)
+        self.on_write()
 
     @contextlib.contextmanager
     def write_untracked(self) -> Iterator[WriteTransaction]:

@@ -34,7 +34,6 @@ from memory_service.services.tables.audit import ANONYMOUS, SERVICE, note
 from memory_service.services.tables.table_rows import on_the_wire
 from memory_service.services.tables.usable_rows import usable_sheets
 from memory_service.store.queries import calibrations as store
-from memory_service.store.queries.rows import all_rows
 from memory_service.store.tables import devices as tables
 
 ENDED = ("done", "failed", "timed_out")
@@ -103,7 +102,7 @@ def check_of(
             return None
         of = replace(of, sections={**of.sections, **more})
         gpu = devices.gpu_model_of(transaction, of.fingerprint).slug if row is None else row.gpu
-        sheets = usable_sheets(all_rows(transaction.session, "gpus"))
+        sheets = usable_sheets(transaction)
     return checked_by_networks(of, device_card(of.device, of.fingerprint, sheets, gpu))
 
 

@@ -48,7 +48,6 @@ from memory_service.services.tables.usable_rows import usable_sheets
 from memory_service.store.engine import is_readable
 from memory_service.store.queries import calibrations as store
 from memory_service.store.queries import history
-from memory_service.store.queries.rows import all_rows
 from memory_service.store.tables import devices as tables
 
 CLOCKS_APART = dt.timedelta(minutes=10)
@@ -119,7 +118,7 @@ def calibrations_of(
     the newest first."""
     now, every = {device.name: device for device in devices}, [row for row in ended if _readable(row)]
     rows, made = [row for row in every if row.device in now], _made(every)
-    sheets = usable_sheets(all_rows(transaction.session, "gpus"))
+    sheets = usable_sheets(transaction)
     doubted, kept = _doubted(made, sheets), []
     sound = [each for each in made if each[0].id not in doubted and _is_sound(each[0], each[1], sheets)]
     known, others_of = {row.id for row, *_ in sound}, _others(sound)
@@ -198,7 +197,7 @@ def _key(who: str) -> str:
 
 def quarantined(transaction: ReadTransaction, rows: Sequence[tables.Calibration]) -> dict[str, str]:
     """Calibration -> why it cannot be, of those with which no other reporter's of the GPU model agrees."""
-    sheets = usable_sheets(all_rows(transaction.session, "gpus"))
+    sheets = usable_sheets(transaction)
     return _doubted(_made(_with_others(transaction, rows)), sheets)
 
 
@@ -239,7 +238,7 @@ def gpu_model_of(transaction: ReadTransaction, fingerprint: Fingerprint) -> Gpu:
 
     InvalidInput names the nearest models and how to add a row.
     """
-    sheets = usable_sheets(all_rows(transaction.session, "gpus"))
+    sheets = usable_sheets(transaction)
     wanted = "cpu" if fingerprint.kind == "cpu" else _SLICE.sub("", fingerprint.name)
     slug = gpu_index(sheets).get(normal_gpu_name(wanted))
     if slug is None and fingerprint.kind == "mps":
@@ -382,7 +381,7 @@ def _check_name(transaction: ReadTransaction, name: str, seen: Fingerprint | Non
         raise refused(
             f"is the name of the device {other!r} in other letters or separators; choose another one"
         )
-    sheets = usable_sheets(all_rows(transaction.session, "gpus"))
+    sheets = usable_sheets(transaction)
     for each in spellings(name, gpu_index(sheets)):
         try:
             meant = resolve_gpu(counted(each)[1], sheets).slug

@@ -36,7 +36,6 @@ from memory_service.services.tables.table_rows import get_row, on_the_wire
 from memory_service.services.tables.usable_rows import usable_sheets
 from memory_service.store.queries import calibrations as store
 from memory_service.store.queries import history
-from memory_service.store.queries.rows import all_rows
 from memory_service.store.tables import devices as tables
 
 _MOST_CALIBRATIONS = 50
@@ -83,7 +82,7 @@ def devices_shown(transaction: ReadTransaction, rows: Sequence[tables.Device]) -
     for each in store.of_device(transaction.session, list(shown), _MOST_CALIBRATIONS):
         shown[each.device].append(each)
     doubted = quarantined(transaction, list(chain.from_iterable(shown.values())))
-    sheets = usable_sheets(all_rows(transaction.session, "gpus"))
+    sheets = usable_sheets(transaction)
     return [_shown(row, shown[row.name], doubted, sheets) for row in rows]
 
 

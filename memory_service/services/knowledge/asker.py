@@ -18,9 +18,13 @@ INSIDE: ContextVar[bool] = ContextVar("inside", default=True)
 GONE: ContextVar[Callable[[], bool] | None] = ContextVar("gone", default=None)
 """Whether the caller hung up; None where nobody can tell."""
 
+PAUSE: ContextVar[Callable[[], None]] = ContextVar("pause", default=lambda: None)
+"""Lets others go on between the pieces of a long answer."""
+
 
 def still_wanted() -> None:
-    """Unavailable where the caller hung up: nobody would read the answer."""
+    """Between the pieces of an answer. Unavailable where the caller hung up: nobody would read it."""
+    PAUSE.get()()
     gone = GONE.get()
     if gone is not None and gone():
         raise Unavailable("whoever asked hung up")

@@ -11,7 +11,10 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from threading import Lock
 from typing import TypeVar
+
+from cachetools import LRUCache, cached
 
 from memory_service.domain.calibration.calibration import LEAST_SPEED, Calibration, device_card, speed_of
 from memory_service.domain.calibration.corrected_rates import CalibratedRates, calibrated_rates
@@ -180,7 +183,9 @@ def cards_of(
     of_models = {model: balanced(some, asker) for model, some in alike.items()}
     of_architectures = {key: balanced(some, asker) for key, some in kin.items()}
 
-    same: dict[Hashable, CalibratedRates] = {}  # of devices that were not measured themselves
+    said_of = {
+        key: tuple((_said(c), _rated_by(on)) for on, c in some) for key, some in of_architectures.items()
+    }
 
     def rated(card: Gpu) -> TargetDevice:
         mine = own.get(card.device) if card.device else None
@@ -189,17 +194,15 @@ def cards_of(
         of_model = [c for c in of_models.get(model, ()) if mine is None or c.id != mine.id]
         others = of_architectures.get((card.kind, card.architecture), ())
         of_kin = [(on, c) for on, c in others if (on.slug, c.fingerprint.mig) != model]
-        figures = model, card.tdp_w, card.cores, card.bandwidth_gb_s, *card.tflops.values()
-        rates = same.get(figures) if mine is None else None
-        if rates is None and (mine or of_model or of_kin):
-            try:
-                rates = calibrated_rates(mine, of_model, of_kin, card, reference_profiles)
-            except (ArithmeticError, ValueError) as error:  # one device's figures stop no other's
-                _log.warning("%s goes by its data sheet: its calibrations give no rates: %s", card.key, error)
-            if mine is None and rates is not None:
-                same[figures] = rates
+        rates = None
+        if mine or of_model or of_kin:
+            kin_said = said_of.get((card.kind, card.architecture), ())
+            own_said = mine and (card.device, _said(mine))
+            said = _rated_by(card), model, own_said, *map(_said, of_model), kin_said, *map(id, profiles)
+            rates = _rates(said, mine, of_model, of_kin, card, profiles)
         return target_device(card, rates, _provenance(card, rates, mine, known.get(card.device, ())))
 
+    profiles = tuple(reference_profiles)
     models = {slug: rated(card) for slug, card in sheets.items()}
     kinds = {
         device.name: _kind(bare[device.name], sheets, device.fingerprint.mig, registrants.get(device.name))
@@ -207,6 +210,35 @@ def cards_of(
     }
     devices_rated = {name: rated(card) for name, card in bare.items()}
     return Cards(models, devices_rated, tuple(silent), listed, kinds, _spelled(owner, asker))
+
+
+@cached(LRUCache(4_096), key=lambda said, *_: said, lock=Lock())
+def _rates(
+    _: Hashable,
+    own: Calibration | None,
+    of_model: Sequence[Calibration],
+    of_kin: Sequence[tuple[Gpu, Calibration]],
+    card: Gpu,
+    profiles: tuple[Profile, ...],
+) -> CalibratedRates | None:
+    """What the rest says comes first: where it says the same again these are the same ones, and prices made
+    of them stay. None where one device's figures give none, which stops no other's."""
+    try:
+        return calibrated_rates(own, of_model, of_kin, card, profiles)
+    except (ArithmeticError, ValueError) as error:
+        _log.warning("%s goes by its data sheet: its calibrations give no rates: %s", card.key, error)
+        return None
+
+
+def _said(calibration: Calibration) -> Hashable:
+    """What rates and words follow from of a calibration that ended."""
+    return calibration.id, calibration.usable, calibration.content
+
+
+def _rated_by(card: Gpu) -> Hashable:
+    """What rates follow from of a data sheet."""
+    figures = card.compute_capability, card.bandwidth_gb_s, card.tdp_w, card.cores, *card.tflops.items()
+    return card.slug, card.kind, card.architecture, *figures
 
 
 def _spelled(owner: Mapping[str, str], asker: str | None) -> dict[str, str]:

@@ -37,13 +37,22 @@ def observation_selection(
     cards: Cards, observations: Iterable[Observation], priced: PricedCatalogue
 ) -> ObservationSelection:
     """All that the observations say of predictions on the cards."""
+    return ObservationSelection(observations, _Predictions(cards, priced))
 
-    def predict(observation: Observation) -> BaselinePrediction | None:
-        card = observed_card(cards, observation)
+
+@dataclass(frozen=True, eq=False)
+class _Predictions:
+    """Of what was observed, on the cards before anything was learned."""
+
+    cards: Cards
+    priced: PricedCatalogue
+
+    def __call__(self, observation: Observation) -> BaselinePrediction | None:
+        card = observed_card(self.cards, observation)
         try:
             if observation.part != "step":
                 return None if card is None else host_baseline(observation, card)
-            profile = observed_profile(priced, observation)
+            profile = observed_profile(self.priced, observation)
             return (
                 None if card is None or profile is None else baseline_prediction(observation, profile, card)
             )
@@ -51,7 +60,21 @@ def observation_selection(
             _log.warning("a run on %s says nothing: its prediction failed: %s", observation.device, error)
             return None
 
-    return ObservationSelection(observations, predict)
+
+def predicted_alike(
+    known: ObservationSelection | None, cards: Cards, observations: Iterable[Observation]
+) -> ObservationSelection | None:
+    """The selection, where these observations are predicted on the cards as it predicts them: those that ran
+    them are as they were."""
+    if known is None or not isinstance(known.predict, _Predictions):
+        return None
+    before, ran = known.predict.cards, {(each.device, each.gpu) for each in observations}
+    same = before is cards or all(
+        before.devices.get(device) == cards.devices.get(device)
+        and before.sheets.get(gpu) == cards.sheets.get(gpu)
+        for device, gpu in ran
+    )
+    return known if same else None
 
 
 def with_doubt(

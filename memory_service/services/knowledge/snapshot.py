@@ -14,8 +14,9 @@ import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
+from itertools import chain
 from time import monotonic, thread_time
-from typing import Any
+from typing import Any, NamedTuple
 
 from cachetools import LRUCache
 
@@ -49,7 +50,12 @@ from memory_service.services.knowledge.asker import ASKER
 from memory_service.services.knowledge.cards import MOST_NAMES, Cards, cards_of
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.evidence import evidence_rows
-from memory_service.services.knowledge.learned_corrections import Observed, observation_selection, observed
+from memory_service.services.knowledge.learned_corrections import (
+    Observed,
+    observation_selection,
+    observed,
+    predicted_alike,
+)
 from memory_service.services.knowledge.outcomes import MOST_RUNS, heard_runs, surprises
 from memory_service.services.knowledge.profile_library import ProfileLibrary
 from memory_service.services.knowledge.profiling import (
@@ -58,7 +64,7 @@ from memory_service.services.knowledge.profiling import (
     unlisted_row_in_child_process,
 )
 from memory_service.services.knowledge.solution_memory import SolutionMemory
-from memory_service.services.tables.usable_rows import readable_rows, usable
+from memory_service.services.tables.usable_rows import readable_rows, readable_sheets, usable
 from memory_service.store.queries import calibrations as device_store
 from memory_service.store.queries import history, outcomes
 from memory_service.store.queries.rows import (
@@ -83,11 +89,11 @@ LeftOut = Mapping[str, tuple[str, ...]]
 
 MOST_BEHIND_SECONDS = 2.0
 
-LONG_SECONDS = 0.3
+LONG_SECONDS = 0.05
 """Of the processor: a snapshot that takes more is made aside for whoever changed nothing."""
 
-_RESTS = 4
-"""A thread that makes it aside rests so many times as long."""
+RESTS = 4
+"""So many times as long as it was made it is not made anew for whoever changed nothing."""
 
 _MOST_AT_ONCE = 64
 """Changes of devices that are written at the same time."""
@@ -274,6 +280,14 @@ class _Locks:
             return self._of.setdefault(view, threading.Lock())
 
 
+class _Taught(NamedTuple):
+    """Reports that a view hears, and what they say beside predictions on the cards of its base."""
+
+    told: tuple[tuple[Observation, ...], tuple[Observation, ...]]
+    base: ObservationSelection
+    selection: ObservationSelection
+
+
 @dataclass(frozen=True, slots=True)
 class _Read:
     """What was read of a database, the fingerprints it was read at, and the rows that could not be used."""
@@ -289,8 +303,12 @@ class _Read:
     # Of an asker; the keys that told of a run or of a calibration, and of these those that told of one.
     cards_for: Callable[[str], Cards]
     reporters: frozenset[str] = frozenset()
+    # Of the snapshot before, to go on with where what they follow from is the same.
+    bases_before: Mapping[str, tuple[Cards, ObservationSelection]] = field(default_factory=dict)
+    taught_before: Mapping[str, _Taught] = field(default_factory=dict)
     views: LRUCache[str, Knowledge] = field(default_factory=lambda: LRUCache(MOST_VIEWS))
     bases: dict[str, tuple[Cards, ObservationSelection]] = field(default_factory=dict)
+    taught: LRUCache[str, _Taught] = field(default_factory=lambda: LRUCache(MOST_VIEWS))
     posted: frozenset[str] = frozenset()
     locks: _Locks = field(default_factory=_Locks)
 
@@ -324,12 +342,17 @@ class _Read:
             return self.views.get(view)
 
     def _made_for(self, view: str) -> Knowledge:
-        teaching, by_one = heard(self.observations.all, self.observations.confirmed, view)
-        cards, selection = self._base(view if view in self.posted else "")
-        taught = cards.taught(selection.renewed(teaching, by_one))
+        told = heard(self.observations.all, self.observations.confirmed, view)
+        cards, base = self._base(view if view in self.posted else "")
+        known = self.taught_before.get(view)
+        if known is None or known.base is not base or known.told != told:
+            known = _Taught(told, base, base.renewed(*told))
+        with self.locks.table:
+            self.taught[view] = known
+        taught = cards.taught(known.selection)
         taught.caches.share = 8 / MOST_VIEWS if view else 1.0
         ended = heard_runs(self.knowledge.ended_runs, view)
-        return replace(self.knowledge, cards=taught, observations=teaching, ended_runs=ended, view=view)
+        return replace(self.knowledge, cards=taught, observations=told[0], ended_runs=ended, view=view)
 
     def _base(self, view: str) -> tuple[Cards, ObservationSelection]:
         """The cards before runs teach, and what runs say beside them: for all who posted no calibration the
@@ -338,8 +361,9 @@ class _Read:
             return self.calibrated, self.selection
         with self.locks.of(("base", view)):
             if view not in self.bases:
-                cards = self.cards_for(view)
-                self.bases[view] = cards, observation_selection(cards, (), self.knowledge.priced)
+                cards, (_, known) = self.cards_for(view), self.bases_before.get(view, (None, None))
+                selection = predicted_alike(known, cards, self.observations.all)
+                self.bases[view] = cards, selection or observation_selection(cards, (), self.knowledge.priced)
             return self.bases[view]
 
 
@@ -408,8 +432,7 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
             left_out["profiles"] += _take(priced, traces)
     calibrated, cards_for = before.calibrated, before.cards_for
     if not same.issuperset(("gpus", "devices", "calibrations")):
-        built, left_out["gpus"] = usable("gpus", all_rows(transaction.session, "gpus"))
-        sheets = {sheet.slug: sheet for sheet in built}
+        sheets, left_out["gpus"] = readable_sheets(transaction)
         devices, ended = device_store.devices(transaction.session), device_store.ended(transaction.session)
         left_out["devices"] = tuple(damaged_rows((*devices, *ended)))
         silent = [row.name for row in devices if not row.fingerprint]
@@ -418,19 +441,17 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
         of = sheets, known_devices, measured, reference_profiles(), silent
         calibrated, cards_for = cards_of(*of), partial(cards_of, *of)
     observations = observed(transaction, calibrated, before.observations)
-    same_profiles = "profiles" in same and calibrated is before.calibrated
-    if not priced.library.profiles.keys() >= known.priced.library.profiles.keys():
-        same_profiles = False  # a model that was traced here is another one now
-    if not same_profiles:
+    selection: ObservationSelection | None = before.selection
+    if "profiles" not in same or not priced.library.profiles.keys() >= known.priced.library.profiles.keys():
+        selection = None  # a model that was traced here is another one now
+    selection = predicted_alike(selection, calibrated, observations.all)
+    if selection is None:
         selection = observation_selection(calibrated, observations.all, priced)
-    elif observations is before.observations:
-        selection = before.selection
-    else:
-        selection = before.selection.renewed(observations.all)
+    elif observations is not before.observations:
+        selection = selection.renewed(observations.all)
     cards = known.cards
-    if selection is not before.selection:
+    if selection is not before.selection or calibrated is not before.calibrated:
         cards = calibrated.taught(selection) if observations.rows else replace(calibrated)
-        priced.forget_all_but(cards.all.values())
     tallies = known.tallies if "tallies" in same else outcomes.tallies(transaction.session)
     names = known.model_names if priced is known.priced else model_index(priced.models)
     here = known.written_here
@@ -445,7 +466,10 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
     scored = {row.told_by for row in ended_runs if is_key(row.told_by)}
     told = frozenset({o.reporter for o in observations.all if is_key(o.reporter)} | posted | scored)
     read = prints, rows, calibrated, observations, selection, knowledge, left_out, catalogue
-    return _Read(*read, cards_for, told, posted=frozenset(posted))
+    reused = before if priced is known.priced else _nothing()
+    with reused.locks.table:
+        of_before = {**reused.bases}, {**reused.taught}
+    return _Read(*read, cards_for, told, *of_before, posted=frozenset(posted))
 
 
 def _kept(before: Knowledge, same: set[str]) -> dict[str, Any]:
@@ -473,9 +497,11 @@ class _Latest:
 
     def __init__(self) -> None:
         self._lock, self._aside = threading.Lock(), threading.Lock()
-        self._current = self._took = 0.0
+        self._begun = self._current = self._took = 0.0
         self._long = False
         self._read: _Read | None = None
+        self._prints: tuple[int, Mapping[str, Hashable]] = -1, {}
+        self._wrote: dict[str | None, float] = {}
 
     def at(self, revision: int) -> Knowledge | None:
         read = self._read
@@ -494,27 +520,53 @@ class _Latest:
     def at_hand(self) -> Knowledge | None:
         return None if self._read is None else self._read.seen_by(ASKER.get())
 
+    def _note_writer(self) -> None:
+        self._wrote[ASKER.get()] = monotonic()
+
     def get(self, database: Database) -> Knowledge:
+        database.on_write = self._note_writer
         revision = database.knowledge_revision()
         known, before = self.at(revision), self._read
         if known is not None:
             self._current = monotonic()
             return known
-        long = self._long and ASKER.get() is not None
-        most_behind = max(MOST_BEHIND_SECONDS, 3 * (1 + _RESTS) * self._took) if long else MOST_BEHIND_SECONDS
-        late = monotonic() - self._current >= most_behind or not (long or self._lock.locked())
-        if before is None or late or not _may_be_behind(database, before):
+        keyed, behind = ASKER.get() is not None, monotonic() - self._current
+        long, rests = keyed and self._long, keyed and behind < RESTS * self._took
+        most_behind = max(MOST_BEHIND_SECONDS, 3 * (1 + RESTS) * self._took) if long else MOST_BEHIND_SECONDS
+        late = behind >= most_behind or not (long or rests or self._lock.locked())
+        late = late or (keyed and self._wrote.get(ASKER.get(), 0.0) > self._begun)
+        if before is None or late or not self._may_be_behind(database, revision, before):
             return self._renew(database).seen_by(ASKER.get())
         if long and self._aside.acquire(blocking=False):
             threading.Thread(target=self._keep_up, args=(database,), daemon=True).start()
         return before.seen_by(ASKER.get())
+
+    def _may_be_behind(self, database: Database, revision: int, before: _Read) -> bool:
+        """Whether nothing was written since but by runs and, of devices, by other keys: whoever registered
+        one or corrected a row finds it in the next answer."""
+        with database.read() as transaction:
+            if self._prints[0] != revision:
+                self._prints = revision, _stored_prints(transaction)
+            now = self._prints[1]
+            other = {name for name, value in now.items() if before.prints.get(name) != value}
+            if "profiles" in other and _traced_since(transaction, before.prints, now) is None:
+                return False
+            asker = ASKER.get()
+            if asker is None:  # anybody on the server's own machine may have written
+                return other <= {"profiles"}
+            others = (
+                isinstance(ids := before.prints[name], tuple)
+                and not history.wrote_since(transaction.session, name, ids, asker.removeprefix(KEY))
+                for name in other & {*_OF_DEVICES}
+            )
+            return other <= {"profiles", *_OF_DEVICES} and all(others)
 
     def _keep_up(self, database: Database) -> None:
         """Makes the snapshot anew, with the views of who asked, until nothing changed meanwhile."""
         try:
             while not database.closed.is_set() and self.at(database.knowledge_revision()) is None:
                 self._renew(database)
-                database.closed.wait(_RESTS * self._took)
+                database.closed.wait(RESTS * self._took)
         except MemoryServiceError as error:
             _log.warning("the snapshot was not made anew aside, whoever asks next makes it: %s", error)
         finally:
@@ -529,11 +581,13 @@ class _Latest:
                 begun, used = monotonic(), thread_time()
                 with database.read() as transaction:
                     read = _renewed(transaction, revision, self._read or _nothing())
-                for view in () if self._read is None else self._read.views_of_late():
-                    read.seen_by(view)
-                self._long = self._read is not None and thread_time() - used >= LONG_SECONDS
-                self._took = monotonic() - begun
-                self._read, self._current = read, begun
+                late = () if self._read is None else self._read.views_of_late()
+                seen = [read.knowledge, *map(read.seen_by, late)]
+                read.knowledge.priced.forget_all_but(chain(*(each.gpus.values() for each in seen)))
+                if self._read is not None:  # the first one is of everything
+                    self._long = thread_time() - used >= LONG_SECONDS
+                    self._took = monotonic() - begun
+                self._read, self._current, self._begun = read, begun, begun
             return self._read
 
     def read_traces(self, database: Database) -> None:
@@ -542,25 +596,6 @@ class _Latest:
             traced = read and _traced_since(transaction, read.prints, _stored_prints(transaction))
         if read is not None and traced:
             _take(read.knowledge.priced, traced)
-
-
-def _may_be_behind(database: Database, before: _Read) -> bool:
-    """Whether nothing was written since but by runs and, of devices, by other keys: whoever registered one or
-    corrected a row finds it in the next answer."""
-    with database.read() as transaction:
-        now = _stored_prints(transaction)
-        other = {name for name, value in now.items() if before.prints.get(name) != value}
-        if "profiles" in other and _traced_since(transaction, before.prints, now) is None:
-            return False
-        asker = ASKER.get()
-        if asker is None:  # anybody on the server's own machine may have written
-            return other <= {"profiles"}
-        others = (
-            isinstance(ids := before.prints[name], tuple)
-            and not history.wrote_since(transaction.session, name, ids, asker.removeprefix(KEY))
-            for name in other & {*_OF_DEVICES}
-        )
-        return other <= {"profiles", *_OF_DEVICES} and all(others)
 
 
 def knowledge_of(database: Database) -> Knowledge:

@@ -126,4 +126,5 @@ def _apart(export: TableExport, rows: Sequence[Row]) -> TableExport:
 
 
 def _narrowing(asked: Mapping[str, str], table: GridTable) -> Mapping[str, str]:
+    asked = {name: text.replace("drives plans", "read by plans") for name, text in asked.items()}  # old `use`
     return {name: text for name, text in asked.items() if name != "q" or not table.by_meaning}

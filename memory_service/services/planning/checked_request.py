@@ -159,11 +159,7 @@ def _names(knowledge: Knowledge, given: Iterable[str], read: str) -> bool:
 
 def said_otherwise(task: str, said: InferredFacts) -> bool:
     """Whether the text surely asks for another task."""
-    sure = said.task is not None and said.confidence >= _SURE and bool(said.evidence)
-    return sure and task not in (said.task, said.runner_up)
-
-
-_SURE = 0.6
+    return said.tells_task and bool(said.evidence) and task not in (said.task, said.runner_up)
 
 
 def check_counts(question: Question, task: str, n_train: int) -> None:

@@ -6,7 +6,7 @@ any more: it comes last, and says why.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,14 +41,12 @@ from memory_service.domain.recipe.vocabulary import families_of
 from memory_service.domain.recipe.votes import votes
 from memory_service.domain.runs.pattern_effect import Tally, with_runs
 from memory_service.recall.structure import answer_of
-from memory_service.services.competitions.similar import Found, Signals
+from memory_service.services.competitions.similar import Hit, Signals
 from memory_service.services.knowledge.asker import ASKER
-from memory_service.services.knowledge.outcomes import score_of
+from memory_service.services.knowledge.outcomes import happened_there, score_of
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.knowledge.solution_memory import SolutionMemory
-
-Tallies = Callable[[str | None, Iterable[str]], Mapping[str, Tally]]
-"""`RequestText.tallies`."""
+from memory_service.services.planning.request_text import RequestText
 
 PITFALLS_FROM = 5
 OWN_WEIGHT = 3.0
@@ -146,7 +144,7 @@ def split_fact(
         return SplitFact(question.split, f"Asked: split={question.split}.")
     if question.group_by or question.n_groups or question.split:
         by, groups = question.group_by, question.n_groups
-        if groups is None and said is not None and said.group_by == by:
+        if groups is None and said is not None and said.group_by in (by, f"{by}_id"):
             groups = said.n_groups
         return SplitFact(
             "group", f"Asked: the rows come from groups ({by or groups or 'not named'}).", by, groups=groups
@@ -174,7 +172,7 @@ def _split_recorded(record: Mapping[str, Any], read: SplitFact | None, notes: Se
         by = of_text.by
     about = f" ({by})" if by else ""
     source = (slug, noted.source) if noted is not None and by == noted.by else (slug,)
-    groups = of_text.groups if of_text is not None and of_text.by == by else None
+    groups = of_text.groups if of_text is not None and of_text.by in (by, f"{by}_id") else None
     because = f"The record of {slug}: the test differs by {split}{about}."
     return SplitFact(split, because, by, None, source, split == "time" or by is not None, groups)
 
@@ -222,7 +220,9 @@ class Memory:
 
     validation   how to split, by what the question itself says where nothing is remembered
     noted      what a person wrote here about the very competition, or one much like it, with a best model
-    evidence   pattern rows to show, the weightiest first; `demoted`: true on those that are ranked down
+    evidence   what runs of the very competition came to, and pattern rows to show, the weightiest first;
+               `demoted`: true on those that are ranked down
+    results    model -> points of its best run there; similar: the neighbours
     warnings   a sentence for each of these
     """
 
@@ -233,6 +233,8 @@ class Memory:
     noted: Note | None = None
     evidence: tuple[Row, ...] = ()
     warnings: tuple[Sentence, ...] = ()
+    results: Mapping[str, float] = field(default_factory=dict)
+    similar: tuple[Hit, ...] = ()
 
 
 def _length(said: InferredFacts, kind: str) -> int | None:
@@ -241,25 +243,17 @@ def _length(said: InferredFacts, kind: str) -> int | None:
     return round(FRAMES_A_SECOND * frames) if frames else said.seq_len
 
 
-def memory_of(
-    knowledge: Knowledge,
-    question: Question,
-    task: str,
-    n_train: int,
-    found: Found,
-    said: InferredFacts | None,
-    best_run: Row | None,
-    results: Mapping[str, float],
-    tallies: Tallies,
-) -> Memory:
-    """Mode blind: the split alone; family: nothing of the competition asked about.
-
-    said       read from the text alone; best_run: of the very competition here, as
-               `services.knowledge.outcomes` gives it; results: model -> points of its best run there
-    """
+def memory_of(knowledge: Knowledge, question: Question, text: RequestText, task: str, n_train: int) -> Memory:
+    """Mode blind: the split alone; family: nothing of the competition asked about."""
+    said, found = text.said, text.neighbours(question, task, n_train)
+    outcomes, points = text.outcomes(question, task)
+    listed = knowledge.model_names
+    results = {listed.get(normal_model_name(name), name): each for name, each in points.items()}
+    happened = happened_there(outcomes, question.competition or text.described)
     signals = found.signals
     if question.mode == "blind" or signals is None:
-        return Memory(decide_validation(_NOTHING_NEAR, task, split_fact(question, said, {}, ())))
+        validation = decide_validation(_NOTHING_NEAR, task, split_fact(question, said, {}, ()))
+        return Memory(validation, evidence=happened, results=results, similar=found.hits)
     own = question.competition or found.described
     named = {slug for slug in (question.competition, found.described) if slug}
     hidden = named if question.mode == "family" else set()
@@ -270,15 +264,15 @@ def memory_of(
     slugs, weights = signals.snapshot.slugs, similarity_weights(signals, question.as_of)
     order = np.argsort(-weights, kind="stable")[:NEIGHBOURS]
     near = [slugs[i] for i in order if weights[i] > 0.0 and slugs[i] not in hidden]
-    counted = tallies(None, hidden) if hidden and knowledge.tallies else knowledge.tallies
+    counted = text.tallies(None, hidden) if hidden and knowledge.tallies else knowledge.tallies
     shown: list[Row] = []
     demoted: list[Row] = []
     notes: list[Note] = []
     for row in _relevant(knowledge, task, size_of(n_train), near):
         why = _worse(counted, row)
         if why:
-            text = f"Ranked down: {why}. It says: {row['statement']}"
-            demoted.append(_shown(knowledge, row, text, held_back) | {"demoted": True})
+            told = f"Ranked down: {why}. It says: {row['statement']}"
+            demoted.append(_shown(knowledge, row, told, held_back) | {"demoted": True})
             continue
         shown.append(_shown(knowledge, row, row["statement"], held_back))
         note = _note(knowledge, signals, row, own if question.mode == "open" else None, question)
@@ -290,7 +284,7 @@ def memory_of(
     served = knowledge.priced.caches.of(TasksOfFamilies, knowledge.models.values())
     recipe, _ = recipe_of(knowledge.solution_memory, slugs, weights, task, question.as_of, split, served)
     if record:
-        recipe = with_runs(recipe, tallies(own, ()), ASKER.get())
+        recipe = with_runs(recipe, text.tallies(own, ()), ASKER.get())
     most = recipe.validation.most_folds
     if most is not None:
         notes = [replace(note, folds=min(note.folds, most)) if note.folds else note for note in notes]
@@ -300,7 +294,7 @@ def memory_of(
             knowledge.solution_memory, slugs, weights, signals.snapshot.years, task, question.as_of
         ),
         notes,
-        _shown_by_runs(knowledge, best_run),
+        _shown_by_runs(knowledge, (outcomes or {}).get("best")),
         {"image_size": recipe.image_size, "seq_len": recipe.seq_len if kind != "audio" else None},
         {
             "image_size": record.get("image_size") or (said.image_size if said else None),
@@ -311,44 +305,38 @@ def memory_of(
     )
     demoted = demoted[:MOST_DEMOTED]
     targets = targets_of(record, knowledge.solution_memory.by_competition.get(str(own), ()))
-    evidence = (*shown[: MOST_ROWS - len(demoted)], *demoted)
+    evidence = (*happened, *shown[: MOST_ROWS - len(demoted)], *demoted)
     warnings = tuple(
         sentence("ranked-down", memory=row["id"], why=row["text"].partition(". It says: ")[0])
         for row in demoted
     )
     warnings += tuple(sentence("ranked-down", memory=note, why=why) for note, why in refutations.items())
-    return Memory(recipe.validation, recipe, preferences, targets, _noted_best(notes), evidence, warnings)
+    noted = _noted_best(notes)
+    if noted is not None and task not in knowledge.models[noted.prefer[0]].tasks:
+        noted = None
+    return Memory(
+        recipe.validation, recipe, preferences, targets, noted, evidence, warnings, results, found.hits
+    )
 
 
 _NOTHING_NEAR = Neighbourhood((), (), (), 0)
 
 
 def remembered(
-    knowledge: Knowledge,
-    question: Question,
-    task: str,
-    n_train: int,
-    said: InferredFacts | None,
-    best_run: Row | None,
-    results: Mapping[str, float],
-    neighbours: Callable[[], Found],
-    tallies: Tallies,
-    bare: bool,
-) -> tuple[Found, Memory]:
-    """The neighbours and `memory_of` them. bare: of facts alone, of which there are few kinds: kept while
-    what is remembered stays as it is."""
+    knowledge: Knowledge, question: Question, text: RequestText, task: str, n_train: int
+) -> Memory:
+    """`memory_of`; of facts alone, of which there are few kinds, kept while what is remembered stays."""
+    if text.database is None or text.found is not None:
+        return memory_of(knowledge, question, text, task, n_train)
     key = (
         question.task, task, size_of(n_train), question.n_classes, question.mode, question.as_of,
         question.group_by, question.n_groups, question.split,
     )  # fmt: skip
-    known: tuple[Found, Memory] | None = knowledge.remembered.get(key) if bare else None
+    known: Memory | None = knowledge.remembered.get(key)
     if known is None:
-        found = neighbours()
-        known = found, memory_of(knowledge, question, task, n_train, found, said, best_run, results, tallies)
-        if bare:
-            if len(knowledge.remembered) >= MOST_REMEMBERED:
-                knowledge.remembered.clear()
-            knowledge.remembered[key] = known
+        if len(knowledge.remembered) >= MOST_REMEMBERED:
+            knowledge.remembered.clear()
+        known = knowledge.remembered[key] = memory_of(knowledge, question, text, task, n_train)
     return known
 
 

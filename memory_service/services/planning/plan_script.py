@@ -163,6 +163,10 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     words["hub_name"] = HUB_NAMES.get(model["name"], model["name"]) if kind.words["tokens"] else ""
     if model["library"] in ("chronos", "timesfm", "toto"):
         words["hub_name"] = HUB_NAMES.get(model["name"], f"amazon/{model['name']}")
+    if model.get("bands") and kind.words["files"]:
+        words["needs"] += ", tifffile (for .tif)"
+        if model["bands"] > 1:
+            words["layout"] = words["layout"].replace(".jpg", ".npy")  # or .tif, or what Pillow reads
     if "deberta-v" in words["hub_name"]:
         words["needs"] += ", sentencepiece, protobuf"  # its tokenizer is made from spm.model
     return words

@@ -33,7 +33,6 @@ from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.recipe.validation import unit_named
 from memory_service.errors import wrong_value
 from memory_service.services.competitions.similar import Hit
-from memory_service.services.knowledge.outcomes import happened_there
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.checked_request import (
     OPTIONS,
@@ -49,7 +48,6 @@ from memory_service.services.planning.script_kinds import FROM_RANDOM
 
 DEFAULT_CPU_COUNT = 8
 DEFAULT_N_FEATURES = 50
-DEFAULT_N_CLASSES = {"image": 10}
 TEST_SHARE = 0.5
 MOST_TEST = 1_000_000
 """n_test / n_train when nobody says: the median of the seeded competitions whose both sizes are known is
@@ -66,6 +64,7 @@ def case_of(
     """
     question, resources = with_resources(knowledge, question)
     question, devices = _devices(knowledge, question)
+    question, of_model = _task_of_model(knowledge, question)
     sources = _sources(knowledge, question, text)
     facts = _resolved(_Reading(question, text, sources, devices["cards"], fewer))
     task = facts["task"].value
@@ -80,12 +79,12 @@ def case_of(
     everything = (*resources, *facts.values(), *(fact for fact in stated if fact.value is None))
     warned = sorted(everything, key=lambda fact: not fact.serious)
     learned = question.weights == "none" and task in STRIPS  # by members, which read colours
-    banded = "bands" in facts and task in OF_BANDS and not learned
+    value = {name: fact.value for name, fact in facts.items()}
     # who describes texts in another language than English has texts that are not English either
     written, spoken = language_of(question.description or ""), {"en": None, "other": "multi"}
     return PlanningProblem(
         question=question,
-        **{name: facts[name].value for name in _COUNTS},
+        **{name: value[name] for name in _COUNTS},
         **devices,
         **recalled,
         model=question.model,
@@ -93,18 +92,19 @@ def case_of(
         warnings=(
             *(each for fact in warned for each in fact.warnings),
             *_notices(question, text, "metric" in facts),
+            *of_model,
             *pin_warnings,
             *memory_warnings,
         ),
         policy=knowledge.policy,
         size_assumed=facts["n_train"].source == "usual",
-        metric=facts["metric"].value if "metric" in facts else None,
+        metric=value.get("metric"),
         facts=_listed(facts, resources),
-        language=facts["language"].value if "language" in facts else spoken.get(written, written),
-        subtask=facts["subtask"].value if "subtask" in facts else None,
+        language=value.get("language", spoken.get(written, written)),
+        subtask=value.get("subtask"),
         volumes="dimensions" in facts,
-        bands=facts["bands"].value if banded else 3,
-        aspect_ratio=facts["aspect_ratio"].value if "aspect_ratio" in facts and task in STRIPS else 1.0,
+        bands=value.get("bands", 3) if task in OF_BANDS and not learned else 3,
+        aspect_ratio=value.get("aspect_ratio", 1.0) if task in STRIPS else 1.0,
         search=search,
     )
 
@@ -126,8 +126,8 @@ class _Reading:
 def _resolved(reading: _Reading) -> dict[str, Fact]:
     facts: dict[str, Fact] = {}
     for name in (*NAMES, "dimensions", "searched"):
-        resolve = _RESOLVERS.get(name)
-        fact = resolve(reading, facts) if resolve else reading.sources.fact(name)
+        resolve, usual = _RESOLVERS.get(name), _USUAL.get(name, lambda _: None)
+        fact = resolve(reading, facts) if resolve else reading.sources.fact(name, usual(facts))
         if fact is not None:
             facts[name] = fact
     return facts
@@ -207,6 +207,17 @@ def _devices(knowledge: Knowledge, question: Question) -> tuple[Question, dict[s
     return question, {"cards": cards, "together": together, "visible": others}
 
 
+def _task_of_model(knowledge: Knowledge, question: Question) -> tuple[Question, list[Sentence]]:
+    """The question with the task that its model serves where no more than a modality was asked, and a note
+    where that is not the usual one."""
+    if question.description is not None or not question.task or not question.model:
+        return question, []
+    usual, task = task_asked(question, None), task_asked(question, None, knowledge.model(question.model))
+    why = f"the one {question.model} serves"
+    notes = [sentence("task-of-modality", task=task, asked=question.task, why=why)] if task != usual else []
+    return replace(question, task=task), notes
+
+
 def _checked_pins(
     knowledge: Knowledge, question: Question, cards: tuple[TargetDevice, ...], task: str, n_train: int
 ) -> tuple[Question, list[Sentence]]:
@@ -247,25 +258,15 @@ def _recalled(
     knowledge: Knowledge, question: Question, text: RequestText, task: str, n_train: int
 ) -> tuple[dict[str, Any], tuple[Sentence, ...]]:
     """What is remembered of similar competitions and of the very one, as fields of the problem; warnings."""
-    outcomes, results = text.outcomes(question, task)
-    bare = text.found is None and text.facts is None and question.competition is None
-    reached = {
-        knowledge.model_names.get(catalogue.normal_model_name(name), name): points
-        for name, points in results.items()
-    }
-    found, memory = remembered(
-        knowledge, question, task, n_train, text.said, (outcomes or {}).get("best"), reached,
-        lambda: text.neighbours(question, task, n_train), text.tallies, bare and text.database is not None,
-    )  # fmt: skip
+    memory = remembered(knowledge, question, text, task, n_train)
     check_folds(question, memory.validation)
-    slug, noted = question.competition or text.described, memory.noted
+    slug = question.competition or text.described
     alone = question.mode == "blind" or question.as_of is not None
     recalled = {
-        "similar": tuple(map(similar_answer, found.hits)), "validation": memory.validation,
+        "similar": tuple(map(similar_answer, memory.similar)), "validation": memory.validation,
         "recipe": memory.recipe, "preferences": memory.preferences, "targets": memory.targets,
-        "noted_best": noted if noted and task in knowledge.models[noted.prefer[0]].tasks else None,
-        "evidence": (*happened_there(outcomes, slug), *memory.evidence),
-        "quality": knowledge.quality if alone else knowledge.quality_without(slug), "results": reached,
+        "noted_best": memory.noted, "evidence": memory.evidence, "results": memory.results,
+        "quality": knowledge.quality if alone else knowledge.quality_without(slug),
     }  # fmt: skip
     return recalled, memory.warnings
 
@@ -335,8 +336,7 @@ def _task(reading: _Reading, _: Mapping[str, Fact]) -> Fact:
         note = sentence("task-of-record", task=known.value, competition=sources.whose.rstrip(","))
         return replace(known, notes=(note,) if question.mode == "open" else (only, note))
     if said is not None and said.task is not None and said.tells_task:
-        other = f"; it could be {said.runner_up}" if said.runner_up and said.confidence < 0.6 else ""
-        note = sentence("task-read", task=said.task, other=other)
+        note = sentence("task-read", task=said.task)
         return Fact("task", said.task, "text", said.words.get("task"), (note,))
     raise wrong_value("task", "cannot be told from the description: name it")
 
@@ -418,20 +418,6 @@ def _clips(question: Question, said: InferredFacts | None, hours: Fact) -> Fact:
     return replace(hours, name="n_train", value=n_train, notes=(sentence("clips-counted", **values),))
 
 
-def _n_test(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
-    """As many as is usual of so many training samples, where nobody says."""
-    usual = max(1, min(MOST_TEST, int(facts["n_train"].value * TEST_SHARE)))
-    fact = reading.sources.fact("n_test", usual)
-    return fact and replace(fact, value=int(fact.value))
-
-
-def _n_classes(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
-    task = facts["task"].value
-    usual = 2 if task == "image-segmentation" else DEFAULT_N_CLASSES.get(modality_of(task), 2)
-    fact = reading.sources.fact("n_classes", usual)
-    return fact and replace(fact, value=int(fact.value))
-
-
 def _group_by(reading: _Reading, _: Mapping[str, Fact]) -> Fact | None:
     """A column or a noun that names the unit; a sentence on the test names neither."""
     fact = reading.sources.fact("group_by")
@@ -479,24 +465,29 @@ def _cpu_count(reading: _Reading, _: Mapping[str, Fact]) -> Fact:
         said = reading.question.cpu_count == cores_in(reading.question.description or "")
         return Fact("cpu_count", reading.question.cpu_count, "text" if said else "asked")
     known = {cores: card for card in reading.cards if (cores := cores_beside(card)) is not None}
-    if not known:
-        note = sentence("cores-assumed", cpu_count=DEFAULT_CPU_COUNT)
-        return Fact("cpu_count", DEFAULT_CPU_COUNT, "usual", notes=(note,))
-    cores = min(known)
-    card = known[cores]
-    note = sentence("cores-assumed", cpu_count=cores)
-    if card.device:
+    cores = min(known, default=DEFAULT_CPU_COUNT)
+    card = known.get(cores)
+    if card is not None and card.device:
         note = sentence("cores-known", cpu_count=cores, device=card.key)
-    measured = [n for n, card in known.items() if card.device]
-    source: Source = "record" if cores in measured else "usual"
-    return Fact("cpu_count", cores, source, notes=(note,))
+        return Fact("cpu_count", cores, "record", notes=(note,))
+    return Fact("cpu_count", cores, "usual", notes=(sentence("cores-assumed", cpu_count=cores),))
 
 
 _RESOLVERS: Mapping[str, Callable[[_Reading, Mapping[str, Fact]], Fact | None]] = {
-    "task": _task, "metric": _metric, "n_train": _n_train, "n_test": _n_test, "n_classes": _n_classes,
-    "group_by": _group_by,
-    "n_features": lambda reading, _: reading.sources.fact("n_features", DEFAULT_N_FEATURES),
-    "cpu_count": _cpu_count, "dimensions": _dimensions, "searched": _searched_fact,
+    "task": _task, "metric": _metric, "n_train": _n_train, "group_by": _group_by, "cpu_count": _cpu_count,
+    "dimensions": _dimensions, "searched": _searched_fact,
 }  # fmt: skip
-"""How a fact is found that has a usual value, or more to it than the first source that says it; each may rest
-on those before it in `NAMES`."""
+"""How a fact is found that has more to it than the first source that says it; each may rest on those before
+it in `NAMES`."""
+
+
+def _usual_classes(task: str) -> int:
+    return 10 if modality_of(task) == "image" and task != "image-segmentation" else 2
+
+
+_USUAL: Mapping[str, Callable[[Mapping[str, Fact]], int]] = {
+    "n_test": lambda facts: max(1, min(MOST_TEST, int(facts["n_train"].value * TEST_SHARE))),
+    "n_classes": lambda facts: _usual_classes(facts["task"].value),
+    "n_features": lambda _: DEFAULT_N_FEATURES,
+}
+"""What is usual of a fact that no source says."""

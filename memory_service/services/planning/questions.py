@@ -8,7 +8,7 @@ questions(...)   at most three, the most telling first, each with the plan of it
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +19,6 @@ from memory_service.domain.description.known_facts import Fact, Sources, facts_o
 from memory_service.domain.description.resources import cards_in, resources_in
 from memory_service.domain.description.task_inference import OUTSIDE
 from memory_service.domain.hardware.gpu_spec import counted
-from memory_service.domain.planning.candidates import CandidateSets, price_candidates
-from memory_service.domain.planning.expected_figures import summary
 from memory_service.domain.planning.plan import gpu_facts, plan_id_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Question
@@ -135,13 +133,18 @@ def _of_task(text: RequestText, served: tuple[str, ...] = ()) -> Asked | None:
 
 
 def questions(
-    knowledge: Knowledge, question: Question, text: RequestText, case: PlanningProblem, sets: CandidateSets
+    knowledge: Knowledge,
+    question: Question,
+    text: RequestText,
+    case: PlanningProblem,
+    given: Values,
+    plan_of: Callable[[PlanningProblem], Values],
 ) -> list[Values]:
-    """What was read or assumed without being sure, where another answer changes the plan. Without a
+    """What was read or assumed without being sure, where another answer changes the plan `given`. Without a
     description or competition nothing is asked: what is assumed stands among the facts."""
     if question.description is None and question.competition is None:
         return []
-    mine = _best(sets)
+    mine = _first_run(given)
     out: list[Values] = []
     plans = 0
     for asked in open_questions(knowledge, question, text, case):
@@ -149,7 +152,7 @@ def questions(
         if plans < MOST_PLANS and len(asked.options) > 1:
             plans += 1
             other = {asked.field: asked.options[1]["value"]}
-            changes = _changes(knowledge, text, case, mine, other)
+            changes = _changes(knowledge, text, case, mine, other, plan_of)
             if changes is None:
                 continue  # the plan is the same
         out.append(asked.as_dict(changes))
@@ -225,16 +228,18 @@ def _shares(knowledge: Knowledge, task: str, field: str) -> dict[str, float]:
     return {value: count / counts.total() for value, count in counts.most_common()}
 
 
-def _best(sets: CandidateSets) -> Values:
-    """The best single run, with how its data are split; {} where none fits."""
-    asked, validation = sets.problem.question, sets.problem.validation
-    best = sets.best(asked.objective, asked.minutes)
-    split = {"split": validation.split, "by": validation.by} if validation is not None else {}
-    return {**summary(best), **split} if best is not None else {}
+def _first_run(plan: Values) -> Values:
+    """What a plan trains first, with how its data are split; {} where nothing fits."""
+    return {**plan, **plan["model"], "model": plan["model"]["name"]} if plan["feasible"] else {}
 
 
 def _changes(
-    knowledge: Knowledge, text: RequestText, case: PlanningProblem, mine: Values, answer: Mapping[str, Any]
+    knowledge: Knowledge,
+    text: RequestText,
+    case: PlanningProblem,
+    mine: Values,
+    answer: Mapping[str, Any],
+    plan_of: Callable[[PlanningProblem], Values],
 ) -> str | None:
     """What the plan would be with another answer; None where it is the same. Of another count all that is
     remembered stays."""
@@ -249,18 +254,18 @@ def _changes(
             usual = any(fact.name == "n_test" and fact.source == "usual" for fact in case.facts)
             n_test = min(MOST_TEST, int(n_train * TEST_SHARE)) if usual else case.n_test
             other = replace(case, question=question, n_train=n_train, n_test=n_test)
-        theirs = _best(price_candidates(other, knowledge))
+        theirs = _first_run(plan_of(other))
     except InvalidInput as error:
         return f"with {said}: no plan ({error.detail})"
     if not theirs or not mine:
         return None if theirs == mine else f"with {said}: " + ("nothing fits" if mine else "a plan fits")
     parts = []
-    if (theirs.get("split"), theirs.get("by")) != (mine.get("split"), mine.get("by")):
-        parts.append(f"split {theirs.get('split')}" + (f" by {theirs['by']}" if theirs.get("by") else ""))
+    if (theirs["split"], theirs["group_by"]) != (mine["split"], mine["group_by"]):
+        parts.append(f"split {theirs['split']}" + (f" by {by}" if (by := theirs["group_by"]) else ""))
     if theirs["model"] != mine["model"]:
         parts.append(f"{theirs['model']} instead of {mine['model']}")
     for name in ("image_size", "seq_len", "folds", "epochs", "batch_size"):
-        if name in theirs and theirs.get(name) != mine.get(name):
+        if theirs.get(name) not in (None, mine.get(name)):
             was = f" instead of {mine[name]}" if mine.get(name) is not None else ""
             parts.append(f"{name} {theirs[name]}{was}")
     return f"with {said}: {', '.join(parts)}" if parts else None

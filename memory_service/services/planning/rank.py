@@ -6,7 +6,7 @@ A row that cannot be judged says why and stops nothing. Asking writes nothing.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from memory_service.domain.common.vocabulary import FORECASTS
@@ -22,6 +22,7 @@ from memory_service.schemas.rank import RankRow, RankTextRow
 from memory_service.schemas.recommend import plan_request
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.asker import still_wanted
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.request_text import read_request_text
@@ -42,8 +43,9 @@ def rank(database: Database, rows: Sequence[RankRow | Mapping[str, Any]]) -> lis
     answers: list[dict[str, Any]] = []
     forecast = _forecast(knowledge, rows)
     groups: dict[tuple[str, str], list[tuple[int, Candidate]]] = defaultdict(list)
-    planned = 0
+    planned, known = 0, dict[Hashable, tuple[Candidate, dict[str, Any]]]()
     for place, given in enumerate(rows):
+        still_wanted()
         said = given.explicit() if isinstance(given, RankRow) else dict(given)
         answer = {**said, "quality": None, "rank": None, "p_best": None, "run_order": None, "why": None}
         answers.append(answer)
@@ -67,10 +69,13 @@ def rank(database: Database, rows: Sequence[RankRow | Mapping[str, Any]]) -> lis
             row.task, row.n_classes, row.language, row.subtask,
             forecasts=ahead, quantiles=ahead and judges_quantiles(row.metric),
         )  # fmt: skip
-        candidate, quality = judged(knowledge.quality, kind, trained, model)
-        answer["quality"] = quality
+        how = kind, row.task, model.name, trained.n_train, trained.epochs, trained.folds, trained.input_size
+        candidate, quality = known.get(how) or judged(knowledge.quality, kind, trained, model)
+        known[how] = candidate, quality
+        answer["quality"] = dict(quality)
         groups[row.dataset or "", kind.table].append((place, candidate))
     for (_, table), members in groups.items():
+        still_wanted()
         ranking = rank_candidates([each for _, each in members], knowledge.quality, table)
         order = {member: turn for turn, member in enumerate(ranking.run_order, 1)}
         for at, (place, _) in enumerate(members):

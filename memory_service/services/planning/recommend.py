@@ -130,7 +130,9 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
     answer = (with_parallel_sets(plan, chosen_from) if "parallel" in parts else plan).as_dict()
     if "curves" in parts and isinstance(plan, Plan):
         answer["curves"] = _curves(database, answer)
-    answer["questions"] = questions(knowledge, question, memory, case, candidate_sets)
+    answer["questions"] = questions(
+        knowledge, question, memory, case, answer, lambda other: planned(knowledge, other).plan.as_dict()
+    )
     facts, model = {fact.name: fact.value for fact in case.facts}, answer.get("model") or {}
     answer["uses"], answer["ignores"] = uses_and_ignores(question.description or "", case.task, facts, model)
     answer["knowledge_revision"] = knowledge.revision
@@ -263,9 +265,13 @@ def _mark_scripted(answer: dict[str, Any]) -> None:
     if answer["feasible"] and (undone := sorted(chosen - done.keys())):
         told.append(sentence("techniques-undone", names=", ".join(undone)))
     answer["warnings"] = [*answer["warnings"], *(each.as_dict() for each in told)]
+    blended = answer["blend"]["runs"] if not why_no_script(answer, blend=True) else []
+    by_blend = f"blend.py averages the predictions of runs {', '.join(map(str, blended))}"
     for technique in (answer["recipe"] or {}).get("techniques", ()):
         if technique["name"] in done:
             technique.update(in_script=True, setting=done[technique["name"]])
+        elif technique["name"] == "mean-blend" and len(blended) > 1:
+            technique["setting"] = by_blend
 
 
 def _linked(answer: Mapping[str, Any]) -> dict[str, Any]:

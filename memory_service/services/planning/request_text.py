@@ -7,6 +7,7 @@ from typing import Any
 from memory_service.domain.common.vocabulary import TASK_ALIASES, modality_of
 from memory_service.domain.description.metric_resolution import ANSWERS, measure_of
 from memory_service.domain.description.task_inference import InferredFacts
+from memory_service.domain.planning.model_catalogue import CatalogueModel, can_answer
 from memory_service.domain.planning.request import Question
 from memory_service.domain.quality.quality_model import quality_kind
 from memory_service.domain.runs.pattern_effect import Tally
@@ -105,9 +106,11 @@ def _untold(database: Database, slug: str) -> str | None:
     return str(row["description"]) if row and not row.get("task") and row.get("description") else None
 
 
-def task_asked(question: Question, said: InferredFacts | None) -> str | None:
+def task_asked(
+    question: Question, said: InferredFacts | None, model: CatalogueModel | None = None
+) -> str | None:
     """The task as asked; where only a modality was, the one of it that the text asks for, else the usual: a
-    regression where the metric judges values alone."""
+    regression where the metric judges values alone; the model's own where it serves no such task."""
     task = question.task and TASK_ALIASES.get(question.task, question.task)
     if task is None or task == question.task:
         return task
@@ -116,4 +119,7 @@ def task_asked(question: Question, said: InferredFacts | None) -> str | None:
     metric = question.metric or (said.metric if said else None)
     other = task.replace("classification", "regression")
     values = metric and measure_of(metric, "values") and not measure_of(metric, "labels")
-    return other if values and other in ANSWERS else task
+    usual = other if values and other in ANSWERS else task
+    if model is None or can_answer(model, usual):
+        return usual
+    return next((each for each in model.tasks if modality_of(each) == question.task), usual)

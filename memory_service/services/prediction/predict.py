@@ -319,11 +319,38 @@ def _answer(
     knowledge: Knowledge, question: PredictRequest, budget: TraceBudget, *, curve: bool = True
 ) -> dict[str, Any]:
     answer = _priced(knowledge, question, budget, curve)
+    if curve and question.mode != "infer" and "batch_size" not in answer.get("would_fit", {"batch_size": 1}):
+        answer["would_fit"] = {"why": answer["would_fit"]["why"] + _saving(knowledge, question)}
     words = (
         sentence("name-read", words=each) for each in knowledge.words_on_names([question.gpu], question.model)
     )
     warnings = [*words, *answer["warnings"]]
     return {**answer, "warnings": warnings, "reasons": [each.as_dict() for each in warnings]}
+
+
+_SAVE_MEMORY: tuple[dict[str, Any], ...] = (
+    {"gradient_checkpointing": True}, {"trainer": "liger"}, {"trainer": "unsloth"},
+    {"method": "lora", "trainer": "unsloth"}, {"method": "qlora", "trainer": "unsloth"},
+)  # fmt: skip
+"""Settings by which the same model and input may fit, those that change least first."""
+
+
+def _saving(knowledge: Knowledge, question: PredictRequest) -> str:
+    """The first settings with which a batch of one fits that else does not, as the end of a sentence; ""
+    where there are none. Nothing is traced for it."""
+    for settings in _SAVE_MEMORY:
+        changed = {name: value for name, value in settings.items() if getattr(question, name) != value}
+        said = ", ".join(f"{name}={str(value).lower()}" for name, value in changed.items())
+        try:
+            asked = question.model_copy(update=changed | {"batch_size": None})
+            answer = _priced(knowledge, asked, TraceBudget(0), curve=False)
+        except InvalidInput as error:
+            if "not profiled" in error.detail and changed:
+                return f", or {said} (not traced here)"
+            continue
+        if answer["fits"]:
+            return f", or {said}, with which batch {answer['max_batch_size']['value']:g} fits"
+    return ""
 
 
 def _priced(

@@ -16,7 +16,7 @@ from memory_service.domain.planning.proven_rows import prove_gpu, prove_model
 from memory_service.schemas.rows import BUILT
 from memory_service.services.database.transactions import ReadTransaction
 from memory_service.store.engine import Unreadable, is_readable
-from memory_service.store.queries.rows import all_rows, stamps
+from memory_service.store.queries.rows import all_rows, fingerprints, stamps
 
 Row = Mapping[str, Any]
 Value = TypeVar("Value")
@@ -83,6 +83,17 @@ def readable_rows(transaction: ReadTransaction, table: str) -> tuple[tuple[Row, 
     return tuple(one[1] for one in found if one[2]), tuple(why for one in found for why in one[3])
 
 
-def usable_sheets(rows: Iterable[Row]) -> dict[str, Gpu]:
+def readable_sheets(transaction: ReadTransaction) -> tuple[Mapping[str, Gpu], tuple[str, ...]]:
+    """(slug -> GPU model, "gpus slug: why" of each that cannot be used); read where the table changed."""
+
+    def read() -> tuple[Mapping[str, Gpu], tuple[str, ...]]:
+        built, left_out = usable("gpus", all_rows(transaction.session, "gpus"))
+        return {gpu.slug: gpu for gpu in built}, left_out
+
+    state = fingerprints(transaction.session, "gpus")
+    return transaction.caches.latest(readable_sheets, state, read)
+
+
+def usable_sheets(transaction: ReadTransaction) -> Mapping[str, Gpu]:
     """Slug -> GPU model."""
-    return {gpu.slug: gpu for gpu in usable("gpus", rows)[0]}
+    return readable_sheets(transaction)[0]

@@ -14,6 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from memory_service.api import fair_share
 from memory_service.api.fair_share import WorkerTurns
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.asker import still_wanted
 
 
 def scope_of(key: str, method: str = "GET", path: str = "/recommend") -> dict[str, Any]:
@@ -182,6 +183,82 @@ def test_some_turns_are_for_callers_of_whom_nothing_is_in_progress():
         assert not turns.held
 
     asyncio.run(walk())
+
+
+def test_who_worked_far_more_than_others_begins_where_none_of_them_is_worked_for():
+    async def walk() -> None:
+        now = [0.0]
+        working = Working()
+        turns = WorkerTurns(working, turns=4, of_one_caller=3)
+        turns.work = fair_share.RecentWork(lambda: now[0])
+
+        async def asked(key: str) -> asyncio.Task[None]:
+            task = asyncio.create_task(turns(scope_of(key), body(b""), nothing))
+            await settled()
+            return task
+
+        def running() -> list[str]:
+            return [name[0] for name, event in working.let_go.items() if not event.is_set()]
+
+        async def ended(*names: str) -> None:
+            for name, event in working.let_go.items():
+                if name[0] in names:
+                    event.set()
+            await settled()
+
+        tasks = [await asked("a"), await asked("b"), await asked("c")]
+        now[0] += 0.3
+        await ended("b", "c")  # a third of the core each
+        now[0] += 1.5
+        await ended("a")
+        assert turns.work.is_over("a")
+        assert not turns.work.is_over("b")
+        tasks += [await asked("a"), await asked("a")]
+        assert running() == ["a"], "one at a time"
+        tasks.append(await asked("b"))
+        assert sorted(running()) == ["a", "b"]
+        await ended("a")
+        assert running() == ["b"]
+        await ended("b")
+        assert running() == ["a"], "nobody else is worked for"
+        await ended("a")
+        tasks += [await asked("b"), await asked("a")]
+        now[0] += 20.0
+        turns._look()
+        await settled()
+        assert sorted(running()) == ["a", "b"], "older work counts no more"
+        await ended("a", "b")
+        await asyncio.gather(*tasks)
+        assert not turns.held
+
+    asyncio.run(walk())
+
+
+def test_a_long_answer_rests_between_its_pieces_for_others(monkeypatch: pytest.MonkeyPatch):
+    async def walk() -> list[float]:
+        rested: list[float] = []
+        monkeypatch.setattr(fair_share, "sleep", rested.append)
+        monkeypatch.setattr(fair_share, "PIECE_SECONDS", -1.0)
+        let_go = asyncio.Event()
+
+        async def working(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["state"]["key_id"] == "a":
+                still_wanted()
+                still_wanted()
+                let_go.set()
+            await let_go.wait()
+
+        turns = WorkerTurns(working, turns=4, of_one_caller=3)
+        await turns(scope_of("a"), body(b""), nothing)
+        assert not rested, "nobody else is worked for"
+        let_go.clear()
+        other = asyncio.create_task(turns(scope_of("b"), body(b""), nothing))
+        await settled()
+        await turns(scope_of("a"), body(b""), nothing)
+        await other
+        return rested
+
+    assert len(asyncio.run(walk())) == 2
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_every_promise_of_a_choice_holds(
         most = each.offer.cost(pick.limit_minutes)
         assert most is not None, "where there is a budget nothing is taken whose price nobody knows"
         assert most <= budget + 1e-6
-        whole = wall_minutes(candidate(sets[place], pick.plan), each.start_up)
+        whole = wall_minutes(sets[place], candidate(sets[place], pick.plan), each.start_up)
         assert whole.high <= pick.limit_minutes + 1e-6, "p90 under the limit"
     best = chosen.recommended
     assert (best is None) == (not chosen.able)

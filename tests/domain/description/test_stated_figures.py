@@ -15,6 +15,8 @@ from memory_service.domain.description.stated_facts import stated_in
         ("ten numerical and four nominal features", 14),
         ("200 features, among them 150 numeric and 10 categorical features", 200),
         ("20 columns, 12 of them categorical", 20),
+        ("14 columns hold sensor readings of temperature and shocks, two hold variety and truck type", 16),
+        ("30 columns hold prices, and 4 are dropped", 30),
     ],
 )
 def test_columns_of_all_types_are_counted_together(text: str, columns: int) -> None:

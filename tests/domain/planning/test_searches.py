@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+from memory_service.domain.common.units import interval
 from memory_service.domain.description.searches import Search, search_in
-from tests.planning import plan
+from memory_service.domain.planning.candidates import price_candidates
+from memory_service.domain.planning.explanation.plan_text import run_words
+from memory_service.domain.portfolio.run_sets import run_sets
+from tests.planning import case, plan, seed_knowledge
 
 PASSAGES = "Rank passages for a query. NDCG@10, MRR and recall@k. 8 000 queries, 200 000 passages."
+
+ASKED = {"task": "text-ranking", "description": PASSAGES, "gpu": "a100", "minutes": 120}
 
 
 def ranked(text: str = PASSAGES, **asked: Any) -> dict[str, Any]:
@@ -29,6 +36,17 @@ def ranked(text: str = PASSAGES, **asked: Any) -> dict[str, Any]:
             Search(5000, 0, 100, "Every query comes with 100 BM25 candidates"),
         ),
         ("Retrieve passages that answer a question.", Search(None, 100_000)),
+        (
+            "Rank 1,000 candidate passages per query.",
+            Search(None, 0, 1000, "1,000 candidate passages per query"),
+        ),
+        ("Order 2000 candidates per query.", Search(None, 0, 2000, "2000 candidates per query")),
+        ("Retrieve passages: 0 candidates per query.", Search(None, 100_000)),
+        ("Retrieve texts of up to 512 tokens for a query.", Search(None, 100_000)),
+        (
+            "40,000 users send queries; 3,000 abstracts are searched.",
+            Search(None, 3000, None, "3,000 abstracts"),
+        ),
         ("Order the code and markdown cells of 140,000 notebooks.", None),
     ],
 )
@@ -72,6 +90,60 @@ def test_given_candidates_need_no_retriever() -> None:
     assert {run["stage"]["name"] for run in answer["portfolio"]} == {"reranker"}
     assert answer["portfolio"][0]["stage"]["kept"] == 30
     assert "one-stage" not in [each["code"] for each in answer["warnings"]]
+    pinned = ranked("Each query has 50 candidates.", n_train=5000, n_test=500, model="bge-base-en-v1.5")
+    assert pinned["model"]["name"] == "bge-base-en-v1.5", "a pin holds of the only stage"
+
+
+@pytest.mark.parametrize("objective", ["quality", "fast"])
+def test_each_stage_has_a_budget_of_its_own(objective: str) -> None:
+    whole, first, second = (ranked(run=run, objective=objective) for run in (None, 1, 2))
+    runs = whole["portfolio"]
+    assert first["minutes"] + second["minutes"] <= 120
+    assert second["minutes"] < runs[1]["deadline_minute"], "the retriever's minutes are not in it"
+    assert second["minutes"] >= runs[1]["deadline_minute"] - runs[1]["start_minute"] - 0.01
+
+
+def test_budgets_hold_the_retriever_once() -> None:
+    sets = price_candidates(case(**ASKED), seed_knowledge())
+    assert sets.before is not None
+    pick = sets.best("quality", 120)
+    assert pick is not None
+    assert sets.least_minutes() >= sets.before.minutes
+    assert sets.before.minutes + pick.minutes <= 120
+    of_sets = run_sets(sets, 240.0)
+    members = of_sets.members[np.isfinite(of_sets.plain) & (of_sets.members[:, 1] >= 0)]
+    plain = of_sets.plain[np.isfinite(of_sets.plain) & (of_sets.members[:, 1] >= 0)]
+    assert len(members)
+    share = np.append(of_sets.pool.share, 0.0)
+    assert plain == pytest.approx(share[members].sum(axis=1) + sets.before.minutes)
+
+
+def test_weights_are_spread_over_cards_that_hold_no_copy() -> None:
+    asked = {"gpu": "a100", "n_gpus": 8, "minutes": 10_000, "model": "llama-3.1-70b", "method": "lora"}
+    answer = ranked("Every query comes with 10 candidates, 500 queries.", **asked)
+    assert answer["feasible"], answer["why"]
+    assert answer["sharding"] == "fsdp"
+
+
+def test_a_pinned_reranker_without_room_for_a_retriever_is_weighed_alone() -> None:
+    asked = {"model": "ms-marco-minilm-l-12-v2", "gpu": "t4", "minutes": 14}
+    answer = ranked(PASSAGES.replace("200 000", "9 000 000"), **asked)
+    (run,) = answer["portfolio"]
+    assert run["stage"]["name"] == "reranker"
+    assert (run["stage"]["kept"], run["stage"]["pairs"]) != (10, 2), "not blindly the cheapest"
+
+
+def test_a_retriever_alone_hands_on_nothing_and_its_figures_are_intervals() -> None:
+    (alone,) = ranked(gpu="t4", minutes=12, model="bge-base-en-v1.5")["portfolio"]
+    assert alone["stage"]["kept"] == 0
+    assert "hands on" not in alone["why"]
+    assert "keeps" not in run_words(alone)
+    memory = interval(alone["stage"]["peak_memory_gib"], "GiB")
+    assert "(" in memory
+    assert memory in alone["why"]
+    assert memory in run_words(alone)
+    one = ranked(gpu="a100", model="bge-base-en-v1.5", batch_size=1, minutes=2000)["portfolio"][0]
+    assert one["stage"]["negatives"] == 0
 
 
 def test_minutes_for_one_stage_alone_say_so() -> None:

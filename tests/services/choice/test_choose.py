@@ -53,6 +53,29 @@ def test_the_plan_asked_for_on_an_offer_keeps_its_limit(seeded_sqlite: Database,
     assert [row["interruption"] is not None for row in answer["offers"]] == [False, False, True, False]
 
 
+def test_a_retriever_is_counted_once_in_minutes_interruptions_and_comparisons(
+    seeded_sqlite: Database,
+) -> None:
+    text = "Rank passages for a query. 8 000 queries, 200 000 passages."
+    asked = {"task": "text-ranking", "description": text}
+    offer = {"name": "spot", "gpu": "a100", "price_per_hour": 1.0, "spot": True}
+    request = checked(ChooseRequest, {**asked, "offers": [offer], "deadline_minutes": 120})
+    (row,) = choose_offer(seeded_sqlite, request)["offers"]
+    start, plan = row["start_up_minutes"]["value"], recommend(seeded_sqlite, {**asked, **row["ask"]})
+    first = plan["portfolio"][0]["stage"]["total_minutes"]["value"]
+    assert first > 1
+    lost = row["interruption"]["lost_minutes"]
+    assert lost == pytest.approx(start + (row["minutes"]["value"] - start) / 2, rel=0.01)
+    retriever = recommend(seeded_sqlite, {**asked, **row["ask"], "run": 1})
+    reranker = recommend(seeded_sqlite, {**asked, **row["ask"], "run": 2})
+    sides = compare_trainings(seeded_sqlite, checked(CompareRequest, {"plans": [plan, retriever, reranker]}))[
+        "sides"
+    ]
+    both, one, other = (side["minutes"]["value"] for side in sides)
+    assert one == pytest.approx(first)
+    assert both == pytest.approx(one + other)
+
+
 def test_without_offers_common_boxes_are_compared_and_their_prices_dated(seeded_sqlite: Database) -> None:
     answer = choose_offer(seeded_sqlite, checked(ChooseRequest, IMAGES))
     assert answer["built_in"]

@@ -7,6 +7,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from threading import Event, Thread
+from time import monotonic
 from typing import Any
 from unittest import mock
 
@@ -185,6 +186,55 @@ def test_where_the_snapshot_takes_long_who_changed_nothing_does_not_wait(
     found = asked_by("eve")
     assert (found.revision, "second" in found.cards.devices) == (known.revision + 1, True)
     assert asked_by("ada").revision == found.revision
+
+
+def test_between_two_snapshots_who_changed_nothing_is_answered_from_the_one_before(
+    embedded: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "RESTS", 4)
+    monkeypatch.setattr(snapshot, "MOST_BEHIND_SECONDS", 1e9)
+
+    def devices_seen_by(key: str) -> set[str]:
+        return copy_context().run(
+            lambda: (ASKER.set(f"key {key}"), {*knowledge_of(embedded).cards.devices})[1]
+        )
+
+    def registered_by_eve(name: str) -> None:
+        def told() -> None:
+            ASKER.set("key eve")
+            register(embedded, name, "a100", replace(A100, uuid=name), "eve")
+
+        copy_context().run(told)
+
+    devices_seen_by("ada")
+    latest = embedded.caches.of(snapshot._Latest)
+    latest._took = 1e6
+    latest._current = monotonic()
+    registered_by_eve("first")
+    assert "first" not in devices_seen_by("ada")
+    assert "first" in devices_seen_by("eve")
+    latest._current -= 4 * latest._took
+    registered_by_eve("second")
+    assert {"first", "second"} <= devices_seen_by("ada")
+
+
+def test_what_one_key_measured_leaves_the_prices_of_others(embedded: Database) -> None:
+    """They are kept by what was measured and observed, as it is in the snapshot before."""
+
+    def asked_by(key: str) -> snapshot.Knowledge:
+        return copy_context().run(lambda: (ASKER.set(f"key {key}"), knowledge_of(embedded))[1])
+
+    here = replace(A100, uuid="GPU-here")
+    register(embedded, "here", "a100", here)
+    calibrate(embedded, "here", "a100", SLOW, here)
+    register(embedded, "box", "a100", told_by="eve")
+    calibrate(embedded, "box", "a100", SLOW, told_by="eve")
+    before, own = asked_by("ada").gpu("a100"), asked_by("eve").gpu("box")
+    assert before.calibrated is not None
+    calibrate(embedded, "box", "a100", {**SLOW, "bandwidth.copy": 701.5}, day=1, told_by="eve")
+    after = asked_by("ada").gpu("a100")
+    assert (after.calibrated, after.learned) == (before.calibrated, before.learned)
+    assert asked_by("eve").gpu("box").calibrated is not own.calibrated
 
 
 @pytest.mark.parametrize("read_before", [True, False])

@@ -7,6 +7,7 @@ import pytest
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages import strategies
+from memory_service.services.pages.tables import grid_page
 
 
 def test_plans_are_made_anew_once_more_is_known(
@@ -40,6 +41,8 @@ def test_the_list_waits_for_no_example_plan(seeded_sqlite: Database, monkeypatch
     waited = True
     of_use = strategies.rows(seeded_sqlite, quickly | {"use": "read by plans"})
     assert of_use == strategies.rows(seeded_sqlite, {})
+    old = grid_page(seeded_sqlite, "strategies", {"use": "drives plans"})
+    assert [row["id"] for row in old["items"]] == ["R14-reserve"]
     waited = False
     assert strategies.rows(seeded_sqlite, quickly) == of_use, "what is known is said"
     assert {row["use"] for row in of_use if row["read_by"]} == {"read by plans"}

@@ -29,7 +29,7 @@ from memory_service.services.planning.plan_script import (
 )
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.planning.script_choice import NoScript, has_script
-from memory_service.services.planning.script_kinds import SCRIPTED, WRITTEN_OF_PICTURES
+from memory_service.services.planning.script_kinds import SCRIPTED
 from memory_service.services.planning.script_text import _statements
 from memory_service.services.review.review import review_script
 from memory_service.train import budget
@@ -40,10 +40,11 @@ TABLES = ("tabular-classification", "tabular-regression")
 TREES = ("lightgbm", "xgboost", "catboost")
 NETWORKS = ("mlp", "tabular-resnet", "ft-transformer", "tabm", "realmlp")
 SEED = int(os.environ.get("SEED", "0"))
+SEEN = ("visual-question-answering", "image-captioning")
 DETECTORS = ("fcos/resnet50", "retinanet/efficientnet_b3", "fasterrcnn/resnet101")
 ASKED: tuple[dict[str, Any], ...] = (
-    *({"task": task} for task in SCRIPTED if task not in WRITTEN_OF_PICTURES),
-    *({"task": task, "model": "qwen3-vl-2b", "minutes": 240} for task in WRITTEN_OF_PICTURES),
+    *({"task": task} for task in SCRIPTED if task not in SEEN),
+    *({"task": task, "model": "qwen3-vl-2b", "minutes": 240} for task in SEEN),
     {"task": "text", "weights": "none"},
     *({"task": "text", "model": "qwen2.5-0.5b", "method": method} for method in ("full", "lora", "qlora")),
     {"task": "text-regression", "model": "gemma-2-9b", "method": "lora", "minutes": 500, "gpu": "h100"},

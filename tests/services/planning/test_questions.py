@@ -52,6 +52,23 @@ def test_a_stored_competition_that_nothing_is_planned_for_says_so_by_its_slug(
     assert (answer["feasible"], answer["why"], answer["kind"]) == (False, "out-of-scope", "agents-games")
 
 
+PALLETS = (
+    "Melon Miles: predict how many hours a pallet of melons stays saleable\n\nEach row of train.csv is one "
+    "pallet that left a farm: 6,200 pallets of 41 growers (grower_id). 14 columns hold sensor readings of "
+    "temperature and shocks during transport, two hold variety and truck type. The target column is "
+    "shelf_hours. test.csv has 1,550 pallets of growers that do not occur in train.csv.\n\nSubmissions are "
+    "evaluated by mean absolute error (MAE)."
+)
+
+
+def test_columns_that_a_text_names_are_planned_by_name(seeded_sqlite: Database) -> None:
+    answer = recommend(seeded_sqlite, {"description": PALLETS, "gpu": "cpu", "cpu_count": 2, "minutes": 3})
+    assert answer["group_by"] == "grower_id"
+    assert not answer["ignores"], "columns of sensor readings are no signals beside the table"
+    of = {each["name"]: each["setting"] for each in answer["recipe"]["techniques"]}
+    assert len(answer["blend"]["runs"]) < 2 or of.get("mean-blend", "blend.py").startswith("blend.py")
+
+
 def test_groups_that_nobody_labelled_are_no_classes(seeded_sqlite: Database) -> None:
     answer = recommend(
         seeded_sqlite, {"description": "Segment customers into five groups by their purchases", "gpu": "t4"}

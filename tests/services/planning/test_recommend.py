@@ -130,7 +130,14 @@ def test_the_text_of_boosted_trees_and_of_a_processor_says_nothing_of_loaders_an
         ({"task": "image", "gpu": "2xt4,a100"}, "gpu must name as many cards each time"),
         ({"task": "image", "gpu": "2xt4", "sharding": "fsdp"}, "none serves image-classification"),
         ({"task": "text", "gpu": "t4", "sharding": "fsdp"}, "applies to training on several cards"),
-        ({"task": "image", "model": "yolov8m"}, "yolov8m does not serve image-classification"),
+        (
+            {"task": "image-classification", "model": "yolov8m"},
+            "yolov8m does not serve image-classification",
+        ),
+        (
+            {"task": "time-series-classification", "model": "timesfm-2.5"},
+            "it is for time-series-regression",
+        ),
     ],
 )
 def test_an_option_that_means_nothing_is_refused_by_name(
@@ -138,6 +145,23 @@ def test_an_option_that_means_nothing_is_refused_by_name(
 ) -> None:
     with pytest.raises(InvalidInput, match=said):
         recommend(seeded_sqlite, {"gpu": "t4", **asked})
+
+
+@pytest.mark.parametrize(
+    ("modality", "model", "task"),
+    [
+        ("time-series", "timesfm-2.5", "time-series-regression"),
+        ("image", "yolov8m", "object-detection"),
+        ("image", "resnet50", "image-classification"),
+    ],
+)
+def test_a_model_says_what_of_a_modality_is_meant(
+    seeded_sqlite: Database, modality: str, model: str, task: str
+) -> None:
+    answer = recommend(seeded_sqlite, {"task": modality, "model": model, "gpu": "a100"})
+    assert (answer["task"], answer["feasible"]) == (task, True)
+    codes = {each["code"] for each in answer["warnings"]}
+    assert ("task-of-modality" in codes) == (model != "resnet50")
 
 
 def test_what_leaves_out_every_model_is_named(seeded_sqlite: Database) -> None:

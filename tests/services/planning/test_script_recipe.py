@@ -95,6 +95,8 @@ def test_rows_are_split_by_the_column_that_the_group_names(plan):
     script: Any = loaded(plan_script(plan, single=True))
     table = script.pd.DataFrame({"id": ["a", "b", "c"], "Patient_ID": [7, 7, 8], "y": [0, 1, 1]})
     assert list(script.groups_of(table)) == ["7", "7", "8"]
+    unknown = table.assign(Patient_ID=["ada", None, "bo"])
+    assert list(script.groups_of(unknown)) == ["ada", "", "bo"]  # NaN is no group to scikit-learn
     assert script.groups_of(table.rename(columns={"Patient_ID": "site"})) is None
     assert script.groups_of(table.assign(Patient_ID=1)) is None
     script.plan.SPLIT = "stratified"

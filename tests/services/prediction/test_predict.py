@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -88,6 +89,18 @@ def test_a_batch_that_does_not_fit_is_said_with_what_would(seeded_sqlite: Databa
     assert instead["batch_size"] <= answer["max_batch_size"]["value"] < 512
     assert instead["batch_size"] * instead["grad_accumulation"] >= 512
     assert answer["peak_memory_gib"]["value"] > 40
+
+
+def test_where_not_even_one_sample_fits_the_settings_with_which_it_would_are_said(
+    seeded_sqlite: Database,
+) -> None:
+    asked: dict[str, Any] = {"model": "llama-3.1-8b", "gpu": "rtx3090", "method": "qlora", "seq_len": 16_384}
+    why = predict(seeded_sqlite, asked)["would_fit"]["why"]
+    said = re.search(r"or trainer=unsloth, with which batch (\d+) fits$", why)
+    assert said
+    assert predict(seeded_sqlite, asked | {"trainer": "unsloth", "batch_size": int(said[1])})["fits"]
+    answers = {"model": "llama-3.1-8b", "gpu": "t4", "precision": "fp32", "mode": "infer"}
+    assert predict(seeded_sqlite, answers)["would_fit"]["why"].endswith("model"), "nothing is trained"
 
 
 def test_a_size_between_two_profiled_ones_lies_between_them(seeded_sqlite: Database) -> None:

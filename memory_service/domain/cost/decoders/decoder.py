@@ -158,7 +158,7 @@ TRAINERS: dict[Trainer | None, dict[str, Any]] = {
 liger     Liger Kernel: the head and its loss in chunks, norms and gates recomputed (arXiv 2410.10989)
 unsloth   the same with its own kernels, and checkpoints in the host's memory; LoRA without dropout. Longest
           texts of its benchmarks (QLoRA of rank 32, batch 1; Llama 3.1 8B on 8 to 80 GB, Llama 3.3 70B)
-unsloth-2024  before November 2024, and today where it returns logits: these stand while the layers go back
+unsloth-2024  before December 2024, and today where it returns logits: these stand while the layers go back
 offload   transformers with activations in the host's memory (`activation_offloading` of TRL and torchtune)
 """
 

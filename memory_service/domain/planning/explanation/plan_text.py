@@ -413,7 +413,7 @@ def _trouble(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     for when, entry in ladder.items():
         if when != _AGAIN and not (when == _LATE and end_of_search(answer)):
             words = _WORDS.get(when, {"text": when.replace("_", " "), "usual": 0})
-            changes = words.get("do") or _set(entry["set"], answer)
+            changes = words.get("do", "").format(**entry["set"]) or _set(entry["set"], answer)
             if when == "out_of_memory" and _AGAIN in ladder:
                 changes += f"; again: {_set(ladder[_AGAIN]['set'], answer)}"
             over, fill = entry.get("over_percent", words.get("usual")), answer["checks"]["kill_below_percent"]
@@ -457,10 +457,11 @@ def is_run(run: Mapping[str, Any], answer: Mapping[str, Any]) -> bool:
 
 
 def model_words(model: Mapping[str, Any]) -> str:
-    """`resnet50 at 224, pretrained`"""
+    """`resnet50 at 224, 12 bands, pretrained`"""
     sizes = () if model["library"] == "sklearn" else ("image_size", "seq_len")
     size = next((f" at {model[key]}" for key in sizes if model.get(key)), "")
-    return f"{model['name']}{size}" + (", pretrained" if model.get("pretrained") else "")
+    bands = f", {plural(model['bands'], 'band')}" if model.get("bands") else ""
+    return f"{model['name']}{size}{bands}" + (", pretrained" if model.get("pretrained") else "")
 
 
 def run_words(run: Mapping[str, Any]) -> str:
@@ -470,8 +471,9 @@ def run_words(run: Mapping[str, Any]) -> str:
     words = f"{run['model']}{size}, {run['folds']} x {run['epochs']}{seeds}"
     if (stage := run.get("stage")) is None:
         return words
-    memory = figures(stage["peak_memory_gib"]["value"], 2)
-    return f"{stage['name']} {words}, batch {run['batch_size']}, keeps {stage['kept']}, {memory} GiB"
+    keeps = f", keeps {stage['kept']}" if stage["kept"] else ""
+    memory = interval(stage["peak_memory_gib"], "GiB")
+    return f"{stage['name']} {words}, batch {run['batch_size']}{keeps}, {memory}"
 
 
 def judged_words(metric: Mapping[str, Any]) -> str:

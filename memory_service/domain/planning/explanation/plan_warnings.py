@@ -12,6 +12,8 @@ from memory_service.domain.cost.in_context import context_laws
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.candidates import Candidate, host_memory
 from memory_service.domain.planning.explanation.rationale import is_cut_short
+from memory_service.domain.planning.hyperparameters import BATCH_OF_NORM
+from memory_service.domain.planning.option import has_batch_norm
 from memory_service.domain.planning.plan import Expected
 from memory_service.domain.planning.plan_search import loader_rate
 from memory_service.domain.prediction.device import provenance_warnings
@@ -81,7 +83,6 @@ def large_on_host(candidate: Candidate) -> Estimate | None:
 
 
 def _network_warnings(candidate: Candidate, settings: Mapping[str, Any]) -> list[Sentence]:
-    defaults = candidate.option.defaults
     batch, epochs = settings["batch_size"], settings["epochs"]
     updates = candidate.problem.n_train * 0.8 / max(settings["effective_batch_size"], 1)
     out = []
@@ -93,7 +94,7 @@ def _network_warnings(candidate: Candidate, settings: Mapping[str, Any]) -> list
     if profile is not None:
         out.extend(extrapolation_warnings(profile))
         out.extend([sentence("upper-bounds")] if "bounded_from" in profile.extra else [])
-    if batch < 16 <= defaults.least_batch:
+    if batch < BATCH_OF_NORM and has_batch_norm(candidate.option):
         out.append(sentence("small-batch", batch=batch))
     return out
 

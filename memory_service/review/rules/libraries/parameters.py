@@ -6,6 +6,7 @@ torch 2.15, lightgbm 4.7, xgboost 3.2, lightning 2.6, transformers 5.23, acceler
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -18,8 +19,10 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, told, wrong
 from memory_service.review.source.script import (
     Script,
+    bound_names,
     calls_in,
     is_call,
+    is_none,
     keyword_names,
     last_name,
     names_in,
@@ -45,8 +48,8 @@ def largest_tuning_rate(script: Script) -> float:
 
 
 def parameter_rules(facts: Facts) -> Iterator[Finding]:
-    """wrong-parameter and result-thrown-away."""
-    for about in (_thrown_away, _assigned, _never_judged, _linear_layers, _names):
+    """wrong-parameter, result-thrown-away and undefined-name."""
+    for about in (_thrown_away, _assigned, _never_judged, _linear_layers, _names, _undefined):
         yield from about(facts)
     for call in facts.script.calls:
         yield from _contradictions(facts, call)
@@ -87,7 +90,9 @@ def _thrown_away(facts: Facts) -> Iterator[Finding]:
 def _never_read(facts: Facts) -> Iterator[Finding]:
     """Rows or loaders that are held out, and predictions, that nothing in the file looks at again."""
     script, home = facts.script, facts.script.function
-    loaded = [n for n in script.all(ast.Name) if isinstance(n.ctx, ast.Load)]
+    stated = ((made.value, last_name(made.targets[0])) for made in script.all(ast.Assign))
+    own = {n for value, to in stated for n in ast.walk(value) if last_name(n) == to}  # `x = x / 255`
+    loaded = [n for n in script.all(ast.Name) if isinstance(n.ctx, ast.Load) and n not in own]
     read = {(up, n.id) for n in loaded for up in script.around(n, ast.FunctionDef, ast.AsyncFunctionDef)}
     anywhere = {n.id for n in loaded}
     shared = {name for node in script.all(ast.Global) for name in node.names}
@@ -96,7 +101,7 @@ def _never_read(facts: Facts) -> Iterator[Finding]:
         names = sorted(names_in(*targets_of(node))) if isinstance(first, ast.Call) else []
         if is_call(first, "predict", "predict_proba"):
             names = names if isinstance(targets_of(node)[0], ast.Name) else []
-        elif is_call(first, "DataLoader") or any("train" in name for name in names):
+        elif is_call(first, "DataLoader") or len(names) > 1:
             held = [name for name in names if _RE.held_out.search(name)]
             names = held if len(held) > 1 or is_call(first, "DataLoader") else []
         else:
@@ -125,7 +130,7 @@ def _is_table(facts: Facts, base: ast.AST | None, deep: int = 0) -> bool:
     """Whether pandas makes it, or a part of it; a dict has a `copy`, too, and a file its own `read_rows`."""
     for maker in facts.values.makers(base.value if isinstance(base, ast.Subscript) else base):
         name, of = last_name(maker.func), facts.script.qualified(maker.func)
-        copied = name == "copy" and deep < MOST_COPIES and _is_table(facts, receiver(maker), deep + 1)
+        copied = name in _SET.gives and deep < MOST_COPIES and _is_table(facts, receiver(maker), deep + 1)
         if copied or name == "merge" or _RE.table.match(of):
             return True
     return False
@@ -169,18 +174,15 @@ def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             if facts.value(call, "random_state", 2) is not None and not shuffles:
                 yield wrong(call, "random-state", name=name)
         case "ImageDataGenerator":
-            named = [k.arg for k in call.keywords if k.arg is not None and k.arg.startswith("featurewise_")]
+            named = [str(k.arg) for k in call.keywords if _RE.statistics.match(k.arg or "")]
             stated = [k for k in named if facts.value(call, k) is True]
             fits = (receiver(fit) for fit in facts.script.called("fit"))
             if stated and not any(call in facts.values.makers(one) for one in fits if one is not None):
                 yield wrong(call, "never-fitted", name=stated[0])
-        case "flow_from_directory" | "flow_from_dataframe" if facts.text(call, "subset"):
+        case "flow_from_directory" | "flow_from_dataframe" if facts.text(call, "subset") == "validation":
             makers = facts.values.makers(receiver(call) or call)
             if makers and not any(facts.argument(one, "validation_split") for one in makers):
                 yield wrong(call, "no-subset")
-            changed = (k for maker in makers for k in maker.keywords if _RE.at_random.search(k.arg or ""))
-            if facts.text(call, "subset") == "validation" and any(facts.values.one(k.value) for k in changed):
-                yield wrong(call, "random-validation")
         case "SFTTrainer" if given := facts.argument(call, "peft_config"):
             model = facts.argument(call, "model", 0)
             adds = all(isinstance(one, ast.Call) for one in facts.values.sources(given) or [given])
@@ -216,8 +218,10 @@ def _of_keras(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     name, activation, script = last_name(call.func), facts.text(call, "activation"), facts.script
     if name in ("LSTM", "GRU") and activation not in (None, "tanh"):
         yield wrong(call, "slow-cells", name=name, activation=activation)
-    if name in ("fit", "fit_generator"):
+    if learns := name in ("fit", "fit_generator"):
         yield from _steps(facts, call)
+    if learns or name in ("predict", "predict_generator"):
+        yield from _flows(facts, call, learns=learns)
     if name == "EarlyStopping":
         loads = script.called("ModelCheckpoint", "load_weights", "fit_generator")
         keeps = loads or script.uses("keras_tuner") or facts.values.open_ended(call)
@@ -226,6 +230,18 @@ def _of_keras(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         patience, epochs = facts.number(call, "patience", 2), facts.training.framework_epochs("keras")
         if patience and epochs and patience >= epochs:
             yield wrong(call, "patience", patience=patience, epochs=epochs)
+
+
+def _flows(facts: Facts, call: ast.Call, *, learns: bool) -> Iterator[Finding]:
+    """Pictures of an ImageDataGenerator: judged changed at random, or predicted in an order that is lost."""
+    judged = facts.argument(call, "validation_data") if learns else facts.argument(call, "x", 0)
+    for flow in facts.values.makers(judged):
+        base = receiver(flow)
+        made = facts.values.last(base) if isinstance(base, ast.Name) else [base]
+        for by in (one for one in made if is_call(one, "ImageDataGenerator")):
+            changed = any(facts.values.one(k.value) for k in by.keywords if _RE.at_random.search(str(k.arg)))
+            if changed or not (learns or facts.argument(flow, "shuffle")):
+                yield wrong(flow, "random-validation" if changed else "order-lost")
 
 
 def _steps(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
@@ -359,7 +375,7 @@ def _names(facts: Facts) -> Iterator[Finding]:
         for removed in removed_of(module):
             yield wrong(named, "module-gone", module=module, instead=removed.instead)
         pairs = ((alias.name, one) for alias in named.names for one in removed_of(f"{module}.{alias.name}"))
-        for name, removed in pairs:
+        for name, removed in (pair for pair in pairs if not pair[1].argument):
             yield wrong(named, "name-gone", module=module, name=name, instead=removed.instead)
     for node in script.all(ast.Attribute):
         made = facts.values.makers(node.value) if node.attr in ("total_mem", "tune") else []
@@ -376,6 +392,17 @@ def _names(facts: Facts) -> Iterator[Finding]:
             yield told("wrong-parameter", call, gone, "pd.concat([one, other])")
 
 
+def _undefined(facts: Facts) -> Iterator[Finding]:
+    """Names that the run surely comes by; `import *`, magics (read as `pass`) and exec may define any."""
+    script = facts.script
+    unseen = facts.cache.get("broken") or any(isinstance(node, ast.Pass) for node in script.tree.body)
+    known = {*_SET.given, *dir(builtins)}.union(*bound_names([*ast.walk(script.tree)]))
+    for node in () if unseen or _RE.unseen.search(script.text) else script.all(ast.Name):
+        if node.id not in known and script.runs(node) and not any(script.around(node, ast.Try)):
+            known.add(node.id)
+            yield finding("undefined-name", node, name=node.id)
+
+
 def _never_judged(facts: Facts) -> Iterator[Finding]:
     """transformers' Trainer without rows to judge by, that nothing asks to judge, or by its loss alone."""
     script, argument = facts.script, facts.argument
@@ -383,7 +410,7 @@ def _never_judged(facts: Facts) -> Iterator[Finding]:
     if len(facts.training.arguments) != 1 or any(map(facts.values.open_ended, trainers)):
         return
     call, used = facts.training.arguments[0], script.called(*_SET.uses)
-    given = [rows for t in trainers if (rows := argument(t, "eval_dataset"))]
+    given = [rows for t in trainers if (rows := argument(t, "eval_dataset")) and not is_none(rows)]
     asked = keyword_names(call) & _SET.asks or facts.values.open_ended(call)
     if given and not asked and not script.called("evaluate", "predict"):
         yield wrong(call, "never-judged")
@@ -423,7 +450,6 @@ def _removed(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         library = removed.library
         rule = "albumentations-trap" if library == "albumentations" else "wrong-parameter"
         shown = f"fit() of {made}" if fit else _OWNERS.get(library, "") + name
-        shown += "()" if library == "keras" and name.islower() else ""
         if not removed.argument:
             gone = f"{name} is gone from {library.replace('keras', 'Keras')}."
             gone = gone if name in _gone() else f"{qualified} is gone."
@@ -446,7 +472,8 @@ def _is_of(facts: Facts, name: str, qualified: str, library: str) -> bool:
         return uses(*LIGHTNING) and not qualified.startswith("transformers.")
     if library == "albumentations":
         return qualified.startswith("albumentations.")
-    return uses(library) and not (name == "Trainer" and uses(*LIGHTNING))
+    other = (name == "Trainer" and uses(*LIGHTNING)) or (library == "trl" and uses("unsloth"))
+    return uses(library) and not other  # unsloth hands on what trl's trainers took before
 
 
 _LIBRARIES = {"lightgbm": _RE.of_lightgbm, "xgboost": _RE.of_xgboost, "catboost": _RE.of_catboost}
@@ -485,8 +512,6 @@ def _values(facts: Facts, call: ast.Call, library: str, params: dict[str, ast.AS
     never = values.number(often) == 0 or (often is None and not values.open_ended(call))
     if library == "lightgbm" and share is not None and never and (values.number(share) or 1) < 1:
         yield wrong(often or share, "no-bagging")
-    if values.text(params.get("tree_method")) == "gpu_hist":
-        yield wrong(params["tree_method"], "gpu-hist")
     for key in _MAP.ignored.keys() & params if library == "xgboost" else ():
         yield wrong(params[key], "ignored", key=key, instead=_MAP.ignored[key])
 

@@ -114,12 +114,9 @@ def _only_configures(facts: Facts, call: ast.Call) -> bool:
     if isinstance(up, ast.Assign):
         names = {last_name(target) for target in up.targets}
         read = [n for n in facts.script.all(ast.Name) if n.id in names and isinstance(n.ctx, ast.Load)]
-    above = [
-        [one for one in facts.script.above(node) if not isinstance(one, ast.keyword)][:1] for node in read
-    ]
-    return 0 < len(read) <= MOST_READ and all(
-        name_of(one) in _SET.configures for each in above for one in each
-    )
+    above = ([one for one in facts.script.above(n) if not isinstance(one, ast.keyword)] for n in read)
+    near = {name_of(each[0]) for each in above if each}
+    return 0 < len(read) <= MOST_READ and near <= _SET.configures
 
 
 def _wrong_size(facts: Facts, call: ast.Call) -> Iterator[Finding]:
