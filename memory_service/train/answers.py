@@ -164,13 +164,19 @@ def thresholds_of(data: Data) -> list[float]:
 
 # Tables
 
+CHANCES = re.compile(r"prob|score|chance|risk|likelihood|propensity|confidence", re.IGNORECASE)
+
 
 def wants_probabilities(data: Data) -> bool:
     """Whether the sample submission shows fractions, or, of a metric that does not judge classes, numbers
-    that are not whole by their type: then it is not classes that are submitted."""
+    that are not whole by their type or in a column called otherwise than the target, as chances are: then it
+    is not classes that are submitted."""
     shown = pd.DataFrame() if data.sample is None else data.sample.iloc[:, 1:].select_dtypes("float")
     if plan.FORM in ("classes", "cut", "grades"):
         return bool((shown.fillna(0) % 1 != 0).any(axis=None))
+    asked = [] if data.sample is None else [str(name) for name in data.sample.columns[1:]]
+    if any(CHANCES.search(name) for name in asked if name not in data.target_columns):
+        return True
     return bool(shown.notna().any(axis=None))
 
 

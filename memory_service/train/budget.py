@@ -41,6 +41,7 @@ class Plan(SimpleNamespace):
     CORNERS = STEPS = False  # whether boxes are written as corners, and rows have steps of their own
     TARGET, TASK = "", ""  # the column to predict, where the sample does not say
     cells = None  # of a sample of another form: see `submission_form`
+    ranks = None  # of each id the group in which its rank is asked for
     MARK = " "  # between labels of one cell
     GRADES = (0, 1)  # what a grade may be, by the training rows
 

@@ -25,6 +25,7 @@ from memory_service.train.folder import (
     masked,
     not_understood,
 )
+from memory_service.train.metrics import score_quantile
 from memory_service.train.submission_form import as_asked, as_numbers_or_texts, id_pairs, is_fraction
 from memory_service.train.table_files import (
     IMAGE_FILES,
@@ -403,9 +404,16 @@ def as_numbers(column: pd.Series) -> pd.Series:
     return pd.to_numeric(column, errors="coerce").astype(float).replace([np.inf, -np.inf], np.nan)
 
 
+DAY_FIRST, DAY_SECOND = r"(?:1[3-9]|2\d|3[01])/\d", r"\d+/(?:1[3-9]|2\d|3[01])/"
+
+
 def as_days(column: pd.Series) -> pd.Series:
-    """Dates such as 2026-01-31 12:00, 31.1.2026 or 1/31/2026 as days since 1970; what is none is missing."""
-    text = column.astype(object).astype(str).str.replace(r"^(\d+)/(\d+)/(\d{4})", r"\3-\1-\2", regex=True)
+    """Dates such as 2026-01-31 12:00, 31.1.2026, 1/31/2026, or 31/1/2026 where no month would do, as days
+    since 1970; what is none is missing."""
+    text = column.astype(object).astype(str)
+    days_first = text.str.match(DAY_FIRST).any() and not text.str.match(DAY_SECOND).any()
+    order = r"\3-\2-\1" if days_first else r"\3-\1-\2"
+    text = text.str.replace(r"^(\d+)/(\d+)/(\d{4})", order, regex=True)
     text = text.str.replace(r"^(\d+)\.(\d+)\.(\d{4})", r"\3-\2-\1", regex=True)
     text = text.str.replace(r"^(\d{8})\.0$", r"\1", regex=True)
     days = pd.to_datetime(text.astype(object), errors="coerce", format="ISO8601", utc=True)
@@ -643,9 +651,16 @@ def read_values(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[s
     numbers = train[columns].apply(pd.to_numeric, errors="coerce")
     known = without_missing(train.assign(**numbers), np.isfinite(numbers).all(axis=1), columns)
     values, outputs = known[columns].to_numpy(dtype=np.float32), columns
+    if plan.ranks is not None and plan.ranks.name in known:  # only the order inside of a group counts
+        values = values - pd.DataFrame(values).groupby(known[plan.ranks.name].to_numpy()).transform("mean")
+        values = values.to_numpy(np.float32)
+    asked = [] if sample is None else [str(name) for name in sample.columns[1:]]
+    several = len(columns) == 1 < len(asked)  # a column for each quantile of one target
+    if several and plan.SCORE != "quantile":
+        plan.SCORE, plan.METRIC, plan.score_of = "quantile", "quantile loss", score_quantile
+        plan.HIGHER_IS_BETTER, plan.FORM, plan.LOGS = False, "", ""
+        print(f"NOTE: {', '.join(asked[:9])} are quantiles of {columns[0]}", flush=True)
     if plan.SCORE == "quantile":
-        asked = [] if sample is None else [str(name) for name in sample.columns[1:]]
-        several = len(columns) == 1 < len(asked)  # a column for each quantile of one target
         outputs = asked if several else columns
         values = np.repeat(values, len(outputs), axis=1) if several else values
         plan.LEVELS = levels_of(outputs, several)

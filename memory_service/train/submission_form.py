@@ -24,7 +24,8 @@ MOST_LONG = 2_000_000  # rows of wide series made long: the latest
 MOST_KEY_COLUMNS, MOST_FAILED = 30, 20  # columns that may name rows; ways to join them
 LEAST_PERIODS = 12  # columns, of wide series
 A_DAY = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}")
-NUMBERED = re.compile(r"(.{0,40}?)(\d{1,6})")
+NUMBERED = re.compile(r"(.{0,40}?)(\d{1,6})(\D{0,20}|\W.{1,20}\2\W?)")  # or twice: 2000 [YR2000]
+RANKED = re.compile(r"rank|place|position|order", re.IGNORECASE)
 EVENT = re.compile(r"event|status|censor|death|dead|died|efs|relapse|churn|fail", re.IGNORECASE)
 DURATION = re.compile(r"time|days|weeks|months|years|duration|tenure|surviv", re.IGNORECASE)
 SEPARATORS = re.compile(r"(?=([^0-9A-Za-z][A-Za-z][^0-9A-Za-z]|[^0-9A-Za-z]{1,4}))")
@@ -37,12 +38,16 @@ def as_asked(train, test, sample, further: Callable[[], dict[str, Any]]) -> tupl
 
     further   the other tables of the folder by name
     """
-    plan.cells = None
+    plan.cells = plan.ranks = None
     if sample is not None and sample.shape[1] > 1 and len(sample):
+        plan.ranks = ranks_asked(train, test, sample)
         train = with_named_targets(train, test, sample)
         if test is not None:
             train, test, sample = with_joint_ids(train, test, sample)
         ids = sample.iloc[:, 0].astype(str)
+        if test is None and len(ids) == len(train) and not known_ids(ids, train.iloc[:, 0]):
+            template = template_of(ids, train)
+            train = with_ids_first(train, ids.name, made_by(template, train)) if template else train
         if test is None or not (plan.cells or known_ids(ids, test.iloc[:, 0])):
             train, test, sample = with_cells(train, test, sample, further)
         sample = without_unknown(train, test, sample)
@@ -180,6 +185,31 @@ def without_unknown(train: pd.DataFrame, test, sample: pd.DataFrame) -> pd.DataF
     if new:
         print(f"WARNING: no column of train.csv for {', '.join(new)}: submitted as in the sample", flush=True)
     return sample[[sample.columns[0], *known]]
+
+
+def ranks_asked(train: pd.DataFrame, test, sample: pd.DataFrame) -> pd.Series | None:
+    """Of each id the group that it has a rank in, where the sample counts 1 to n in each group of a column of
+    test.csv and no rank is known of training rows; else None."""
+    left = [str(name) for name in train.columns if test is not None and name not in test.columns]
+    if not left or sample.shape[1] != 2 or any(RANKED.search(name) for name in left):
+        return None
+    rows, ids = test.set_index(test.iloc[:, 0].astype(str)), sample.iloc[:, 0].astype(str)
+    shown = pd.to_numeric(sample.iloc[:, 1], errors="coerce")
+    if not rows.index.is_unique or not ids.isin(rows.index).all() or shown.max() < 2:
+        return None
+    for column in rows.columns[1 : MOST_KEY_COLUMNS + 1]:
+        groups = rows[column].loc[ids]
+        if groups.nunique() > 1 and (shown.groupby(groups.to_numpy()).rank() == shown).all():
+            print(f"NOTE: ranks in each {column} are asked for: 1 is the highest", flush=True)
+            return groups
+    return None
+
+
+def with_ranks(table: pd.DataFrame) -> pd.DataFrame:
+    """Answers as ranks in the group of each row, the highest first."""
+    groups = plan.ranks.reindex(table.iloc[:, 0].astype(str)).to_numpy()
+    found = table.iloc[:, 1].groupby(groups).rank(ascending=False, method="first")
+    return table.assign(**{str(table.columns[1]): found.astype(int)})
 
 
 # Ids
@@ -427,7 +457,7 @@ def periods_of_columns(train: pd.DataFrame) -> list[str]:
     named: dict[str, list[str]] = {}
     for name in train.columns[1:]:
         if (found := NUMBERED.fullmatch(str(name))) and pd.api.types.is_numeric_dtype(train[name]):
-            named.setdefault(found[1], []).append(name)
+            named.setdefault(found[1] + found[3].replace(found[2], ""), []).append(name)
     longest = max([days, *named.values()], key=len)
     return longest if len(longest) >= LEAST_PERIODS else []
 

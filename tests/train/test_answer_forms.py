@@ -90,6 +90,24 @@ def test_the_probability_is_of_the_class_that_is_asked_for(
     assert np.asarray(data.outputs)[data.targets].tolist() == classes * 10
 
 
+@pytest.mark.parametrize(
+    ("column", "form", "chances"),
+    [
+        ("SCORE", "", True),
+        ("purchase_probability", "", True),
+        ("SCORE", "classes", False),
+        ("bought", "", False),
+    ],
+)
+def test_a_sample_of_zeros_asks_for_chances_where_its_column_is_called_so(
+    column: str, form: str, chances: bool, tmp_path: Path
+) -> None:
+    plan.FORM = form
+    lay(tmp_path, f"key,{column}\nt1,0\nt2,0\nt3,0\n", bought=[0, 0, 0, 1] * 8)
+    found = class_table(data_of(), np.array([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8]]))
+    assert found[column].tolist() == ([0.1, 0.3, 0.8] if chances else [0, 0, 1])
+
+
 def test_a_column_of_the_test_set_in_the_sample_is_no_target(tmp_path: Path) -> None:
     marks = [1, 2, 3, 2, 1] * 8
     lay(tmp_path, "key,size,final_mark\nt1,0.5,1\nt2,1.5,1\nt3,2.5,1\n", judge=marks, exam_mark=marks[::-1])

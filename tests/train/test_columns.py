@@ -277,3 +277,11 @@ def test_a_column_for_each_quantile_names_it(
 ) -> None:
     prepared(K=0)
     assert reading.levels_of(names, several=True) == levels
+
+
+@pytest.mark.parametrize("mark", ["", " 13:30"])
+def test_days_come_before_months_where_no_month_is_above_twelve(mark: str) -> None:
+    months_first = reading.as_days(pd.Series([f"{date}{mark}" for date in ("1/31/2026", "2/1/2026")]))
+    days_first = reading.as_days(pd.Series([f"{date}{mark}" for date in ("31/1/2026", "1/2/2026")]))
+    assert days_first.tolist() == months_first.tolist()
+    assert np.diff(days_first).tolist() == [1.0]

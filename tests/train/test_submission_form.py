@@ -25,7 +25,13 @@ STORES = STORES.to_frame(index=False)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    for name, value in {"DATA_DIR": tmp_path, "ANSWER": "values", "SPLIT": "random", "cells": None}.items():
+    for name, value in {
+        "DATA_DIR": tmp_path,
+        "ANSWER": "values",
+        "SPLIT": "random",
+        "cells": None,
+        "ranks": None,
+    }.items():
         monkeypatch.setattr(plan, name, value, raising=False)
 
     def lay(**tables: pd.DataFrame | None) -> Path:
@@ -253,3 +259,52 @@ def test_a_folder_without_a_target_is_told_of_and_the_target_may_be_named(folder
     with pytest.raises(ValueError, match="name it by --target"):
         describe(place)
     assert describe(place, "price")["target"] == ["price"]
+
+
+def test_ranks_in_each_group_are_of_the_highest_first_unless_ranks_are_learned(folder: Any) -> None:
+    """Each viewer's films are numbered from 1: the film whose answer is the highest is 1."""
+    test = pd.DataFrame(
+        {"Id": range(12), "viewer": [4, 4, 4, 9, 9, 9] * 2, "film": DRAWN.integers(0, 40, 12)}
+    )
+    sample = pd.DataFrame({"Id": test["Id"], "Rank": test.groupby("viewer").cumcount() + 1})
+    train = pd.DataFrame({"viewer": [4, 9] * 30, "film": DRAWN.integers(0, 40, 60), "stars": [1.5, 4.0] * 30})
+    train["stars"] += DRAWN.normal(size=60)
+    found = submitted(folder(train=train, test=test, sample_submission=sample))
+    learned = read_frames(*reading.read_tables("test.csv")).targets[:, 0]
+    assert abs(learned[::2].mean()) < 1e-6 < learned[::2].std()  # only the order counts that a viewer has
+    assert found["Rank"].tolist() == [6, 5, 4, 6, 5, 4, 3, 2, 1, 3, 2, 1]
+    found = submitted(folder(train=train.rename(columns={"stars": "Rank"})))
+    assert found["Rank"].tolist() == list(range(12))
+
+
+def test_wide_series_may_be_named_by_two_columns_and_have_a_year_written_twice(folder: Any) -> None:
+    """One column a year, "2000 [YR2000]"; ids such as "FRA|births" are joined of columns of training rows."""
+    names = pd.DataFrame([(place, kind) for place in ("FRA", "ESP") for kind in ("births", "deaths")])
+    names.columns = ["country", "kind"]
+    years = {f"{year} [YR{year}]": DRAWN.normal(size=4) for year in range(2000, 2014)}
+    sample = pd.DataFrame({"Id": names["country"] + "|" + names["kind"], "F1": 0.0, "F2": 0.0})
+    place = folder(train=names.assign(**years), sample_submission=sample[::-1])
+    data = read_frames(*reading.read_tables("sample_submission.csv"))
+    assert len(data.ids) == 4 * 14
+    assert len(data.test_ids) == 8
+    table = pd.DataFrame({data.id_column: data.test_ids, "value": np.arange(8.0)})
+    write_submission(data, table, place)
+    found = pd.read_csv(place / "submission.csv")
+    assert found["Id"].tolist() == sample["Id"].tolist()[::-1]
+    assert sorted(found[["F1", "F2"]].to_numpy().ravel()) == list(range(8))
+    assert describe(place)["n_test"] == 8
+
+
+@pytest.mark.parametrize("score", ["rmse", "quantile"])
+def test_several_columns_of_one_target_are_its_quantiles(
+    score: str, folder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"SCORE": score, "METRIC": "RMSE", "K": 0, "LEVELS": (), "score_of": None}.items():
+        monkeypatch.setattr(plan, name, value, raising=False)
+    train = pd.DataFrame({"day": range(60), "heat": DRAWN.normal(size=60), "load": DRAWN.normal(size=60)})
+    sample = pd.DataFrame({"day": range(60, 70), "q0.1": 0.0, "q0.5": 0.0, "q0.9": 0.0})
+    folder(train=train, test=train[["day", "heat"]][:10].assign(day=range(60, 70)), sample_submission=sample)
+    data = read_frames(*reading.read_tables("test.csv"))
+    assert data.targets.shape == (60, 3)
+    assert data.outputs == ["q0.1", "q0.5", "q0.9"]
+    assert (plan.SCORE, plan.LEVELS) == ("quantile", [0.1, 0.5, 0.9])

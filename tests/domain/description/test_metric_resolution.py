@@ -17,7 +17,7 @@ from memory_service.domain.description.metric_resolution import (
     quantile_words,
     resolve_metric,
 )
-from memory_service.domain.description.metrics import METRICS
+from memory_service.domain.description.metrics import METRICS, metric_named
 from memory_service.domain.planning.explanation.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.competitions.similar import Found, Hit
@@ -218,3 +218,19 @@ def test_a_metric_of_the_other_kind_of_answer_names_the_task_to_ask_for():
 )  # fmt: skip
 def test_the_one_quantile_of_a_page_is_found(page: str, words: str):
     assert quantile_words(page) == words
+
+
+@pytest.mark.parametrize(
+    ("formula", "name"),
+    [
+        (r"$$\sqrt{\frac{1}{6n}\sum_{k=1}^{6}\sum_{i=1}^{n}(y_{ik}-\hat{y}_{ik})^2}$$", "RMSE"),
+        (r"$\epsilon = \sqrt{\frac{1}{n} \sum_{i=1}^n (\log(p_i + 1) - \log(a_i+1))^2 }$", "RMSLE"),
+        (r"$$S = -\frac{1}{N}\sum_{i=1}^{N}\ln p_{i,b_i}$$", "log loss"),
+        (r"a forecast costs $\max(\tau (y-q), (\tau-1)(y-q))$", "quantile loss"),
+        (r"$$\sqrt{(x - 3)} + \max(a, b - 1)$$", None),
+        (r"$$y = \sum_i \log x_i - 4$$", None),
+    ],
+)
+def test_a_formula_names_its_metric(formula: str, name: str | None):
+    found = metric_named(formula)
+    assert (found and found.name) == name
