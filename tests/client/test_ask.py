@@ -65,7 +65,7 @@ def test_a_refusal_and_a_silent_server_are_errors_with_their_words(service: Serv
     with pytest.raises(Refused, match="a1000") as refused:
         ask(task="image", gpu="a1000", server=service.url)
     assert refused.value.status == 422
-    with pytest.raises(Unavailable, match="is one running there.*MEMORY_SERVER"):
+    with pytest.raises(Unavailable, match=r"is one running there.*MEMORY_SERVER"):
         ask(task="image", gpu="t4", server="http://127.0.0.1:9", seconds=2)
 
 

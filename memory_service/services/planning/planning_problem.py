@@ -435,6 +435,8 @@ def _n_test(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
     """As many as is usual of so many training samples, where nobody says."""
     usual = max(1, min(MOST_TEST, int(facts["n_train"].value * TEST_SHARE)))
     fact = reading.sources.fact("n_test", usual)
+    if fact is not None and fact.source == "usual" and facts["n_train"].source != "usual":
+        fact = replace(fact, notes=(sentence("n-test-assumed", n_test=usual),))
     return fact and replace(fact, value=int(fact.value))
 
 
