@@ -116,9 +116,8 @@ class Unavailable(MemoryServiceError):
 def no_server(address: str, why: object) -> Unavailable:
     """None of ours answers at the address: why (an error or a text), and what to do."""
     return Unavailable(
-        f"{address} does not answer as a memory-service ({getattr(why, 'reason', why)}): "
-        "is one running there? `memory-service serve` starts one (memory-service[planner]), "
-        "MEMORY_SERVER names another"
+        f"{address} does not answer as a memory-service ({getattr(why, 'reason', why)}): is one running "
+        "there? `memory-service serve` starts one (memory-service[planner]), MEMORY_SERVER names another"
     )
 
 

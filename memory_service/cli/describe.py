@@ -24,7 +24,7 @@ def facts_of(folder: Path, target: str = "") -> dict[str, Any]:
     try:
         from memory_service.train.look import describe as look
     except ImportError as error:
-        raise NotInstalled(f"pip install 'memory-service[train]' to look at data: {error}") from error
+        raise NotInstalled(f"To look at data: {error}") from error
     try:
         with redirect_stdout(sys.stderr):  # its notes are no part of the answer
             return look(folder, target)

@@ -174,17 +174,6 @@ def reads_files(task: str) -> bool:
     return modality_of(task) in ("image", "audio", "video", "point-cloud", "multimodal")
 
 
-_PREPARED = {
-    "image": "resize the pictures", "video": "cut out the frames", "audio": "resample the sounds",
-    "text": "tokenise the texts",
-}  # fmt: skip
-
-
-def prepared_once(task: str) -> str:
-    """What a slow loader need not do again in each epoch, as advice."""
-    return _PREPARED.get(modality_of(task), "read and convert the samples")
-
-
 def modality_of(task: str) -> str:
     """image | audio | text | tabular | time-series | recommendation | video | point-cloud | multimodal |
     graph."""

@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any
 
 from memory_service.domain.common.sentences import Sentence, sentence
-from memory_service.domain.common.vocabulary import modality_of, prepared_once
+from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.data_loader import MOST_WORKERS
 from memory_service.domain.cost.throughput_knee import KNEE_GAIN
 from memory_service.domain.monitoring.batch_change import (
@@ -85,10 +85,9 @@ def loader_answer(view: RunView, *, in_time: bool, left_seconds: float | None) -
         how = f"set num_workers to {most}{'' if workers is None else f' instead of {workers}'}"
         rule = "R08"
     else:
-        prepare = prepared_once(state.facts.task)
-        changes = {"cache": f"{prepare} once, as the model takes them"}
+        changes = {"cache": "samples converted once to what the model reads"}
         enough = f"all that {cores} cores can feed" if cores and cores <= most else "as many as help (R08)"
-        how = f"{workers} workers are {enough}, so {prepare} once and cache them"
+        how = f"{workers} workers are {enough}, so convert the samples once and cache them"
         if state.facts.image_size and state.facts.image_size >= 192:
             how += f" (or train at {int(state.facts.image_size * 0.75) // 32 * 32} px)"
         rule = "R26"

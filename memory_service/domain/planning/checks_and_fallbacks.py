@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.common.vocabulary import prepared_once
 from memory_service.domain.planning.hyperparameters import DEFAULT_POLICY
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.quality.quality_index import fold_gain
@@ -68,7 +67,6 @@ def checks_of(name: str, params_m: float, fill_percent: Estimate | None, policy:
 
 def trouble_ladder(
     settings: Mapping[str, Any],
-    task: str,
     *,
     trees: bool,
     on_gpu: bool,
@@ -100,7 +98,7 @@ def trouble_ladder(
         out.append(_entry("no_gpu_reading_in_the_log", {"print_gpu_memory": "every epoch"}, "R20"))
         look = {"investigate": "batch size and model"}
         out.append(_entry("memory_under_kill_below_percent_after_first_check", look, "R20"))
-        resized = {"cache": f"{prepared_once(task)} once, beforehand", "batch_size": batch}
+        resized = {"cache": "samples converted once to what the model reads", "batch_size": batch}
         out.append(_entry("loader_wait_over_20_percent", resized, "R26"))
     fewer: dict[str, Any] = {"folds": 1} if folds > 1 else {"epochs": max(1, round(epochs * 0.6))}
     if folds == 1 and trees:  # fewer rounds would only lower a cap

@@ -79,7 +79,6 @@ def plan_portfolio(
         ),
         on_trouble=advice.trouble_ladder(
             settings,
-            problem.task,
             trees=option.is_trees,
             on_gpu=problem.on_gpu,
             first_fold_percent=100 * fold / minutes,

@@ -18,7 +18,7 @@ from sqlalchemy import select
 from memory_service.domain.learning.observation import Observation as Observed
 from memory_service.domain.monitoring.event import KIND_FIELDS, SETTING_FIELDS
 from memory_service.domain.runs.pattern_effect import Tally
-from memory_service.errors import NotFound, unknown_name, wrong_value
+from memory_service.errors import unknown_name, wrong_value
 from memory_service.schemas.lists import MAX_LIMIT
 from memory_service.services.conflicts.conflicts import narrowed_conflicts
 from memory_service.services.database.transactions import Database, ReadTransaction
@@ -242,8 +242,7 @@ def _run_events(database: Database, requested: Filters, sort: str | None) -> Tab
     key = known_run_key(str(requested["run_id"]))
     kinds = [str(requested["kind"])] if "kind" in requested else []
     with database.read() as transaction:
-        if runs.find(transaction.session, key) is None:
-            raise NotFound(f"There is no run {key}")
+        runs.existing(transaction.session, key)
 
     def pages() -> Pages:
         query = select(RunEvent.seq, RunEvent.kind, RunEvent.body).where(RunEvent.run_id == key)

@@ -418,6 +418,15 @@ def _clips(question: Question, said: InferredFacts | None, hours: Fact) -> Fact:
     return replace(hours, name="n_train", value=n_train, notes=(sentence("clips-counted", **values),))
 
 
+def _n_test(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
+    """As many as is usual of so many training samples, where nobody says."""
+    usual = _USUAL["n_test"](facts)
+    fact = reading.sources.fact("n_test", usual)
+    if fact is not None and fact.source == "usual" and facts["n_train"].source != "usual":
+        return replace(fact, notes=(sentence("n-test-assumed", n_test=usual),))
+    return fact
+
+
 def _group_by(reading: _Reading, _: Mapping[str, Fact]) -> Fact | None:
     """A column or a noun that names the unit; a sentence on the test names neither."""
     fact = reading.sources.fact("group_by")
@@ -468,8 +477,8 @@ def _cpu_count(reading: _Reading, _: Mapping[str, Fact]) -> Fact:
 
 
 _RESOLVERS: Mapping[str, Callable[[_Reading, Mapping[str, Fact]], Fact | None]] = {
-    "task": _task, "metric": _metric, "n_train": _n_train, "group_by": _group_by, "cpu_count": _cpu_count,
-    "dimensions": _dimensions, "searched": _searched_fact,
+    "task": _task, "metric": _metric, "n_train": _n_train, "n_test": _n_test, "group_by": _group_by,
+    "cpu_count": _cpu_count, "dimensions": _dimensions, "searched": _searched_fact,
 }  # fmt: skip
 """How a fact is found that has more to it than the first source that says it; each may rest on those before
 it in `NAMES`."""

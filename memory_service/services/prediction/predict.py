@@ -206,11 +206,10 @@ def in_room(peak: Estimate, batch: int, safe: int, most: int, gpu: TargetDevice)
 def _what_would_fit(most: int, gpu: TargetDevice, bounds: Bounds) -> str | None:
     if most:
         return None
+    why = f"not even one sample fits {gpu.usable_gib:g} GiB"
     if bounds.refused is not None:
-        return (
-            f"batch {bounds.refused} ran out of memory on {gpu.key}: a larger card, a smaller input or model"
-        )
-    return f"not even one sample fits {gpu.usable_gib:g} GiB: a larger card, a smaller input or model"
+        why = f"batch {bounds.refused} ran out of memory on {gpu.key}"
+    return f"{why}: a larger card, a smaller input or model"
 
 
 USUAL_ROUNDS = 500

@@ -27,7 +27,7 @@ from memory_service.domain.runs.run_observations import (
 )
 from memory_service.domain.runs.run_outcome import Outcome, best_of, outcome_of
 from memory_service.domain.runs.wasted_minutes import waste_of
-from memory_service.errors import Conflict, NotFound
+from memory_service.errors import Conflict
 from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.knowledge.asker import ASKER
@@ -195,9 +195,7 @@ def mark_excluded(
     whoever asks (Conflict unless it `confirms`). NotFound."""
     with database.write_untracked() as transaction:
         session, now = transaction.session, transaction.now
-        run = runs.find(session, run_id, to_change=True)
-        if run is None:
-            raise NotFound(f"There is no run {run_id}")
+        run = runs.existing(session, run_id, to_change=True)
         if excluded and run.exclusion is not None:
             return
         done = "excluded" if excluded else "restored" if run.exclusion is not None else "confirmed"

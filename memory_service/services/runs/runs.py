@@ -15,7 +15,7 @@ from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.monitoring.plausibility import earliest_moment
 from memory_service.domain.prediction.trust import reporter_of
 from memory_service.domain.runs.learned_figures import learned_figures
-from memory_service.errors import Conflict, FieldError, MemoryServiceError, NotFound
+from memory_service.errors import Conflict, FieldError, MemoryServiceError
 from memory_service.schemas.runs import RunExclusion, RunFinish, RunStart
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
@@ -110,9 +110,9 @@ def begin_run(
             return _begun(joined), False
     except Conflict:
         with database.read() as transaction:  # somebody sent the same at the same time
-            return _same(_existing(transaction, key), digest), False
+            return _same(runs.existing(transaction.session, key), digest), False
     with database.read() as transaction:
-        return _begun(_existing(transaction, key)), True
+        return _begun(runs.existing(transaction.session, key)), True
 
 
 def _joined(database: Database, key: str, case: RunCase, who: str | None, *, since: bool) -> Run | None:
@@ -192,7 +192,7 @@ def finish_run(
     note_teller(database, key)
     end_log(database, key)
     with database.write_untracked() as transaction:
-        run = _existing(transaction, key, to_change=True)
+        run = runs.existing(transaction.session, key, to_change=True)
         finish = _merged(run, reported)
         concluded = run.summary is not None and run.finish == finish
         if run.finish != finish:
@@ -229,7 +229,7 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
     """Facts, what was predicted, what happened, both beside each other, and every epoch. NotFound."""
     key = known_run_key(run_id)
     with database.read() as transaction:
-        run = _existing(transaction, key)
+        run = runs.existing(transaction.session, key)
         found = [dict(one) for one in runs.observations_of(transaction.session, key)]
         # What a plan served names competitions, which a caller with a limit of memory may not see.
         shown = LIMIT.get() == "open"
@@ -277,13 +277,6 @@ def _learned(database: Database, run: Run, found: Sequence[dict[str, Any]]) -> l
 
 _OBJECTS = ("given", "finish", "prediction", "summary", "watch", "exclusion", "waste")
 _APART = ("digest", "given", "finish", "prediction", "summary", "watch", "exclusion", "told_by")
-
-
-def _existing(transaction: ReadTransaction, key: str, *, to_change: bool = False) -> Run:
-    run = runs.find(transaction.session, key, to_change=to_change)
-    if run is None:
-        raise NotFound(f"There is no run {key}")
-    return run
 
 
 def _same(run: Run, digest: str) -> dict[str, Any]:

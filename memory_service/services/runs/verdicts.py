@@ -19,7 +19,7 @@ from memory_service.domain.monitoring.state import Expectation, RunFacts, State
 from memory_service.domain.monitoring.summary import KIB_PER_GIB, Summary
 from memory_service.domain.monitoring.verdict import Followed, Verdict, followed
 from memory_service.domain.runs.run_outcome import Peaks
-from memory_service.errors import Conflict, NotFound, OutOfSpace, Unavailable
+from memory_service.errors import Conflict, OutOfSpace, Unavailable
 from memory_service.schemas.events import ReportedEvent
 from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, ReadTransaction
@@ -74,9 +74,7 @@ def run_verdict(database: Database, run_id: str) -> dict[str, Any] | None:
     same events in any order give the same one; asking writes nothing. With it what the minutes that are left
     would buy. None where its figures cannot be judged. NotFound."""
     with database.read() as transaction:
-        run = runs.find(transaction.session, run_id)
-        if run is None:
-            raise NotFound(f"There is no run {run_id}")
+        run = runs.existing(transaction.session, run_id)
         state = state_of(transaction, run)
         made = or_nothing(run_id, lambda: verdict(state).as_dict())
         facts: dict[str, Any] = {name: getattr(run, name) for name in FACTS}
@@ -259,9 +257,7 @@ def _watched(database: Database, run_id: str) -> _Watched:
     if known is not None:
         return known
     with database.read() as transaction:
-        run = runs.find(transaction.session, run_id)
-        if run is None:
-            raise NotFound(f"There is no run {run_id}")
+        run = runs.existing(transaction.session, run_id)
         known = _Watched(*expected_of(run), run.started_at.timestamp())
     with memory.lock:
         return memory.runs.setdefault(run_id, known)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Update, and_, bindparam, delete, func, insert, select, text, update
 
 from memory_service.domain.prediction.trust import HOST, SEVERAL, key_of
+from memory_service.errors import NotFound
 from memory_service.store.session import ReadSession, Statements, WriteSession, bulk, locked_if
 from memory_service.store.tables.knowledge import Competition
 from memory_service.store.tables.outcomes import Outcome
@@ -67,6 +68,14 @@ def find(session: ReadSession, run_id: str, *, to_change: bool = False) -> Run |
     """The run; locked against other writers with `to_change`."""
     query = locked_if(select(Run).where(Run.id == run_id), to_change)
     return session.scalars(query).one_or_none()
+
+
+def existing(session: ReadSession, run_id: str, *, to_change: bool = False) -> Run:
+    """The same; NotFound where there is none."""
+    run = find(session, run_id, to_change=to_change)
+    if run is None:
+        raise NotFound(f"There is no run {run_id}")
+    return run
 
 
 def find_several(session: WriteSession, run_ids: Iterable[str]) -> list[Run]:

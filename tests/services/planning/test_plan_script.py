@@ -19,6 +19,7 @@ import pytest
 
 from memory_service.domain.description.metric_resolution import ANSWERS, MEASURES, resolve_metric
 from memory_service.domain.logs.parser import read_log
+from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.services.database.transactions import Database
 from memory_service.services.planning.plan_script import (
     _module,
@@ -167,6 +168,16 @@ def test_a_script_says_in_one_place_what_it_may_lack_and_gives_reasons_instead_o
         assert not re.findall(r"(?:has|get)attr\(plan\b.*", text)
         told = [line for line in text.splitlines() if re.search(r"\bR\d\d\b", line)]
         assert all("rule" in line or "of the time for predicting (R14)" in line for line in told), told
+
+
+def test_a_script_and_a_plan_of_bands_name_them_and_the_files_that_hold_them(knowing: Database) -> None:
+    asked = {"task": "image-classification", "bands": 12, "gpu": "a100", "n_train": 3_000}
+    plan = recommend(knowing, asked)
+    head = ast.get_docstring(ast.parse(plan_script(plan))) or ""
+    assert "train/<id>.npy" in head
+    assert ".jpg" not in head
+    assert re.search(r"^Needs .*tifffile", head, re.MULTILINE)
+    assert ", 12 bands, " in plan_markdown(plan)
 
 
 def test_no_module_defines_what_a_script_names_itself() -> None:

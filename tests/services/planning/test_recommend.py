@@ -147,6 +147,18 @@ def test_an_option_that_means_nothing_is_refused_by_name(
         recommend(seeded_sqlite, {"gpu": "t4", **asked})
 
 
+def test_what_is_assumed_of_the_test_is_noted_and_small_batches_of_what_has_batch_norm(
+    seeded_sqlite: Database,
+) -> None:
+    def codes(**asked: object) -> set[str]:
+        usual = {"n_train": 3_000, "gpu": "a100", "batch_size": 8}
+        return {each["code"] for each in recommend(seeded_sqlite, usual | asked)["warnings"]}
+
+    pictures = codes(task="image", model="efficientnet_b0")
+    assert pictures >= {"n-test-assumed", "small-batch"}
+    assert not codes(task="audio", model="hubert-base", n_test=500) & {"n-test-assumed", "small-batch"}
+
+
 @pytest.mark.parametrize(
     ("modality", "model", "task"),
     [

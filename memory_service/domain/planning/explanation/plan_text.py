@@ -413,7 +413,7 @@ def _trouble(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     for when, entry in ladder.items():
         if when != _AGAIN and not (when == _LATE and end_of_search(answer)):
             words = _WORDS.get(when, {"text": when.replace("_", " "), "usual": 0})
-            changes = words.get("do", "").format(**entry["set"]) or _set(entry["set"], answer)
+            changes = words.get("do") or _set(entry["set"], answer)
             if when == "out_of_memory" and _AGAIN in ladder:
                 changes += f"; again: {_set(ladder[_AGAIN]['set'], answer)}"
             over, fill = entry.get("over_percent", words.get("usual")), answer["checks"]["kill_below_percent"]

@@ -9,7 +9,7 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.optimizers import optimizer_or_adam
 from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.units import interval, percent, plural
-from memory_service.domain.common.vocabulary import modality_of, prepared_once
+from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import CARD_BYTES
 from memory_service.domain.cost.multi_gpu import exchange_seconds_of, exchanged_params
 from memory_service.domain.cost.step_config import StepConfig, precision_class
@@ -72,7 +72,7 @@ def rationale(
         of_card = sentence("peak", gib=peak.high, usable=usable)
         out += [of_card if problem.on_gpu else sentence("on-processor"), sentence("no-compile")]
     if expected.bound == "loader":
-        out.append(sentence("loader-bound", prepare=prepared_once(problem.task)))
+        out.append(sentence("loader-bound"))
     if problem.question.mode == "blind":
         out.append(sentence("blind"))
     return tuple(out)
