@@ -167,7 +167,7 @@ _MASKS_FROM_RANDOM = Kind(
 
 
 def _file_kind(words: Mapping[str, Any], labels: bool) -> Kind:
-    layout = {name: words[name] for name in ("layout", "needs", "reader")}
+    layout = {name: words[name] for name in ("layout", "needs", "reader", "keypoints")}
     return Kind((), {**_FRAMES, **layout, "labels": labels, "media": True})
 
 
@@ -245,6 +245,7 @@ FROM_RANDOM = {
     "image-regression": _file_kind(_IMAGES, False),
     "audio-classification": _file_kind(_SOUNDS, True),
     "audio-regression": _file_kind(_SOUNDS, False),
+    "image-keypoints": _file_kind(_KEYPOINTS, False),
     "image-segmentation": _MASKS_FROM_RANDOM,
     "text-classification": _frame_kind(True),
     "text-regression": _frame_kind(False),
