@@ -537,14 +537,13 @@ def _find_files(folder: Path) -> Roles | None:
     trains = trains or ([path for path in places if path not in tests] if tests else [])
     trains = [path for path in trains if len(classes_in(path)) > 1]
     samples = [one for one in tables_in(folder) if {*name_words(one.path.name)} & SUBMISSION]
-    known = Source(trains[0], "classes") if trains else None
-    if masks := masked(folder):
-        known = Source(masks[0], "names")
+    masks = masked(folder)
+    known = [Source(masks[0], "names")] if masks else [Source(path, "classes") for path in trains[:1]]
     if not known or not (samples or tests):
         return None
     asked = tests and (not samples or next(tests[0].glob("*.txt"), None))
     part = "files" if samples else "names"
-    return Roles([known], [Source(tests[0], part)] if asked else [], samples[:1])
+    return Roles(known, [Source(tests[0], part)] if asked else [], samples[:1])
 
 
 def masked(folder: Path) -> tuple[Path, Path] | None:

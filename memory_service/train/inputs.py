@@ -67,9 +67,8 @@ def read_masks(train: pd.DataFrame, test, sample) -> Data:
             own = [name for name in train.columns if name != sample.columns[0]]
             train = pd.concat([known["image"].rename(sample.columns[0]), train[own]], axis=1)  # type: ignore[index]
         elif drawn and sample.columns[-1] in train.columns:  # the kind is a column of its own
-            apart = [each for each in train.columns[1:] if {*id_text(train[each].dropna())} <= {*names}]
-            apart = [train.columns[0], *apart[:1], sample.columns[-1]]
-            known = mask_kinds(train[apart], names) if len(apart) == 3 else None
+            kind = [each for each in train if set() < {*id_text(train[each].dropna())} <= {*names}][:1]
+            known = mask_kinds(train[[train.columns[0], *kind, sample.columns[-1]]], names) if kind else None
             if known is not None and known["runs"].all():  # others have no object
                 more = {train.columns[0]: unnamed("train", train.iloc[:, 0].unique())}
                 train = pd.concat([train, pd.DataFrame(more, dtype=object)], ignore_index=True)

@@ -101,7 +101,6 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         if what["modality"] == "image" and len(targets) == 1 and are_run_lengths(some[targets[0]]):
             found["modality"] = "masks"
         task = found["modality"]
-        task = "multimodal" if task == "video" else task  # the same script, with models that need no weights
         if boxes:
             ids = train.iloc[:, 0].drop_duplicates()
             boxes["n_train"] = len(ids) + len(unnamed("train", ids))
@@ -233,7 +232,7 @@ def what_files(folder: Path, train: pd.DataFrame) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     if sum(path.is_dir() for path in files) > min(len(train), 4000) / 2:
-        return {"modality": "video"}
+        return {"modality": "multimodal"}  # of frames: the script of videos, with models that need no weights
     files = [path for path in files if path.is_file()]
     if len(files) < min(len(train), 4000) / 2:
         return None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,8 +29,9 @@ def samples_wanted(rows: int) -> float:
     return float(np.clip(25 * rows, 30_000, 300_000))
 
 
-def small_network(shape: tuple[int, ...], outputs: int, width: int) -> Any:
-    """Convolutions of 3x3 that halve a picture of `shape`, (channels, height, width), to about 4 pixels."""
+def small_network(shape: tuple[int, ...], outputs: int, width: int, places: int = 1) -> Any:
+    """Convolutions of 3x3 that halve a picture of `shape`, (channels, height, width), to about 4 pixels, of
+    which `places` a side are told apart."""
     from torch import nn
 
     def layer(inside: int, outside: int, halve: bool = False) -> list[Any]:
@@ -43,7 +45,8 @@ def small_network(shape: tuple[int, ...], outputs: int, width: int) -> Any:
         outside = min(2 * inside, 8 * width)
         layers += layer(inside, outside) + layer(outside, outside, halve=True)
         inside, side = outside, side // 2
-    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(inside, outputs)]
+    head = [nn.AdaptiveAvgPool2d(places), nn.Flatten(), nn.Dropout(0.2)]
+    head += [nn.Linear(inside * places**2, outputs)]
     return nn.Sequential(*layers, *head)
 
 
@@ -175,9 +178,23 @@ def train_small(
     return seen
 
 
-def fit_network(
-    fit: Fit, known: tuple[np.ndarray, Augmentation, Sequence[tuple[Callable[[Tensor], Tensor], int]]]
-) -> Prediction:
+Known = tuple[np.ndarray, Augmentation, Sequence[tuple[Callable[["Tensor"], "Tensor"], int]]]
+
+
+def fit_network(fit: Fit, known: Known) -> Prediction:
+    """`fit_of_size`; of values it is measured whether moved pictures teach: places may be what is asked."""
+    fixed = replace(known[1], degrees=0, shift=0, scale=0, stretch=0, bend=0, mirrored=False, turned=False)
+    still = known[0], fixed, known[2]
+    if fit.problem.kind != "values" or not len(fit.valid_rows):
+        return fit_of_size(fit, still if fit.memo.get("still") else known)
+    rest = fit.clock.left() / 2
+    half = SimpleNamespace(left=lambda: fit.clock.left() - rest)
+    found = [fit_of_size(replace(fit, clock=half), known), fit_of_size(fit, still)]
+    best = min((0, 1), key=lambda each: fit.loss(found[each].valid))
+    return replace(found[best], memo={**found[best].memo, "still": best})
+
+
+def fit_of_size(fit: Fit, known: Known) -> Prediction:
     """Fit the largest network that sees enough pictures in the time.
 
     known   pictures, uint8, (rows and then test rows, channels, height, width); how they are changed;
@@ -193,10 +210,11 @@ def fit_network(
     torch.manual_seed(fit.seed)
     wanted, n = samples_wanted(len(train_rows)), len(valid_rows) + len(test)
     shapes = [tuple(shrink(x[:1]).shape[1:]) for shrink, _ in sizes]
-    trial = small_network(shapes[-1], problem.width, sizes[-1][1])
+    places = 1 if augment.shift else 4  # where things are matters
+    trial = small_network(shapes[-1], problem.width, sizes[-1][1], places)
     per_second = speed(trial, shapes[-1], clock)
     for (shrink, width), shape in zip(sizes, shapes, strict=True):  # noqa: B007
-        network = small_network(shape, problem.width, width)
+        network = small_network(shape, problem.width, width, places)
         cost = multiplications(network, shape) / per_second
         if cost * (3 * wanted + n * (1 + VIEWS)) < 0.9 * clock.left():
             break

@@ -71,7 +71,13 @@ def read_keypoints(train: pd.DataFrame, test, sample) -> Data:
     plan.score_of = of_seen(plan.score_of)
     paths = {"inputs": files_of("train", known)}
     paths["test_inputs"] = files_of("test", sample if test is None else test)
-    asked = {"target_columns": names, "targets": points[seen].astype(np.float32), "outputs": names}
+    points = points[seen]
+    if plan.file_members:  # they learn shares of the sides, the usual ones of points that are not seen
+        sides, pixels = (np.array([size_of(path) for path in each])[:, plan.AXES] for each in paths.values())
+        points = np.where(np.isfinite(points), points / sides, np.nanmean(points / sides, axis=0))
+        table = plan.submission_of
+        plan.submission_of = lambda data, found: table(data, found * np.nan_to_num(pixels, nan=1.0))
+    asked = {"target_columns": names, "targets": points.astype(np.float32), "outputs": names}
     return table_data(known, test, sample, **asked, **paths)
 
 

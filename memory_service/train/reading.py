@@ -470,13 +470,13 @@ def look_up(folder: str, ids) -> tuple[Path, list[Path | None]]:
 def media_files(root: Path, folder: str) -> dict[str, Path]:
     """Pictures and sounds, then files of steps, by the ends of their paths: first those of this folder."""
     if (root, folder) not in FILES:
+        masks = (masked(root) or (root, None))[1]
         paths = [path for path in sorted(root.rglob("*")) if path.suffix.lower() in MEDIA_FILES]
+        paths = [path for path in paths if path.parent != masks]
         paths += [path for path in sorted(root.glob("*/**/*")) if path.suffix.lower() in STEP_FILES]
-        masks = (masked(root) or (root, root))[1]
         paths.sort(
-            key=lambda path: (path.suffix in STEP_FILES, path.parent == masks != root,
-                              folder not in str(path.parent.relative_to(root)))
-        )  # fmt: skip
+            key=lambda path: (path.suffix in STEP_FILES, folder not in str(path.parent.relative_to(root)))
+        )
         known = FILES.setdefault((root, folder), {})
         for path in paths:
             for name in endings(path.relative_to(root).as_posix()):

@@ -497,20 +497,15 @@ def file_classes(folder: Path) -> dict[Path, str]:
     return dict(zip(paths, part_of_names([path.stem for path in paths]), strict=False))
 
 
-def are_fractions(cells: pd.Series) -> bool:
-    return bool(cells.map(is_number).all() and cells.str.contains(".", regex=False).any())
-
-
 def part_of_names(stems: list[str]) -> list[str]:
     """Of names of as many parts between "_" or "-" the last fractions, else the first classes."""
     mark = "_" if stems and "_" in stems[0] else "-"
     parts = pd.DataFrame([stem.split(mark) for stem in stems], dtype=object)
     if parts.isna().any(axis=None) or len(parts.columns) < 2:
         return []
-    parts = parts.map(lambda part: part.rpartition("=")[2])
-    counts = parts.nunique()
-    values = [n for n in parts if are_fractions(parts[n])]
-    classes = [n for n in parts if 1 < counts[n] < len(parts) / LEAST_FILES]
+    numbers = parts.apply(pd.to_numeric, errors="coerce")
+    values = [n for n in parts if numbers[n].notna().all() and (numbers[n] % 1 > 0).any()]
+    classes = [n for n in parts if 1 < parts[n].nunique() < len(parts) / LEAST_FILES]
     chosen = values[-1:] or classes[:1]
     return parts[chosen[0]].tolist() if chosen else []
 
@@ -530,8 +525,9 @@ def files_in(folder: Path, part: str) -> pd.DataFrame:
         encoding = encoding_of(b"\n".join(raw[:200]))
         table["text"] = [each.decode(encoding, "replace") for each in raw]
     if classes:
-        label = pd.Series([*kinds.values()], dtype=object)
-        table["label"] = label.astype(float) if are_fractions(label) else label
+        label = pd.to_numeric(pd.Series([*kinds.values()], dtype=object), errors="coerce")
+        fractions = label.notna().all() and (label % 1 > 0).any()
+        table["label"] = label if fractions else list(kinds.values())
     return table
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from PIL import Image
 from scipy.io import wavfile
 
 from memory_service.train import kernels, masks, media_files, networks, pictures, sounds
-from memory_service.train.problem import Fit, Problem
+from memory_service.train.problem import Fit, Prediction, Problem
 from memory_service.train.writing import run_lengths
 
 pytest.importorskip("torch")
@@ -158,6 +159,25 @@ def test_a_flip_is_kept_where_it_teaches_and_not_where_it_changes_the_class():
     mixed = np.where(rng.random(rows)[:, None, None, None] < 0.5, left, left[..., ::-1])
     wide_ones = Problem("classes", [], [], (size > 17).astype(int), ["narrow", "wide"], _accuracy)
     assert pictures.flips_that_help(wide_ones, mixed, order, rng)[0]
+
+
+@pytest.mark.parametrize("still", [0, 1])
+def test_of_values_it_is_measured_whether_moved_pictures_teach(
+    still: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fitted(fit: Fit, known: networks.Known) -> Prediction:
+        assert fit.clock.left() in (3.0, 6.0)
+        off = float(bool(known[1].shift)) if still else float(not known[1].shift)
+        return Prediction(np.full((len(fit.valid_rows), 1), off), np.full((1, 1), off))
+
+    monkeypatch.setattr(networks, "fit_of_size", fitted)
+    problem = Problem("values", [], [], np.zeros((4, 1)), ["x"], _accuracy, "squared")
+    known, clock = (np.zeros(0), networks.Augmentation(), ()), SimpleNamespace(left=lambda: 6.0)
+    fit = Fit(problem, np.arange(3), np.arange(3, 4), 0, clock, {})
+    first = networks.fit_network(fit, known)
+    assert (first.test.item(), first.memo) == (0.0, {"still": still})
+    every = networks.fit_network(dataclasses.replace(fit, valid_rows=np.arange(0), memo=first.memo), known)
+    assert every.test.item() == 0.0
 
 
 def _tones(folder: Path, rows: int, rate: int = 8000) -> tuple[list[Path], np.ndarray]:

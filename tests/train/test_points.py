@@ -92,6 +92,20 @@ def test_lists_are_submitted_as_lists(prepared: Prepare, tmp_path: Path) -> None
     assert told["points"].tolist() == ["[1.25, 2, 3, 4]"] * 12
 
 
+def test_small_networks_learn_shares_of_the_sides_and_pixels_are_submitted(
+    prepared: Prepare, tmp_path: Path
+) -> None:
+    settings = {"submission_of": value_table, "score_of": score_rmse, "file_members": ("a network",)}
+    prepared("values", SCORE="rmse", **settings)
+    size_of.cache_clear()
+    pictured(tmp_path / "data", PAIRS)
+    data = read_keypoints(*read_tables("test.csv or sample_submission.csv"))
+    assert data.targets[4] == pytest.approx([4 / 24, 3 / 16])
+    assert data.targets[11] == pytest.approx([11 / 31, 3 / 16])  # not seen: as others are
+    told = plan.submission_of(data, np.full((12, 2), 0.5))
+    assert told.iloc[1, 1:].tolist() == [10.5, 8.0]
+
+
 def test_coordinates_that_are_shares_need_no_size(prepared: Prepare, tmp_path: Path) -> None:
     prepared("values", SCORE="rmse", submission_of=value_table, score_of=score_rmse)
     size_of.cache_clear()
