@@ -42,6 +42,7 @@ def test_ultralytics_settings_are_read_and_judged() -> None:
 
 
 TAPE = """import tensorflow as tf
+from data import x, y
 model, optimizer = tf.keras.Sequential(), tf.keras.optimizers.Adam(1e-3)
 rows = tf.data.Dataset.from_tensor_slices((x, y)).batch(64)
 @tf.function
