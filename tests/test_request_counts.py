@@ -22,8 +22,8 @@ from memory_service.settings import load_settings
 from memory_service.store.session import Statements
 from tests.conftest import KINDS, Servers
 
-OF_ITS_OWN = {"retention", "keyring", "preparation"}
-"""Threads that work whether anybody asks or not."""
+OF_ITS_OWN = {"retention", "keyring", "preparation", "late"}
+"""Threads that work whether anybody asks or not, or behind the answer."""
 
 PLAN = "/recommend?task=image&size=medium&gpu=a100&minutes="
 

@@ -31,7 +31,6 @@ _SCALE = {"hundred": 100, "thousand": 1e3, "million": 1e6, "billion": 1e9, "doze
 _SCALE |= {"lakh": 1e5, "crore": 1e7}
 NUMBER_WORD = rf"(?:{'|'.join([*_TENS, *reversed(_ONES[1:]), 'hundred', 'thousand', 'million', 'dozen'])})"
 _P = patterns("quantities", number_word=NUMBER_WORD, roles="|".join(_ROLES))
-DIGITS = _P["digits"].pattern
 _TOKEN = re.compile(r"[A-Za-zÀ-ÿ][A-Za-zÀ-ÿ’'-]*|[,;:.()\d×]")
 _MOST_CLASSES = 100_000
 """More "ratings" than that are samples."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from memory_service.domain.description.phrases import patterns
-from memory_service.domain.description.quantities import DIGITS, numbers_in, quantities_in
+from memory_service.domain.description.quantities import numbers_in, quantities_in
 
 USUAL_DOCUMENTS, FEWEST_DOCUMENTS = 100_000, 200
 """Documents of a collection whose size nobody says; fewer than the second are classes or given candidates."""
@@ -11,7 +11,7 @@ USUAL_DOCUMENTS, FEWEST_DOCUMENTS = 100_000, 200
 _QUERIES = frozenset(
     ("query", "question", "claim", "search", "search-term", "search-query", "request", "topic")
 )
-_P = patterns("searches", digits=DIGITS)
+_P = patterns("searches")
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,7 +261,8 @@ def _mark_scripted(answer: dict[str, Any]) -> None:
     if answer["feasible"] and (undone := sorted(chosen - done.keys())):
         told.append(sentence("techniques-undone", names=", ".join(undone)))
     answer["warnings"] = [*answer["warnings"], *(each.as_dict() for each in told)]
-    blended = answer["blend"]["runs"] if not why_no_script(answer, blend=True) else []
+    joined = not why_no_script(answer, blend=True) and all(each.code != "script-uses-all" for each in told)
+    blended = answer["blend"]["runs"] if joined else []
     by_blend = f"blend.py averages the predictions of runs {', '.join(map(str, blended))}"
     for technique in (answer["recipe"] or {}).get("techniques", ()):
         if technique["name"] in done:

@@ -49,7 +49,7 @@ class LateWork(ABC):
             with self.lock:
                 self.working = False
                 if self.waiting:
-                    threading.Thread(target=self._go_on, args=(database,), daemon=True).start()
+                    threading.Thread(target=self._go_on, args=(database,), name="late", daemon=True).start()
                     self.working = True
 
     def _go_on(self, database: Database) -> None:

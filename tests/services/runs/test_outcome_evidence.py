@@ -300,6 +300,7 @@ class TestAPlaceIsCounted:
             for name in ("counted-late", "counted-with-it")
         )
         monkeypatch.setattr(late_work, "AHEAD_SECONDS", 0.0)
+        shared.caches.of(outcome_evidence._Counts).rests.clear()
         counted: list[int] = []
 
         def noted(latest: Any, *of: Any, **how: Any) -> dict[str, Tally]:
