@@ -7,7 +7,7 @@ others. `/healthz`, `/readyz` and `/keys` are answered whatever else is in progr
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import exp
 from time import monotonic, sleep
 
@@ -160,11 +160,13 @@ class RecentWork:
         self._of = {each: took for each, took in older.items() if took > _NOTHING_SECONDS}
         self._of[caller] = self._of.get(caller, 0.0) + seconds
 
-    def is_over(self, caller: str) -> bool:
-        """Whether it took far more than the usual one of them, and not little."""
-        took = self._of.get(caller, 0.0)
-        far_more = took * len(self._of) > MORE_THAN_USUAL * sum(self._of.values())
-        return far_more and took * self._left() > MUCH_SECONDS
+    def is_over(self, caller: str, going: Mapping[str, float]) -> bool:
+        """Whether it took far more than the usual one of them, and not little; going: what each takes by what
+        it has not ended yet."""
+        left = self._left()
+        took = {each: left * self._of.get(each, 0.0) + going.get(each, 0.0) for each in {*self._of, *going}}
+        mine = took.get(caller, 0.0)
+        return mine > MUCH_SECONDS and mine * len(took) > MORE_THAN_USUAL * sum(took.values())
 
     def _left(self) -> float:
         return exp((self._added - self._clock()) / SPAN_SECONDS)
@@ -201,6 +203,8 @@ class WorkerTurns:
         self.beside: Counter[str] = Counter()
         self.waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self.work = RecentWork()
+        self.working: set[_Turn] = set()
+        self._looks = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or is_reserved(scope):
@@ -230,7 +234,7 @@ class WorkerTurns:
         if caller == EVERYBODY:
             return self.held.total() < self.turns
         mine = self.held[caller] + self.beside[caller]
-        if (mine or self.others(caller)) and self.work.is_over(caller):
+        if (mine or self.others(caller)) and self.work.is_over(caller, self.going()):
             return False
         return self.held.total() < self.turns - (self.for_idle if mine else 0) and mine < self.of_one_caller
 
@@ -238,6 +242,13 @@ class WorkerTurns:
         """Requests of other callers that are worked on."""
         mine = self.held[caller] + self.beside[caller]
         return self.held.total() + self.beside.total() - mine
+
+    def going(self) -> Mapping[str, float]:
+        """Seconds of work by caller, of requests that are worked on."""
+        now, going = self.until_now(), dict[str, float]()
+        for turn in self.working:
+            going[turn.caller] = going.get(turn.caller, 0.0) + now - turn.since
+        return going
 
     def until_now(self) -> float:
         """As `RecentWork` has it, of those who hold a turn or work beside."""
@@ -284,9 +295,13 @@ class WorkerTurns:
 
     def _look_later(self) -> None:
         """Who worked much may begin after a while, where nothing ends meanwhile."""
+        if self._looks:
+            return
+        self._looks = True
         asyncio.get_running_loop().call_later(LONG_SECONDS, self._look)
 
     def _look(self) -> None:
+        self._looks = False
         self._hand_out()
         if self.waiting:
             self._look_later()
@@ -330,6 +345,7 @@ class _Turn:
             await self.turns.take(self.caller)
             self.counted = self.turns.held
             self.since, self.rested = self.turns.until_now(), monotonic()
+            self.turns.working.add(self)
             PAUSE.set(self.pause)
             self._look_later()
 
@@ -355,6 +371,7 @@ class _Turn:
         if self.timer is not None:
             self.timer.cancel()
         if self.counted is not None:
+            self.turns.working.discard(self)
             self.turns.work.add(self.caller, self.turns.until_now() - self.since)
             counted, self.counted = self.counted, None
             self.turns.give_back(self.caller, counted)

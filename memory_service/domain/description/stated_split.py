@@ -4,7 +4,7 @@ import re
 from calendar import month_name
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 from memory_service.domain.common.tables import shipped_table, with_parts
@@ -150,12 +150,18 @@ _OF_ONE = (
 
 def repeated_in(text: str) -> Stated:
     """Groups that have a column of their own and several rows each: "patient_id"."""
+    named: dict[str, re.Match[str]] = {}
     for match in _P["id"].finditer(text):
-        who = match[1] or match[2]
+        named.setdefault((match[1] or match[2]).lower(), match)
+    for who, match in islice(named.items(), _MOST_IDS):
         if several := re.search(_OF_ONE.replace("{0}", who), text, re.IGNORECASE):
             words = f"{match[0].strip()}, {several[0]}"
-            return {"split": ("group", words), "group_by": (who.lower(), words)}
+            return {"split": ("group", words), "group_by": (who, words)}
     return {}
+
+
+_MOST_IDS = 8
+"""Columns of ids that are looked for in the text, each by itself."""
 
 
 def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:

@@ -211,8 +211,8 @@ def test_who_worked_far_more_than_others_begins_where_none_of_them_is_worked_for
         await ended("b", "c")  # a third of the core each
         now[0] += 1.5
         await ended("a")
-        assert turns.work.is_over("a")
-        assert not turns.work.is_over("b")
+        assert turns.work.is_over("a", {})
+        assert not turns.work.is_over("b", {})
         tasks += [await asked("a"), await asked("a")]
         assert running() == ["a"], "one at a time"
         tasks.append(await asked("b"))
@@ -309,3 +309,12 @@ def until_waiting(database: Database, number: int) -> None:
     while sum(map(len, turns._waiting.values())) < number:
         assert time.monotonic() < ends
         time.sleep(0.01)
+
+
+def test_work_that_has_not_ended_counts_among_what_others_took():
+    work = fair_share.RecentWork(lambda: 0.0)
+    work.add("busy", 0.4)
+    work.add("light", 0.01)
+    assert work.is_over("busy", {})
+    assert not work.is_over("busy", {"long": 8.0})
+    assert work.is_over("long", {"long": 8.0})

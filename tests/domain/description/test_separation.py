@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from memory_service.domain.description import stated_split
 from memory_service.domain.description.languages import in_english, language_of
 from memory_service.domain.description.stated_facts import stated_in
 
@@ -127,3 +132,20 @@ def test_other_sentences_with_the_same_words_keep_nothing_apart(text: str) -> No
 def test_splits_at_random_and_by_time_are_read_in_other_words(text: str, split: str | None) -> None:
     stated = stated_in(in_english(text, language_of(text)))
     assert stated.get("split", (None,))[0] == split
+
+
+def test_of_many_columns_of_ids_a_few_are_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_for: list[str] = []
+
+    def search(pattern: str, *of: Any) -> re.Match[str] | None:
+        looked_for.append(pattern)
+        return re.search(pattern, *of)
+
+    names = [f"({a}{b}{c}_id" for a in "abcdefgh" for b in "klmnopqr" for c in "stuvwxyz"]
+    monkeypatch.setattr(stated_split, "re", SimpleNamespace(search=search, IGNORECASE=re.IGNORECASE))
+    assert not stated_split.repeated_in(" ".join(names))
+    assert 1 <= len(looked_for) <= 10
+    named = stated_split.repeated_in("(trip_id), (cow_id): several photos per cow. " + " ".join(names))
+    assert named["group_by"][0] == "cow"
