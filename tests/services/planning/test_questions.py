@@ -65,8 +65,16 @@ def test_columns_that_a_text_names_are_planned_by_name(seeded_sqlite: Database) 
     answer = recommend(seeded_sqlite, {"description": PALLETS, "gpu": "cpu", "cpu_count": 2, "minutes": 3})
     assert answer["group_by"] == "grower_id"
     assert not answer["ignores"], "columns of sensor readings are no signals beside the table"
-    of = {each["name"]: each["setting"] for each in answer["recipe"]["techniques"]}
-    assert len(answer["blend"]["runs"]) < 2 or of.get("mean-blend", "blend.py").startswith("blend.py")
+
+
+def test_a_blend_names_its_script_where_there_is_one(seeded_sqlite: Database) -> None:
+    pictures = {"task": "image", "size": "small", "gpu": "t4", "minutes": 60, "folds": 1}
+    for asked, named in ((pictures, True), ({"description": PALLETS, "gpu": "cpu", "minutes": 3}, False)):
+        answer = recommend(seeded_sqlite, {**asked, "detail": "full"})
+        assert len(answer["blend"]["runs"]) > 1
+        told = {each["setting"] for each in answer["recipe"]["techniques"] if each["name"] == "mean-blend"}
+        assert told
+        assert all(str(setting).startswith("blend.py") == named for setting in told)
 
 
 def test_groups_that_nobody_labelled_are_no_classes(seeded_sqlite: Database) -> None:
