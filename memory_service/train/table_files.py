@@ -507,7 +507,10 @@ def part_of_names(stems: list[str]) -> list[str]:
     values = [n for n in parts if numbers[n].notna().all() and (numbers[n] % 1 > 0).any()]
     classes = [n for n in parts if 1 < parts[n].nunique() < len(parts) / LEAST_FILES]
     chosen = values[-1:] or classes[:1]
-    return parts[chosen[0]].tolist() if chosen else []
+    if not chosen:
+        return []
+    print(f"NOTE: part {chosen[0] + 1} of the names of files, as in {stems[0]}, is the answer", flush=True)
+    return parts[chosen[0]].tolist()
 
 
 def files_in(folder: Path, part: str) -> pd.DataFrame:

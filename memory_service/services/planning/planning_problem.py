@@ -484,12 +484,17 @@ _RESOLVERS: Mapping[str, Callable[[_Reading, Mapping[str, Fact]], Fact | None]] 
 it in `NAMES`."""
 
 
+def usual_n_test(n_train: float) -> int:
+    """Test samples when nobody says."""
+    return max(1, min(MOST_TEST, int(n_train * TEST_SHARE)))
+
+
 def _usual_classes(task: str) -> int:
     return 10 if modality_of(task) == "image" and task != "image-segmentation" else 2
 
 
 _USUAL: Mapping[str, Callable[[Mapping[str, Fact]], int]] = {
-    "n_test": lambda facts: max(1, min(MOST_TEST, int(facts["n_train"].value * TEST_SHARE))),
+    "n_test": lambda facts: usual_n_test(facts["n_train"].value),
     "n_classes": lambda facts: _usual_classes(facts["task"].value),
     "n_features": lambda _: DEFAULT_N_FEATURES,
 }

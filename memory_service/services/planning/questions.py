@@ -28,7 +28,7 @@ from memory_service.schemas.recommend import RecommendRequest
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.checked_request import models_wanted, with_resources
-from memory_service.services.planning.planning_problem import MOST_TEST, TEST_SHARE, case_of, similar_answer
+from memory_service.services.planning.planning_problem import case_of, similar_answer, usual_n_test
 from memory_service.services.planning.request_text import RequestText, read_request_text, task_asked
 
 MOST_QUESTIONS, MOST_PLANS = 3, 2
@@ -252,7 +252,7 @@ def _changes(
             other = case_of(knowledge, question, text)
         else:
             usual = any(fact.name == "n_test" and fact.source == "usual" for fact in case.facts)
-            n_test = min(MOST_TEST, int(n_train * TEST_SHARE)) if usual else case.n_test
+            n_test = usual_n_test(n_train) if usual else case.n_test
             other = replace(case, question=question, n_train=n_train, n_test=n_test)
         theirs = _first_run(plan_of(other))
     except InvalidInput as error:

@@ -183,3 +183,10 @@ def test_a_text_taken_for_a_stored_competition_without_its_name_is_asked_about(
     named = f"Learning Agency Lab - Automated Essay Scoring 2.0\n\n{text}"
     asked = brief(seeded_sqlite, plan_request({"description": named}))["questions"]
     assert "mode" not in {each["field"] for each in asked}
+
+
+def test_a_script_without_weights_does_not_claim_to_fit_the_planned_network(seeded_sqlite: Database) -> None:
+    asked = {"task": "image", "n_train": 900, "gpu": "cpu", "minutes": 5, "weights": "none"}
+    said = " ".join(each["text"] for each in recommend(seeded_sqlite, asked)["warnings"])
+    assert "in place of the model that is priced" in said
+    assert "fits first" not in said
