@@ -257,11 +257,7 @@ def _mark_scripted(answer: dict[str, Any]) -> None:
         small = answer.get("weights") == "none" and (words["media"] or words["masks"])
         how = fits[not (words["instead"] or small)]
         end, minutes = (1 - SCRIPT_RESERVE) * answer["minutes"], round(answer["minutes"], 1)
-        told.append(
-            sentence(
-                "script-uses-all", instead=how, end=end, minutes=minutes
-            )
-        )
+        told.append(sentence("script-uses-all", instead=how, end=end, minutes=minutes))
     done = techniques_done(answer)
     chosen = {*(answer.get("techniques") or NO_TECHNIQUE).split(",")} - {NO_TECHNIQUE}
     if answer["feasible"] and (undone := sorted(chosen - done.keys())):
