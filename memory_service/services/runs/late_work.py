@@ -21,7 +21,7 @@ class LateWork(ABC):
     """Names to work on, each once for all that asked meanwhile; working: whether a thread of this process
     does so.
 
-    waiting   name -> whose work it is
+    waiting   name -> whose work it is; doing: the name that is worked on
     rests     owner -> when it has rested from its work so far
     """
 
@@ -29,6 +29,7 @@ class LateWork(ABC):
         self.lock = threading.Lock()
         self.working = False
         self.waiting: dict[str, str] = {}
+        self.doing: str | None = None
         self.rests: dict[str, float] = {}
 
     @abstractmethod
@@ -37,9 +38,11 @@ class LateWork(ABC):
 
     def ask(self, database: Database, owners: Mapping[str, str]) -> None:
         """Work on these, the first one at once. Where another is being worked on, or its owner has to rest,
-        it waits for its turn behind the answer."""
+        it waits for its turn behind the answer; what several want is done for the one that rests least."""
         with self.lock:
-            self.waiting |= owners
+            for name, owner in owners.items():
+                some = self.waiting.get(name, owner), owner
+                self.waiting[name] = min(some, key=lambda each: self.rests.get(each, 0.0))
             if self.working or not self.waiting:
                 return
             self.working = True
@@ -72,13 +75,13 @@ class LateWork(ABC):
             if name is None:
                 self.working = bool(free)
                 return min(free.values(), default=None)
-            owner = self.waiting.pop(name)
+            owner, self.doing = self.waiting.pop(name), name
         began = thread_time()
         try:
             self.do(database, name)
         except Exception:  # noqa: BLE001 - it is asked for again; the others wait for their turn
             _log.exception("%s: %s failed", type(self).__name__, name)
         with self.lock:
-            now = monotonic()
+            self.doing, now = None, monotonic()
             self.rests[owner] = max(self.rests.get(owner, now), now) + RESTS * (thread_time() - began)
         return 0.0

@@ -116,7 +116,7 @@ def conclude(database: Database, run_id: str) -> None:
             _write_conclusion(
                 transaction, now, summary, drawn if same else _drawn(now, outcome, direction, judge)
             )
-    count_again(database)
+    count_again(database, begun, begun.told_by)
 
 
 def conclude_silent(database: Database, run_ids: Iterable[str]) -> None:
@@ -224,7 +224,7 @@ def mark_excluded(
         runs.replace_observations(session, run_id, taught, now)
         note(transaction, "runs", run_id, "update", f"{done}: {why}", who=who)
     if excluded:
-        or_nothing(run_id, lambda: count_again(database))
+        or_nothing(run_id, lambda: count_again(database, run))
     else:
         conclude(database, run_id)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from memory_service.domain.description.metrics import direction_of_name
+from memory_service.domain.prediction.trust import is_key
 from memory_service.domain.recipe.vocabulary import families_of
 from memory_service.domain.runs.advice_outcome import is_listed, outcome_of_run, place_of
 from memory_service.domain.runs.pattern_effect import MOST_COMPARED, Tally, compare, subjects_of
@@ -155,13 +156,20 @@ class _Counts(LateWork):
                 outcomes.unmark(session, name)
 
 
-def count_again(database: Database) -> None:
-    """Count what the places say where outcomes changed (`LateWork`: all together take a share of a core).
-    What is marked and not counted, as the process ends, the next one counts."""
+def count_again(database: Database, run: Run | None = None, owner: str = "") -> None:
+    """Count what the places say where outcomes changed, as `LateWork`: where a run of a key ended it takes
+    that key's share of a core, all else together takes one. What is marked and not counted, as the process
+    ends, the next one counts.
+
+    run   whose outcome changed; owner: the reporter that changed it
+    """
     with database.read() as transaction:
         places = outcomes.marked(transaction.session)
-    if places:
-        database.caches.of(_Counts).ask(database, dict.fromkeys(places, ""))
+    work = database.caches.of(_Counts)
+    own = {place_of(run.competition, run.task, run.n_train): owner if is_key(owner) else ""} if run else {}
+    asked = (one for one in places if one in own or not (one in work.waiting or one == work.doing))
+    if some := {place: own.get(place, "") for place in asked}:
+        work.ask(database, some)
 
 
 def _served(outcome: Mapping[str, Any], subject: str) -> Tally:

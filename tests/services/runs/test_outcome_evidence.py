@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import replace
 from time import monotonic, sleep
@@ -313,13 +314,43 @@ class TestAPlaceIsCounted:
             self._ended(shared, slug, "lightgbm", 0.4 + n, "ada")
             self._ended(shared, slug, "catboost", 0.5 + n)
             self._ended(shared, other, "catboost", 0.5 + n)
-        assert counted == [1], "once, and all places rest"
+        assert counted == [1, 2], "once for the key and once for who has none, then all places rest"
         work = shared.caches.of(outcome_evidence._Counts)
         with work.lock:
             work.rests.clear()
         monkeypatch.setattr(late_work, "RESTS", 0.0)
         assert _counted(shared)
         assert _as_counted_at_once(shared, f"competition:{slug}")
+
+    def test_for_each_key_in_its_own_turn(self, shared: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Ends of one key's runs, of many competitions, let no other's wait; nor what an editor excludes."""
+        title = "nomad2018-predict-transparent-conductors"
+        *many, own = (_competition(shared, f"turn-{n}", title, metric_direction="min") for n in range(4))
+        run_id = self._ended(shared, many[-1], "catboost", 0.4, "ada")
+        assert _counted(shared)
+        work, counted = shared.caches.of(outcome_evidence._Counts), list[str]()
+        count = work.do
+
+        def noted(database: Database, name: str) -> None:
+            count(database, name)
+            counted.append(name.removeprefix("competition:"))
+
+        monkeypatch.setattr(work, "do", noted)
+        monkeypatch.setattr(late_work, "AHEAD_SECONDS", 0.0)
+        monkeypatch.setattr(late_work, "RESTS", 10_000.0)
+        work.rests.clear()
+        for slug in (*many, own):
+            self._ended(shared, slug, "lightgbm", 0.4, "eve")
+        self._ended(shared, own, "catboost", 0.5, "ada")
+        mark_run(shared, run_id, "a trial", excluded=True)
+        assert _until(lambda: len(counted) == 3)
+        assert counted[0] == many[0]
+        assert {*counted[1:]} == {own, many[-1]}
+        assert f"competition:{many[1]}" in work.waiting
+        monkeypatch.setattr(late_work, "RESTS", 0.0)
+        with work.lock:
+            work.rests.clear()
+        assert _counted(shared)
 
     def test_by_the_next_process_where_one_was_killed(
         self, shared: Database, monkeypatch: pytest.MonkeyPatch
@@ -340,13 +371,20 @@ class TestAPlaceIsCounted:
 
 def _counted(database: Database) -> bool:
     """Whether within a minute no place waits to be counted."""
-    until = monotonic() + 60.0
-    while monotonic() < until:
+
+    def none() -> bool:
         with database.read() as unit:
-            if not outcomes.marked(unit.session):
-                return True
+            return not outcomes.marked(unit.session)
+
+    return _until(none)
+
+
+def _until(holds: Callable[[], bool]) -> bool:
+    """Whether it holds within a minute."""
+    until = monotonic() + 60.0
+    while not (held := holds()) and monotonic() < until:
         sleep(0.02)
-    return False
+    return held
 
 
 def test_without_outcomes_nothing_changes(shared: Database) -> None:
