@@ -637,6 +637,38 @@ def test_who_first_says_what_a_device_is_that_has_a_name_only_tells_of_its_chang
     assert device_row(database, "named-only")["gpu"] == "h100"
 
 
+@pytest.mark.parametrize("corrects", [False, True])
+def test_what_a_key_says_of_a_device_that_another_registered_yields_to_its_owner(
+    client: TestClient, corrects: bool
+) -> None:
+    database = client.app.state.service.database  # type: ignore[attr-defined]
+    name, owner = f"claimed-{corrects}", "editor" if corrects else "ada"
+    registering.register_device(database, {"name": name}, calibrating=None, server="http://s", who="ada")
+    theirs, mine = posted(name, host="elsewhere", started_at="2026-02-01T12:00:00+00:00"), posted(name)
+    theirs["fingerprint"] |= {"uuid": "GPU-of-eve", "name": H100.name}
+    claimed, _ = calibrations.accept(database, theirs, who="eve")
+    running, _ = calibrations.accept(
+        database, theirs | {"id": uuid.uuid4().hex, "status": "running"}, who="eve"
+    )
+    assert claimed["usable"]
+    with pytest.raises(Conflict, match="another name"):
+        calibrations.accept(database, mine, who="bob")
+    made, _ = calibrations.accept(database, mine, who=owner, corrects=corrects)
+    now = device_row(database, name)
+    assert made["usable"]
+    assert (now["uuid"], now["gpu"], now["host"]) == (mine["fingerprint"]["uuid"], "a100", None)
+    before = client.get(f"/calibrations/{claimed['id']}").json()
+    assert before["stale"] == [f"uuid was GPU-of-eve, is {now['uuid']}"]
+    assert client.get(f"/calibrations/{running['id']}").json()["status"] == "failed"
+    for who, says in (("eve", theirs), ("editor", theirs)):
+        with pytest.raises(Conflict):
+            calibrations.accept(database, says | {"id": uuid.uuid4().hex}, who=who, corrects=who == "editor")
+    newer = posted(name)
+    newer["fingerprint"] |= {"driver": "999.1"}
+    calibrations.accept(database, newer, who="eve")
+    assert device_row(database, name)["fingerprint"]["driver"] != "999.1", "eve owns nothing of it any more"
+
+
 def test_others_write_while_a_calibration_is_checked(client: TestClient, monkeypatch: pytest.MonkeyPatch):
     database = client.app.state.service.database  # type: ignore[attr-defined]
     wrote: list[bool] = []

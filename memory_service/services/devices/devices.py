@@ -266,19 +266,24 @@ def keep_device(
     `fingerprint` None: a device elsewhere, of which nothing is known yet. `seen_at`: when it was like this,
     None = now; an old result says nothing of what the device is today. `who`: for the audit. `looked_at`: it
     was seen on this host, not told from elsewhere. What another tells of a device than who told first changes
-    nothing of it, unless it `corrects`: who measured it would lose what was measured. Conflict when the name
-    belongs to another piece of hardware, or to another GPU model by who told first; InvalidInput when it
-    means a GPU model, or the model is not known.
+    nothing of it, unless it `corrects`: who measured it would lose what was measured. What a key said of a
+    device that another registered by its name alone holds until who registered it, or may correct, says
+    otherwise. Conflict when the name belongs to another piece of hardware, or to another GPU model by who
+    told first; InvalidInput when it means a GPU model, or the model is not known.
     """
     row = store.device(transaction.session, name, to_change=True)
-    new = row is None
+    new, renewed = row is None, False
     before = None if row is None else (row.fingerprint, row.gpu)
     if row is None:
         _check_name(transaction, name, fingerprint if looked_at else None, who)
         row = tables.Device(name=name, registered_at=transaction.now, told_by=who or ANONYMOUS)
     if fingerprint is not None:
         if row.uuid is not None and row.uuid != fingerprint.uuid:
-            raise _another_device(name, row, fingerprint)
+            registered_by, *_ = *history.first_tellers(transaction.session, "devices", name), row.told_by
+            renewed = row.told_by != registered_by and (corrects or looked_at or who == registered_by)
+            if not renewed:
+                raise _another_device(name, row, fingerprint)
+            row.word = row.host = row.seen_at = None
         sheet, known = gpu_model_of(transaction, fingerprint), row.seen_at is not None
         if known and not (looked_at or corrects) and not is_owner(transaction, name, who):
             if sheet.slug != row.gpu:
@@ -294,6 +299,8 @@ def keep_device(
     if new:
         store.add(transaction.session, row)
         note(transaction, "devices", name, "create", "registered", who=who)
+    elif renewed:
+        note(transaction, "devices", name, "create", "another device than a key had said", who=who)
     elif (row.fingerprint, row.gpu) != before:
         note(transaction, "devices", name, "update", "seen anew", who=who)
     return row, new
@@ -382,7 +389,7 @@ def _check_name(transaction: ReadTransaction, name: str, seen: Fingerprint | Non
             f"is the name of the device {other!r} in other letters or separators; choose another one"
         )
     sheets = usable_sheets(transaction)
-    for each in spellings(name, gpu_index(sheets)):
+    for each in dict.fromkeys(spellings(name, gpu_index(sheets))):
         try:
             meant = resolve_gpu(counted(each)[1], sheets).slug
         except InvalidInput as unresolved:

@@ -63,14 +63,14 @@ def wrote_since(session: ReadSession, table: str, before: tuple[int, ...], who: 
     return session.scalar(query.where(History.id > min(before, default=0)).limit(1)) is not None
 
 
-def first_tellers(session: ReadSession, table: str, row: str) -> set[str]:
-    """Who added a row the last time, and who changed it first."""
+def first_tellers(session: ReadSession, table: str, row: str) -> tuple[str, ...]:
+    """Who added a row the last time, then who changed it first."""
     of_row = (History.table == table) & (History.row == row)
     # Not by the index of actions, in which SQLite would read all that was ever added to any table.
     create = History.action.concat("") == "create"
     added = select(func.max(History.id)).where(of_row, create).scalar_subquery()
     query = select(History.who).where(of_row, History.id >= added)
-    return set(session.scalars(query.order_by(History.id).limit(2)))
+    return tuple(session.scalars(query.order_by(History.id).limit(2)))
 
 
 def entry(session: ReadSession, table: str, row: str, entry_id: int) -> History | None:
