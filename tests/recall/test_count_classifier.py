@@ -20,6 +20,7 @@ from tests.reading import counts_alone
     [
         ("9,000 rows; a third is held back as test.", 6000, 3000),
         ("6 species of moss, 250 photos of each species.", 1500, None),
+        ("train.csv 15,120 rows, test.csv 565,892 rows, seven cover types.", 15_120, 565_892),
         ("Unos 85 mil correos en 27 categorías.", 85_000, None),
         ("This dataset includes 5671 requests collected from [Reddit](http://www.reddit.com/r/30194).", 5671,
          None),
@@ -239,7 +240,7 @@ def test_most_numbers_that_a_text_states_are_told() -> None:
 
 
 def test_numbers_that_contradict_each_other_are_named() -> None:
-    facts = counts_alone("500 images in train, 1000 training images. Name the dog.")
+    facts = counts_alone("Training set: 500 images. Name the dog. Our training set has 1,000 images.")
     assert set(facts.rivals["n_train"]) == {500, 1000}
     fact = Sources(said=facts).fact("n_train", 3000)
     assert fact is not None

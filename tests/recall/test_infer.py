@@ -180,6 +180,10 @@ def test_a_megabyte_takes_well_under_a_second() -> None:
         ("101 × 101", {"image_size": 101}),
         ("Essays of 150 to 1,500 words", {"seq_len": 2000}),
         ("LoRA, sequence length 2048", {"seq_len": 2048}),
+        (
+            "8,151 sequences of 81 subjects, each of 120 time steps",
+            {"n_groups": 81, "group_by": "subject", "seq_len": 120},
+        ),
         ("You predict for November, the month after.", {"split": "time"}),
         ("2,056 × 41 table", {"n_train": 2056, "n_features": 41}),
         ("The organisers pay 10,000 euros; 87 teams.", {}),

@@ -21,7 +21,7 @@ def test_verified_speakers_are_others_than_those_of_training(text: str) -> None:
     assert (facts.metric, facts.metric_direction) == ("equal error rate", "min")
     assert (facts.split, facts.group_by) == ("group", "speaker")
     assert facts.n_classes == facts.n_groups != facts.n_train
-    assert (facts.n_train or 0) >= 20_000
+    assert facts.n_train is None or facts.n_train >= 20_000
 
 
 def test_identified_speakers_are_classes_and_no_groups() -> None:

@@ -169,7 +169,7 @@ def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None
         tail = singular(word.rpartition("-")[2])
         whole = tail if KIND_OF.get(tail) == "sample" else singular(word)
         one = next((each for each in (word, word.removesuffix("s")) if each in KIND_OF), whole)
-        if one in _UNITS and not noun and not sentence.startswith(" cloud", token.end()):
+        if one in _UNITS and not noun and not sentence.startswith((" cloud", " step"), token.end()):
             return one, None, end
         if (one in _ROLES or word in _ELSEWHERE) and not noun:
             role, end = role or _ROLES.get(one, "test"), token.end()

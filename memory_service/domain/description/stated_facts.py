@@ -125,7 +125,7 @@ def _seq_len(found: Sequence[Quantity], text: str) -> Stated:
         if 8 <= q.value <= 200_000
         and (
             q.noun in ("step", "timestep", "time-step")
-            or _P["windows"].search(q.before)
+            or (q.kind not in ("group", "class") and _P["windows"].search(q.before))
             or (q.kind == "token" and _P["longest"].search(q.before))
         )
     ]

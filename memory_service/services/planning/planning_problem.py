@@ -427,6 +427,14 @@ def _n_test(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
     return fact
 
 
+def _n_groups(reading: _Reading, _: Mapping[str, Fact]) -> Fact | None:
+    """Of the unit that rows are split by: a text's number of another unit is none of them."""
+    fact, unit, said = reading.sources.fact("n_groups"), reading.sources.fact("group_by"), reading.text.said
+    if fact is None or fact.source != "text" or unit is None or unit.source == "text":
+        return fact
+    return fact if said and said.group_by and said.group_by in str(unit.value) else None
+
+
 def _group_by(reading: _Reading, _: Mapping[str, Fact]) -> Fact | None:
     """A column or a noun that names the unit; a sentence on the test names neither."""
     fact = reading.sources.fact("group_by")
@@ -477,8 +485,8 @@ def _cpu_count(reading: _Reading, _: Mapping[str, Fact]) -> Fact:
 
 
 _RESOLVERS: Mapping[str, Callable[[_Reading, Mapping[str, Fact]], Fact | None]] = {
-    "task": _task, "metric": _metric, "n_train": _n_train, "n_test": _n_test, "group_by": _group_by,
-    "cpu_count": _cpu_count, "dimensions": _dimensions, "searched": _searched_fact,
+    "task": _task, "metric": _metric, "n_train": _n_train, "n_test": _n_test, "n_groups": _n_groups,
+    "group_by": _group_by, "cpu_count": _cpu_count, "dimensions": _dimensions, "searched": _searched_fact,
 }  # fmt: skip
 """How a fact is found that has more to it than the first source that says it; each may rest on those before
 it in `NAMES`."""

@@ -47,6 +47,13 @@ def test_what_was_asked_overrules_the_record_and_says_so() -> None:
     assert problem.warnings[0].endswith("500 counts.")
 
 
+def test_a_number_of_other_groups_than_those_asked_for_is_left_out() -> None:
+    text = "Is the mole malignant, yes or no? 2,000 photos from 80 hospitals, new hospitals in the test."
+    assert fact(case(text, group_by="hospital"), "n_groups") == (80, "text")
+    of_patients = case(text, group_by="patient")
+    assert "n_groups" not in {each.name for each in of_patients.facts}
+
+
 def test_another_mode_reads_no_record_but_the_text_and_what_is_usual() -> None:
     problem = case(LESIONS, competition=MELANOMA, mode="family")
     assert fact(problem, "n_train") == (100, "text")
