@@ -2,9 +2,9 @@
 
     python -m benchmarks.fit_counts [--fit] [--further FILE]
 
-Fitted to the blind sets and to `data/short_texts.jsonl`: texts with their counts and classes, of eleven authors
-who had read no reader of ours and of one who had ("own"). Each author's texts are judged by weights fitted to
-the others. --further: labelled texts that are not kept here, in the same form. --fit writes
+Fitted to the blind sets and to `data/short_texts.jsonl`: texts with their counts and classes, of eleven
+authors who had read no reader of ours and of one who had ("own"). Each author's texts are judged by weights
+fitted to the others. --further: labelled texts that are not kept here, in the same form. --fit writes
 seeds/count_classifier.npz, fitted to all.
 """
 
