@@ -19,7 +19,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -31,7 +30,16 @@ from sqlalchemy import make_url
 
 from benchmarks.mlflow_peer import Peer, peer_per_second, serving_peer
 from benchmarks.page import Section
-from benchmarks.servers import Connection, pin_client, pinned, postgresql, seeded, server_environment, serving
+from benchmarks.servers import (
+    Connection,
+    per_second,
+    pin_client,
+    pinned,
+    postgresql,
+    seeded,
+    server_environment,
+    serving,
+)
 
 CLIENTS = 8
 SECONDS = 2.0
@@ -152,28 +160,18 @@ carries a verdict; MLflow's is empty."""
 
 def service_per_second(port: int, size: int) -> float:
     """Events acknowledged a second over `CLIENTS` kept connections, each with a run of its own."""
-    done: list[float] = []
-    start = threading.Barrier(CLIENTS)
 
-    def send() -> None:
-        connection = Connection(port)
-        run_id = str(uuid.uuid4())
-        assert connection.ask("POST", "/runs", json.dumps(BEGIN | {"run_id": run_id}).encode())[0] == 201
-        path, bodies = f"/runs/{run_id}/events", _bodies(size)
-        start.wait()
-        sent, began = 0, time.perf_counter()
-        while time.perf_counter() - began < SECONDS:
-            status, answer = connection.ask("POST", path, next(bodies))
-            assert status == 200, answer
-            sent += size
-        done.append(sent / (time.perf_counter() - began))
+    def begin(connection: Connection) -> Callable[[], int]:
+        run_id, bodies = str(uuid.uuid4()), _bodies(size)
+        connection.taken("POST", "/runs", BEGIN | {"run_id": run_id})
 
-    threads = [threading.Thread(target=send) for _ in range(CLIENTS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sum(done)
+        def send() -> int:
+            connection.taken("POST", f"/runs/{run_id}/events", next(bodies))
+            return size
+
+        return send
+
+    return per_second(port, CLIENTS, SECONDS, begin)
 
 
 def events(size: int) -> list[dict[str, object]]:

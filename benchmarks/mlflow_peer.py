@@ -9,21 +9,18 @@ under the cache folder on first use, or found where BENCH_MLFLOW names its comma
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from benchmarks.servers import free_port, pin_client, pinned, wait_for
+from benchmarks.servers import Connection, free_port, per_second, pin_client, pinned, started
 
 __all__ = ["Peer", "peer_per_second", "serving_peer"]
 
@@ -87,60 +84,32 @@ def serving_peer(folder: Path) -> Iterator[Peer]:
         "--artifacts-destination", f"{folder}/artifacts",
         "--uvicorn-opts", "--log-level warning --no-access-log",
     ]  # fmt: skip
-    with (folder / "mlflow.log").open("wb") as log:
-        process = subprocess.Popen(pinned(run), env=environment, cwd=folder, stdout=log, stderr=log)
-        try:
-            wait_for(port, "/health", process, START_SECONDS)
-            yield Peer(told.stdout.split()[-1], port)
-        finally:
-            process.terminate()
-            process.wait(30)
+    with started(pinned(run), port, environment, "/health", START_SECONDS, folder / "mlflow.log"):
+        yield Peer(told.stdout.split()[-1], port)
 
 
 def peer_per_second(port: int, values: Sequence[int], clients: int, seconds: float) -> float:
     """Events acknowledged a second over `clients` connections with a run each. values: of each event of a
     request, told as so many metrics."""
-    done: list[float] = []
-    start = threading.Barrier(clients)
 
-    def send() -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        begun = _post(connection, "runs/create", {"experiment_id": "0"})
-        run_id = begun["run"]["info"]["run_id"]
-        step = count()
-        start.wait()
-        sent, began = 0, time.perf_counter()
-        while time.perf_counter() - began < seconds:
+    def begin(connection: Connection) -> Callable[[], int]:
+        path, step = "/api/2.0/mlflow/runs", count()
+        _, answer = connection.taken("POST", f"{path}/create", {"experiment_id": "0"})
+        run_id = json.loads(answer)["run"]["info"]["run_id"]
+
+        def log() -> int:
             metrics = [_metric(next(step)) for _ in range(sum(values))]
-            _post(connection, "runs/log-batch", {"run_id": run_id, "metrics": metrics})
-            sent += len(values)
-        done.append(sent / (time.perf_counter() - began))
+            connection.taken("POST", f"{path}/log-batch", {"run_id": run_id, "metrics": metrics})
+            return len(values)
 
-    threads = [threading.Thread(target=send) for _ in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(done) == clients, "a client of MLflow failed"
-    return sum(done)
+        return log
+
+    return per_second(port, clients, seconds, begin)
 
 
 def _metric(n: int) -> dict[str, object]:
     """The n-th value of a run that tells eight values a step."""
     return {"key": KEYS[n % 8], "value": 0.4312, "timestamp": 1_767_225_600_000 + n, "step": n // 8}
-
-
-def _post(
-    connection: http.client.HTTPConnection, path: str, body: dict[str, object]
-) -> dict[str, dict[str, dict[str, str]]]:
-    connection.request(
-        "POST", f"/api/2.0/mlflow/{path}", json.dumps(body), {"Content-Type": "application/json"}
-    )
-    response = connection.getresponse()
-    read = response.read()
-    assert response.status == 200, read[:300]
-    answer: dict[str, dict[str, dict[str, str]]] = json.loads(read)
-    return answer
 
 
 def main() -> None:

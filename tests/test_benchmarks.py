@@ -31,21 +31,12 @@ from memory_service.services.knowledge.profiling import profile_model, read_prof
 from tests.synthetic import sheets
 
 
-def test_a_table_replaces_only_its_own_part_of_the_page() -> None:
-    for module in (cpu_epochs, gpu_validation):
-        page = f"# Title\n\nbefore\n\n{module.BEGIN}\nold\n{module.END}\n\nafter\n"
-        new = module.written(page, f"{module.BEGIN}\nnew \\1\n{module.END}")
-        assert new == page.replace("old", "new \\1")
-        added = module.written("# Title\n", f"{module.BEGIN}\nnew\n{module.END}")
-        assert added.startswith("# Title\n\n")
-        assert module.written(added, f"{module.BEGIN}\nnew\n{module.END}") == added
-
-
 def test_a_part_of_the_page_replaces_itself_alone() -> None:
     own, other = Section("own"), Section("other")
     page = own.written(other.written("# Title\n", other.marked("theirs")), own.marked("old \\1"))
     assert own.written(page, own.marked("new")) == page.replace("old \\1", "new")
     assert page.startswith("# Title\n\n<!-- other -->\ntheirs\n<!-- /other -->\n")
+    assert own.written(page, own.marked("old \\1")) == page
 
 
 def test_events_are_shown_beside_mlflow_or_why_it_is_missing() -> None:
