@@ -52,10 +52,17 @@ KINDS = ("sqlite", "postgresql")
 ASKS_ONLY = (
     "tests/services/choice", "tests/services/pages/test_plans", "tests/services/planning",
     "tests/services/prediction", "tests/web", "tests/api/test_ask", "tests/api/test_cached_plans",
+    *map("tests/api/described/test_bad_input.py::{}".format, ("test_bodies", "test_unknown")),
+    *map("tests/api/test_calibrations.py::{}".format, (
+        "TestResultsMadeElsewhere::test_figures", "TestResultsMadeElsewhere::test_nonsense",
+        "TestResultsMadeElsewhere::test_what_is_no", "test_a_name_with", "test_no_key_takes_a_name",
+        "test_one_calibration_that_cannot_be",
+    )),
     "tests/api/test_portfolio", "tests/api/test_registering", "tests/api/test_tracing", "tests/test_fill",
 )  # fmt: skip
-"""Tests that ask what is made of the seeds (plans, prices, texts, pages) run on SQLite: the database plays no
-part. What is stored, learned, trusted, moved or locked is tested on both, and so are lists of rows."""
+"""Tests that ask what is made of the seeds (plans, prices, texts, pages), or are refused before a database
+is asked, run on SQLite: the database plays no part. What is stored, learned, trusted, moved or locked is
+tested on both, and so are lists of rows."""
 
 ROOM_BYTES = 4 * 2**30
 """Several times what all workers' databases take."""
