@@ -9,7 +9,7 @@ ratio to a yardstick measured in the same run, so a slow or busy machine shifts 
 All of it on SQLite and on PostgreSQL with pgvector. Beside them, each with a part of the page of its own and
 each to be run alone: how close are predictions on this processor once it is calibrated (cpu_epochs), what
 does watching cost a training (client_cost), what does each kind of request cost (request_cost), how many
-events are taken in (events, beside MLflow's tracking server), what changes over ten thousand runs
+events are taken in (events), what changes over ten thousand runs
 (many_runs), do pages stay quick over a hundred thousand (pages), and what do two hundred clients at once
 meet (many_clients)? `make bench` writes the whole page anew, with the day and the minutes it took.
 """

@@ -12,7 +12,6 @@ import pytest
 
 from benchmarks import (
     cpu_epochs,
-    events,
     fit_rates,
     gpu_validation,
     kill_matrix,
@@ -23,7 +22,6 @@ from benchmarks import (
     soak,
 )
 from benchmarks.gpu_training import Case
-from benchmarks.mlflow_peer import Peer
 from benchmarks.page import Section
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.prediction.device_step_time import prepare, rates_of
@@ -37,16 +35,6 @@ def test_a_part_of_the_page_replaces_itself_alone() -> None:
     assert own.written(page, own.marked("new")) == page.replace("old \\1", "new")
     assert page.startswith("# Title\n\n<!-- other -->\ntheirs\n<!-- /other -->\n")
     assert own.written(page, own.marked("old \\1")) == page
-
-
-def test_events_are_shown_beside_mlflow_or_why_it_is_missing() -> None:
-    both = [events.Figures("SQLite", 1, 6000.0, 10_000.0, 100.0, 80.0)]
-    text = events.section(Peer("3.17.2", 5000), both)
-    assert "| SQLite | 1 | 6000 | 10000 | **0.60** | 100 | **60.0** | 80 | **75.0** |" in text
-    assert "MLflow 3.17.2" in text
-    alone = events.section(Peer(why_not="no such release"), [replace(both[0], metrics=None, alike=None)])
-    assert "MLflow's server is missing: no such release." in alone
-    assert "| **0.60** | — | — | — | — |" in alone
 
 
 def test_what_grows_with_the_runs_shows_in_its_ratio() -> None:
