@@ -174,6 +174,14 @@ class Servers:
         self._administer(f'CREATE DATABASE "{name}" TEMPLATE "{old}" STRATEGY FILE_COPY')
         return self._url(name)
 
+    @contextlib.contextmanager
+    def opened(self, kind: str = "sqlite", template: str = "seeded") -> Iterator[Database]:
+        """A new database, open; dropped with the block."""
+        url = self.new(kind, template)
+        with Database(url) as database:
+            yield database
+        self.drop(url)
+
     def drop(self, url: str) -> None:
         parsed = make_url(url)
         if parsed.get_backend_name() == "postgresql":
@@ -367,24 +375,27 @@ def opened() -> Iterator[Callable[[str], Database]]:
 @pytest.fixture
 def database(servers: Servers, kind: str) -> Iterator[Database]:
     """A fresh database at head, without rows."""
-    yield from _opened(servers, kind, "head")
+    with servers.opened(kind, "head") as opened:
+        yield opened
 
 
 @pytest.fixture
 def seeded_database(servers: Servers, kind: str) -> Iterator[Database]:
     """A fresh database with all seeds; its passages have no vectors."""
-    yield from _opened(servers, kind, "seeded")
+    with servers.opened(kind) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
 def seeded_sqlite(servers: Servers) -> Iterator[Database]:
     """The seeds on SQLite, shared by a module's tests: only to read."""
-    yield from _opened(servers, "sqlite", "seeded")
+    with servers.opened() as opened:
+        yield opened
 
 
-def _opened(servers: Servers, kind: str, template: str) -> Iterator[Database]:
-    url = servers.new(kind, template)
-    opened = Database(url)
-    yield opened
-    opened.close()
+@pytest.fixture(scope="module")
+def seeded_url(servers: Servers) -> Iterator[str]:
+    """The URL of the seeds on SQLite, for a module's servers and commands."""
+    url = servers.new("sqlite", "seeded")
+    yield url
     servers.drop(url)
