@@ -11,13 +11,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks import (
-    cpu_epochs,
     fit_rates,
     gpu_validation,
     kill_matrix,
     many_clients,
-    many_runs,
-    pages,
     review_signatures,
     soak,
 )
@@ -35,27 +32,6 @@ def test_a_part_of_the_page_replaces_itself_alone() -> None:
     assert own.written(page, own.marked("new")) == page.replace("old \\1", "new")
     assert page.startswith("# Title\n\n<!-- other -->\ntheirs\n<!-- /other -->\n")
     assert own.written(page, own.marked("old \\1")) == page
-
-
-def test_what_grows_with_the_runs_shows_in_its_ratio() -> None:
-    slow = many_runs.Figure("`GET /runs`", 0.002, 0.008)
-    assert "| `GET /runs` | 8.0 | **4.00** | 8.0 | **4.00** |" in many_runs.section(
-        {"SQLite": [slow], "PostgreSQL": [slow]}
-    )
-
-
-def test_a_case_past_its_target_is_said_to_be_missed() -> None:
-    case = cpu_epochs.CASES[0]
-    good = cpu_epochs.Row(case, 10.0, 8.0, 12.0, 9.0, 0.9, 0.85)
-    slow, heavy = replace(good, measured_seconds=7.0), replace(good, measured_gib=1.4)
-    assert good.met
-    assert not slow.met
-    assert not heavy.met
-    told = {"status": "done", "budget_seconds": 60.0, "sections": {}, "self_check": None}
-    text = cpu_epochs.section(cpu_epochs.Outcome(told, 61.0, [good, slow]))
-    assert text.count(": met") == 1
-    assert text.count(": missed") == 1
-    assert "0.90" in text
 
 
 def recorded(name: str) -> list[str]:
@@ -94,13 +70,6 @@ def test_a_card_whose_reference_networks_wait_for_the_host_is_not_taken_for_anot
     step = prepare(profile, card, StepConfig("bf16"))
     assert step.seconds(batch) * 1e3 == pytest.approx(milliseconds, rel=0.15)
     assert 20e-6 < rates_of(card, StepConfig("bf16")).host_seconds < 45e-6
-
-
-def test_pages_say_the_widest_ratio_and_the_heaviest_first_paint() -> None:
-    text = pages.page([pages.Figure("/a", 0.001, 0.002, 2048), pages.Figure("/b", 0.010, 0.045, 300 * 1024)])
-    assert "widest ratio is 4.50 (`/b`, target ≤ 3)" in text
-    assert "300 KiB compressed (`/b`, target ≤ 300)" in text
-    assert "| `/a` | 1.0 | 2.0 | 1.00 | 2 |" in text
 
 
 def test_many_clients_count_what_was_refused_lost_or_doubled_and_how_memory_grows() -> None:
