@@ -9,7 +9,7 @@ ratio to a yardstick measured in the same run, so a slow or busy machine shifts 
 All of it on SQLite and on PostgreSQL with pgvector. Beside them, each with a part of the page of its own and
 each to be run alone: how close are predictions on this processor once it is calibrated (cpu_epochs), what
 does watching cost a training (client_cost), what does each kind of request cost (request_cost), how many
-events are taken in (events, beside MLflow's tracking server), what changes over ten thousand runs
+events are taken in (events), what changes over ten thousand runs
 (many_runs), do pages stay quick over a hundred thousand (pages), and what do two hundred clients at once
 meet (many_clients)? `make bench` writes the whole page anew, with the day and the minutes it took.
 """
@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,12 +41,13 @@ from benchmarks.servers import (
     ROOT,
     Connection,
     free_port,
+    per_second,
     pin_client,
     pinned,
     postgresql,
     server_environment,
     serving,
-    wait_for,
+    started,
 )
 
 QUESTION = "/recommend?task=image&size=medium&gpu=a100"
@@ -166,36 +167,24 @@ def against_bare(port: int, answer: bytes, folder: Path) -> tuple[float, float]:
     file.write_bytes(answer)
     other = free_port()
     environment = server_environment("") | {"BENCH_ANSWER": str(file)}
-    bare = subprocess.Popen(
-        pinned([sys.executable, "-m", "benchmarks.bare", str(other)]), env=environment, cwd=ROOT
-    )
-    try:
-        wait_for(other, QUESTION, bare, 60)
+    command = pinned([sys.executable, "-m", "benchmarks.bare", str(other)])
+    with started(command, other, environment, QUESTION, 60):
         ours, theirs = [], []
         for _ in range(ROUNDS):
-            theirs.append(per_second(other, answer))
-            ours.append(per_second(port, answer))
+            theirs.append(asked_per_second(other, answer))
+            ours.append(asked_per_second(port, answer))
         return statistics.median(ours), statistics.median(theirs)
-    finally:
-        bare.terminate()
-        bare.wait(20)
 
 
-def per_second(port: int, expected: bytes) -> float:
+def asked_per_second(port: int, expected: bytes) -> float:
     """Requests answered a second over `CONNECTIONS` kept connections, so that the server never waits."""
-    with ThreadPoolExecutor(CONNECTIONS) as pool:
-        return sum(pool.map(lambda _: _one_connection(port, expected), range(CONNECTIONS)))
 
+    def begin(connection: Connection) -> Callable[[], int]:
+        for _ in range(20):
+            assert connection.get(QUESTION) == expected
+        return lambda: bool(connection.get(QUESTION))
 
-def _one_connection(port: int, expected: bytes) -> float:
-    connection = Connection(port)
-    for _ in range(20):
-        assert connection.get(QUESTION) == expected
-    done, began = 0, time.perf_counter()
-    while time.perf_counter() - began < SECONDS:
-        connection.get(QUESTION)
-        done += 1
-    return done / (time.perf_counter() - began)
+    return per_second(port, CONNECTIONS, SECONDS, begin)
 
 
 def similar_seconds(port: int, texts: list[str]) -> float:
@@ -203,10 +192,9 @@ def similar_seconds(port: int, texts: list[str]) -> float:
     connection = Connection(port)
     taken = []
     for text in texts:
-        body = json.dumps({"text": text}).encode()
-        began = time.perf_counter()
-        answer = json.loads(connection.ask("POST", "/similar", body)[1])
-        taken.append(time.perf_counter() - began)
+        seconds, said = connection.taken("POST", "/similar", {"text": text})
+        answer = json.loads(said)
+        taken.append(seconds)
         assert answer["items"]
         assert answer["degraded"] is False
     return statistics.median(taken[10:])

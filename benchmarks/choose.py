@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.page import Section
 from benchmarks.quality import families, fitted
 from benchmarks.quality_check import difference
 from memory_service import resources
@@ -33,7 +34,7 @@ from memory_service.services.choice.choose import choose_offer
 from memory_service.services.choice.compare import compare_trainings
 from memory_service.services.planning.recommend import recommend
 
-PAGE = Path(__file__).parents[1] / "docs" / "methods" / "choose.md"
+SECTION = Section("figures", Path(__file__).parents[1] / "docs" / "methods" / "choose.md")
 ROUNDS = 9
 BOXES = (
     ("t4", 4, 0.4), ("t4", 8, 0.6), ("l4", 8, 0.8), ("a10g", 4, 1.0), ("a10g", 12, 1.5), ("l40s", 8, 1.8),
@@ -120,11 +121,7 @@ def main() -> None:
         lines.append(f"| {name} | {pairs} | **{won:.0f} %** | {' | '.join(cells)} |")
     text = "\n".join(lines)
     print(text)
-    page = PAGE.read_text(encoding="utf-8")
-    before, _, rest = page.partition("<!-- figures -->")
-    PAGE.write_text(
-        f"{before}<!-- figures -->\n{text}\n<!-- /figures -->{rest.partition('<!-- /figures -->')[2]}"
-    )
+    SECTION.keep(SECTION.marked(text))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.page import Section
 from memory_service.domain.cost.families import family_of
 from memory_service.domain.planning.model_catalogue import CatalogueModel, model_index, normal_model_name
 from memory_service.domain.recipe.vocabulary import families_of
@@ -222,9 +223,8 @@ def main() -> None:
     else:
         print(text)
     if options.write:
-        before = options.write.read_text(encoding="utf-8")
-        marked = re.compile(r"(?<=<!-- coverage -->\n).*?(?=\n<!-- /coverage -->)", re.DOTALL)
-        options.write.write_text(marked.sub(lambda _: text, before, count=1), encoding="utf-8")
+        section = Section("coverage", options.write)
+        section.keep(section.marked(text))
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:

@@ -21,16 +21,15 @@ import sys
 import tempfile
 import time
 import urllib.parse
-import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "methods" / "performance.md"
-BEGIN, END = "<!-- cpu_epochs -->", "<!-- /cpu_epochs -->"
+from benchmarks.page import Section
+from benchmarks.servers import ROOT, Connection, serving
+
+SECTION = Section("cpu_epochs")
 GIB = 2.0**30
 BUDGET_SECONDS = 60.0
 PATIENCE_SECONDS = 900.0
@@ -127,9 +126,12 @@ class Outcome:
 def measure(budget_seconds: float = BUDGET_SECONDS, names: Sequence[str] = ()) -> Outcome:
     """Calibrate, predict, train: all with every core, one thing after the other."""
     cases = [case for case in CASES if not names or case.name in names]
-    with serving() as address:
-        calibration, seconds = calibrate(address, budget_seconds)
-        predicted = [_predicted(address, case) for case in cases]
+    with tempfile.TemporaryDirectory() as folder:
+        own = {"MEMORY_DATABASE_URL": f"sqlite:///{folder}/epochs.sqlite3", "MEMORY_LOG_LEVEL": "WARNING"}
+        with serving(os.environ | own, pin=False) as (port, *_):
+            server = Connection(port)
+            calibration, seconds = calibrate(server, budget_seconds)
+            predicted = [_predicted(server, case) for case in cases]
     rows = []
     for case, answer in zip(cases, predicted, strict=True):
         told = _trained(case)
@@ -143,50 +145,23 @@ def measure(budget_seconds: float = BUDGET_SECONDS, names: Sequence[str] = ()) -
     return Outcome(calibration, seconds, rows)
 
 
-@contextmanager
-def serving() -> Iterator[str]:
-    """A server over an empty database, with as many threads as the machine has."""
-    from benchmarks.servers import free_port, wait_for
-
-    with tempfile.TemporaryDirectory() as folder:
-        port = free_port()
-        environment = os.environ | {
-            "MEMORY_DATABASE_URL": f"sqlite:///{folder}/epochs.sqlite3", "MEMORY_LOG_LEVEL": "WARNING",
-        }  # fmt: skip
-        command = [sys.executable, "-m", "memory_service", "serve", "--port", str(port)]
-        process = subprocess.Popen(command, env=environment, cwd=ROOT)
-        try:
-            wait_for(port, "/readyz", process, PATIENCE_SECONDS)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            process.wait(60)
-
-
-def calibrate(address: str, budget_seconds: float) -> tuple[Mapping[str, Any], float]:
+def calibrate(server: Connection, budget_seconds: float) -> tuple[Mapping[str, Any], float]:
     """(the ended calibration, seconds from the request to its end)."""
     began = time.perf_counter()
     body = {"name": "cpu", "device": "cpu", "calibrate": True, "budget_seconds": budget_seconds}
-    device = _ask(f"{address}/gpus", {**body, "force": True})
+    device = json.loads(server.taken("POST", "/gpus", {**body, "force": True})[1])
     key = device["calibration"]["id"]
     while time.perf_counter() - began < PATIENCE_SECONDS:
-        told = _ask(f"{address}/calibrations/{key}")
+        told = json.loads(server.get(f"/calibrations/{key}"))
         if told["status"] not in ("queued", "running"):
             return told, time.perf_counter() - began
         time.sleep(0.25)
     raise TimeoutError(f"calibration {key} did not end within {PATIENCE_SECONDS:.0f} s")
 
 
-def _predicted(address: str, case: PlanningProblem) -> Mapping[str, Any]:
+def _predicted(server: Connection, case: PlanningProblem) -> Mapping[str, Any]:
     query = urllib.parse.urlencode({"model": case.model, "gpu": "cpu", **case.question})
-    return _ask(f"{address}/predict?{query}")
-
-
-def _ask(url: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=120) as response:
-        answer: dict[str, Any] = json.loads(response.read())
+    answer: dict[str, Any] = json.loads(server.get(f"/predict?{query}"))
     return answer
 
 
@@ -292,7 +267,6 @@ def section(outcome: Outcome) -> str:
     )
     heads = "case | predicted s | 80 % | measured s | ratio | predicted GiB | measured GiB | ratio | target"
     lines = [
-        BEGIN,
         "## How close are predictions on a processor that was just calibrated?",
         "",
         how,
@@ -318,15 +292,7 @@ def section(outcome: Outcome) -> str:
         lines += ["", f"Median error of the times: {math.expm1(statistics.median(off)):.0%}."]
     if told.get("contended"):
         lines += ["", "The calibration was contended: others used the processor, and it was not used."]
-    return "\n".join([*lines, END])
-
-
-def written(page: str, text: str) -> str:
-    """The page with its section replaced, or added at the end."""
-    if BEGIN in page and END in page:
-        before, _, rest = page.partition(BEGIN)
-        return before + text + rest.partition(END)[2]
-    return f"{page.rstrip()}\n\n{text}\n"
+    return SECTION.marked("\n".join(lines))
 
 
 def main() -> None:
@@ -341,7 +307,7 @@ def main() -> None:
     text = section(measure(given.budget_seconds, tuple(name for name in given.cases.split(",") if name)))
     print(text)
     if not given.cases:
-        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), text), encoding="utf-8")
+        SECTION.keep(text)
 
 
 if __name__ == "__main__":

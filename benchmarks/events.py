@@ -1,11 +1,10 @@
-"""How many events a second are taken in? Beside a bare `executemany` into the same database, as durable, and
-beside MLflow's tracking server.
+"""How many events a second are taken in? Beside a bare `executemany` into the same database, as durable.
 
     python -m benchmarks.events
 
 Every figure is of one run of this program: rounds of the service (a server pinned to one core, eight clients
-on another), of the bare insertion (on the server's core, one transaction a request) and of MLflow (as the
-service) take turns. `make bench` writes docs/methods/performance.md; run alone it replaces the table
+on another) and of the bare insertion (on the server's core, one transaction a request) take
+turns. `make bench` writes docs/methods/performance.md; run alone it replaces the table
 there.
 """
 
@@ -19,7 +18,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -29,17 +27,22 @@ from pathlib import Path
 
 from sqlalchemy import make_url
 
-from benchmarks.mlflow_peer import Peer, peer_per_second, serving_peer
 from benchmarks.page import Section
-from benchmarks.servers import Connection, pin_client, pinned, postgresql, seeded, server_environment, serving
+from benchmarks.servers import (
+    Connection,
+    per_second,
+    pin_client,
+    pinned,
+    postgresql,
+    seeded,
+    server_environment,
+    serving,
+)
 
 CLIENTS = 8
 SECONDS = 2.0
 ROUNDS = 4
 BATCHES = (1, 100)
-VALUES = [7 if n % 10 == 9 else 3 for n in range(100)]
-"""Values of each event of a request, as `events` makes them."""
-
 BEGIN = {"task": "image", "gpu": "a100", "model": "resnet50", "batch_size": 128, "precision": "bf16"}
 
 
@@ -48,18 +51,12 @@ SECTION = Section("events")
 
 @dataclass(frozen=True)
 class Figures:
-    """Events a second at one number of events a request.
-
-    metrics   MLflow's where each of its metrics counts as an event; alike: where it is told the same events,
-              each with all its values. None = MLflow could not be had
-    """
+    """Events a second at one number of events a request."""
 
     database: str
     per_request: int
     ours: float
     bare: float
-    metrics: float | None = None
-    alike: float | None = None
 
     @property
     def ratio(self) -> float:
@@ -69,66 +66,40 @@ class Figures:
 def main() -> None:
     """Measure both databases, print the table and keep it in docs/methods/performance.md."""
     pin_client()
-    text = section(*measure())
+    text = section(measure())
     print(text)
     SECTION.keep(text)
 
 
-def measure() -> tuple[Peer, list[Figures]]:
-    """Every figure of both databases beside one MLflow."""
-    with tempfile.TemporaryDirectory() as folder, serving_peer(Path(folder)) as peer:
-        measured = measure_one("SQLite", f"sqlite:///{folder}/events.sqlite3", peer)
+def measure() -> list[Figures]:
+    """Every figure of both databases."""
+    with tempfile.TemporaryDirectory() as folder:
+        measured = measure_one("SQLite", f"sqlite:///{folder}/events.sqlite3")
         with postgresql(Path(folder)) as url:
-            measured += measure_one("PostgreSQL", url, peer)
-    return peer, measured
+            return measured + measure_one("PostgreSQL", url)
 
 
-def measure_one(name: str, url: str, peer: Peer) -> list[Figures]:
-    """Both sizes of request, ours, bare and MLflow's in alternating rounds; medians."""
+def measure_one(name: str, url: str) -> list[Figures]:
+    """Both sizes of request, ours and bare in alternating rounds; medians."""
     with serving(server_environment(url) | seeded(url)) as (port, _, _, _):
         found = []
         for size in BATCHES:
-            ours, theirs, metrics, alike = [], [], [], []
+            ours, theirs = [], []
             for _ in range(ROUNDS):
                 theirs.append(bare_per_second(url, size))
                 ours.append(service_per_second(port, size))
-                if peer.port:
-                    metrics.append(peer_per_second(peer.port, [1] * size, CLIENTS, SECONDS))
-                    alike.append(peer_per_second(peer.port, VALUES[:size], CLIENTS, SECONDS))
-            medians = [statistics.median(kept) if kept else None for kept in (metrics, alike)]
-            found.append(Figures(name, size, statistics.median(ours), statistics.median(theirs), *medians))
+            found.append(Figures(name, size, statistics.median(ours), statistics.median(theirs)))
     return found
 
 
-def section(peer: Peer, measured: list[Figures]) -> str:
+def section(measured: list[Figures]) -> str:
     """The part of docs/methods/performance.md between its markers."""
-    beside = f"MLflow's server is missing: {peer.why_not}."
-    if peer.port:
-        bare = max(f.bare / f.metrics for f in measured if f.metrics and f.per_request == 1)
-        beside = (
-            f"MLflow {peer.version} (`mlflow server`, one worker, SQLite, `runs/log-batch`) gets the same "
-            "load.\nIt is installed under ~/.cache/memory_service on first use; BENCH_MLFLOW names another\n"
-            f"command. At one event a request the bare insertion alone stores {bare:.0f} times as many."
-        )
-    lines = [
-        HEAD,
-        beside,
-        "",
-        f"| database | events a request | service | bare | ÷ bare | {' | '.join(PEER_COLUMNS)} |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    lines = [HEAD, "| database | events a request | service | bare | ÷ bare |", "|---|---:|---:|---:|---:|"]
+    lines += [
+        f"| {f.database} | {f.per_request} | {f.ours:.0f} | {f.bare:.0f} | **{f.ratio:.2f}** |"
+        for f in measured
     ]
-    for f in measured:
-        against = [
-            part
-            for theirs in (f.metrics, f.alike)
-            for part in (("—", "—") if theirs is None else (f"{theirs:.0f}", f"**{f.ours / theirs:.1f}**"))
-        ]
-        lines.append(
-            f"| {f.database} | {f.per_request} | {f.ours:.0f} | {f.bare:.0f} | **{f.ratio:.2f}** | "
-            + " | ".join(against)
-            + " |"
-        )
-    lines += ["", "Targets: at least 0.5 of bare (PostgreSQL 0.8), and 50 times MLflow.", "", COUNTED]
+    lines += ["", "Targets: at least 0.5 of bare (PostgreSQL 0.8).", "", COUNTED]
     return SECTION.marked("\n".join(lines))
 
 
@@ -140,40 +111,25 @@ Events acknowledged a second, each on disk: the service on one core, {CLIENTS} c
 turns; medians.
 """
 
-PEER_COLUMNS = ("MLflow, a metric an event", "÷ MLflow", "MLflow, the same events", "÷ MLflow")
-
-COUNTED = f"""\
-One event of ours is what a run reports at one moment, with all its values. Of ten events nine are samples of
-the card (3 values), one is an epoch (7 values): {sum(VALUES[:10]) / 10:g} values an event. A metric of MLflow
-is one value. "A metric an event" counts each of them as a whole event, the strictest count for us; for "the
-same events" MLflow gets every value of every event. One event a request is a sample. Each answer of ours
-carries a verdict; MLflow's is empty."""
+COUNTED = """\
+Of ten events nine are samples of the card, one is an epoch; one event a request is a sample. Each answer
+carries a verdict."""
 
 
 def service_per_second(port: int, size: int) -> float:
     """Events acknowledged a second over `CLIENTS` kept connections, each with a run of its own."""
-    done: list[float] = []
-    start = threading.Barrier(CLIENTS)
 
-    def send() -> None:
-        connection = Connection(port)
-        run_id = str(uuid.uuid4())
-        assert connection.ask("POST", "/runs", json.dumps(BEGIN | {"run_id": run_id}).encode())[0] == 201
-        path, bodies = f"/runs/{run_id}/events", _bodies(size)
-        start.wait()
-        sent, began = 0, time.perf_counter()
-        while time.perf_counter() - began < SECONDS:
-            status, answer = connection.ask("POST", path, next(bodies))
-            assert status == 200, answer
-            sent += size
-        done.append(sent / (time.perf_counter() - began))
+    def begin(connection: Connection) -> Callable[[], int]:
+        run_id, bodies = str(uuid.uuid4()), _bodies(size)
+        connection.taken("POST", "/runs", BEGIN | {"run_id": run_id})
 
-    threads = [threading.Thread(target=send) for _ in range(CLIENTS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sum(done)
+        def send() -> int:
+            connection.taken("POST", f"/runs/{run_id}/events", next(bodies))
+            return size
+
+        return send
+
+    return per_second(port, CLIENTS, SECONDS, begin)
 
 
 def events(size: int) -> list[dict[str, object]]:

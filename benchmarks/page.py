@@ -1,4 +1,4 @@
-"""Where in docs/methods/performance.md does a benchmark write? Between two markers of its own."""
+"""Where in a page of docs/ does a benchmark write? Between two markers of its own."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class Section:
     """The part of the page that one benchmark writes, by its name."""
 
     name: str
+    page: Path = PAGE
 
     @property
     def begin(self) -> str:
@@ -36,5 +37,5 @@ class Section:
         return f"{page.rstrip()}\n\n{text}\n"
 
     def keep(self, text: str) -> None:
-        """Write the section into docs/methods/performance.md."""
-        PAGE.write_text(self.written(PAGE.read_text(encoding="utf-8"), text), encoding="utf-8")
+        """Write the section into its page. text: with its markers."""
+        self.page.write_text(self.written(self.page.read_text(encoding="utf-8"), text), encoding="utf-8")

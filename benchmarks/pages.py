@@ -10,12 +10,10 @@ First paint is the page and every script and stylesheet it names, as they are se
 
 from __future__ import annotations
 
-import http.client
 import multiprocessing
 import re
 import statistics
 import tempfile
-import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -24,7 +22,7 @@ from pathlib import Path
 
 from benchmarks.fill import COMPETITIONS, RUNS, fill_big
 from benchmarks.page import Section
-from benchmarks.servers import pin_client, server_environment, serving
+from benchmarks.servers import Connection, pin_client, server_environment, serving
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial.seeding import seed
 from memory_service.services.operations.database import upgrade
@@ -61,34 +59,35 @@ class Reader:
     """A browser without a screen: one kept connection, gzip."""
 
     def __init__(self, port: int) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        self._connection = Connection(port, "Accept-Encoding: gzip\r\n")
+        self._plain = Connection(port)
 
-    def get(self, path: str, form: str = "gzip") -> tuple[float, bytes]:
+    def get(self, path: str) -> tuple[float, bytes]:
         """(seconds, bytes as they are sent); AssertionError when it is not there."""
-        began = time.perf_counter()
-        self._connection.request("GET", path, headers={"Accept-Encoding": form})
-        response = self._connection.getresponse()
-        body = response.read()
-        assert response.status == 200, f"{path}: {response.status} {body[:200]!r}"
-        return time.perf_counter() - began, body
+        return self._connection.taken("GET", path)
+
+    def html(self, path: str) -> str:
+        """The page's text."""
+        return self._plain.get(path).decode()
 
     def address(self, page: Page) -> str:
         """Where the page lies in this database."""
         if not page.via:
             return page.path
-        html = self.get(page.path, "identity")[1].decode().partition("<main")[2]
+        html = self.html(page.path).partition("<main")[2]
         found = re.search(rf'href="({re.escape(page.via)}[^"]+)"', html)
         assert found, f"{page}: no such link"
         return unescape(found[1])
 
     def close(self) -> None:
         self._connection.close()
+        self._plain.close()
 
 
 def first_paint(reader: Reader, path: str) -> int:
     """Bytes of a page and of every file that it names."""
     page = reader.get(path)[1]
-    names = dict.fromkeys(_FILES.findall(reader.get(path, "identity")[1].decode()))
+    names = dict.fromkeys(_FILES.findall(reader.html(path)))
     return len(page) + sum(len(reader.get(unescape(name))[1]) for name in names)
 
 

@@ -153,8 +153,8 @@ def main() -> None:
         gather()
     fits, figures = fitted()
     TARGET.write_text(as_text(figures))
-    section = Section("quality")
-    PAGE.write_text(section.written(PAGE.read_text(), section.marked(report(fits, figures))))
+    section = Section("quality", PAGE)
+    section.keep(section.marked(report(fits, figures)))
 
 
 if __name__ == "__main__":

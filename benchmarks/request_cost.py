@@ -11,8 +11,6 @@ the table of docs/scale.md follows; with `--sqlite` it prints that database's fi
 from __future__ import annotations
 
 import argparse
-import http.client
-import json
 import random
 import tempfile
 import time
@@ -30,7 +28,7 @@ import psutil
 from benchmarks.client_life import GPUS, MODELS, PLACES, TASKS, TEXTS
 from benchmarks.events import BEGIN, events
 from benchmarks.page import Section
-from benchmarks.servers import postgresql, server_environment, serving
+from benchmarks.servers import Connection, postgresql, server_environment, serving
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations.database import upgrade
 
@@ -59,18 +57,13 @@ class Asker:
     dice: random.Random
 
     def __post_init__(self) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        self._connection = Connection(self.port)
         self.live: list[str] = []
         self.seq: dict[str, int] = {}
 
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
+    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """The body of an answer, which must be 2xx."""
-        sent = None if body is None else json.dumps(body)
-        self._connection.request(method, path, sent, {"Content-Type": "application/json"})
-        response = self._connection.getresponse()
-        read = response.read()
-        assert response.status < 300, (path, read[:300])
-        return read
+        return self._connection.taken(method, path, body or b"")[1]
 
     def begin(self) -> str:
         """A run that goes on."""

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import re
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 __all__ = [
     "ALL_CORES",
     "ROOT",
     "Connection",
     "free_port",
+    "per_second",
     "pin_client",
     "pinned",
     "postgresql",
     "seeded",
     "server_environment",
     "serving",
+    "started",
     "wait_for",
 ]
 
@@ -32,20 +38,44 @@ ALL_CORES: set[int] = set(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffi
 
 
 @contextmanager
-def serving(environment: dict[str, str]) -> Iterator[tuple[int, float, float, subprocess.Popen[bytes]]]:
-    """A server on one core: (port, seconds to /healthz, seconds to /readyz, process)."""
-    port = free_port()
-    command = pinned([sys.executable, "-m", "memory_service", "serve", "--port", str(port)])
+def started(
+    command: list[str],
+    port: int,
+    environment: Mapping[str, str],
+    ready: str = "/readyz",
+    seconds: float = 600,
+    log: Path | None = None,
+) -> Iterator[tuple[subprocess.Popen[bytes], float]]:
+    """(process, seconds to its first answer 200 for `ready`) of a server, ended with the block. log: its
+    output, of which the end is printed."""
     began = time.perf_counter()
-    process = subprocess.Popen(command, env=environment)
-    try:
-        wait_for(port, "/healthz", process, 600)
-        healthz = time.perf_counter() - began
+    with log.open("wb") if log else nullcontext() as out:
+        process = subprocess.Popen(command, env=environment, cwd=ROOT, stdout=out, stderr=out)
+        try:
+            wait_for(port, ready, process, seconds)
+            yield process, time.perf_counter() - began
+        finally:
+            process.terminate()
+            process.wait(60)
+    if log and (told := log.read_text(encoding="utf-8", errors="replace")):
+        print(f"--- the server's log, {len(told)} characters:\n{told[-4_000:]}")
+
+
+@contextmanager
+def serving(
+    environment: Mapping[str, str], *more: str, pin: bool = True, log: Path | None = None
+) -> Iterator[tuple[int, float, float, subprocess.Popen[bytes]]]:
+    """A server on one core: (port, seconds to /healthz, seconds to /readyz, process).
+
+    more   words for `serve`; pin=False: on every core
+    """
+    port = free_port()
+    command = [sys.executable, "-m", "memory_service", "serve", "--port", str(port), *more]
+    command = pinned(command) if pin else command
+    with started(command, port, environment, "/healthz", log=log) as (process, healthz):
+        began = time.perf_counter()
         wait_for(port, "/readyz", process, 600)
-        yield port, healthz, time.perf_counter() - began, process
-    finally:
-        process.terminate()
-        process.wait(60)
+        yield port, healthz, healthz + time.perf_counter() - began, process
 
 
 @contextmanager
@@ -82,40 +112,100 @@ def wait_for(port: int, path: str, process: subprocess.Popen[bytes], seconds: fl
 
 class Connection:
     """A kept connection that reads of an answer its status, its length and its body: `http.client` takes as
-    long to read the fields of an answer as the server to give it, and so would hide what the server takes."""
+    long to read the fields of an answer as the server to give it, and so would hide what the server takes.
+
+    fields   of every request, each ended by CRLF
+    """
 
     _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(self, port: int, fields: str = "") -> None:
+        self._port, self._fields, self._unread = port, f"Host: 127.0.0.1\r\n{fields}", b""
+        self._connect()
 
-    def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+    def ask(self, method: str, path: str, body: bytes | Mapping[str, Any] = b"") -> tuple[int, bytes]:
         """(status, body) of the answer to a request, with JSON if it has a body."""
-        head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-        if body:
-            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        self._socket.sendall(head.encode() + b"\r\n" + body)
-        read = b""
-        while (end := read.find(b"\r\n\r\n")) < 0:
-            read += self._more()
-        found = self._LENGTH.search(read, 0, end)
-        assert found is not None, read[:300]
-        whole = end + 4 + int(found[1])
-        while len(read) < whole:
-            read += self._more()
-        return int(read[9:12]), read[end + 4 :]
+        sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+        head = f"{method} {path} HTTP/1.1\r\n{self._fields}"
+        if sent:
+            head += f"Content-Type: application/json\r\nContent-Length: {len(sent)}\r\n"
+        try:
+            return self._asked(head.encode() + b"\r\n" + sent)
+        except ConnectionError:  # idle for longer than a server keeps a connection
+            self._connect()
+            return self._asked(head.encode() + b"\r\n" + sent)
 
     def get(self, path: str) -> bytes:
         """The body of an answer that must be 200."""
-        status, body = self.ask("GET", path)
-        assert status == 200, body[:300]
-        return body
+        return self.taken("GET", path)[1]
 
-    def _more(self) -> bytes:
+    def taken(self, method: str, path: str, body: bytes | Mapping[str, Any] = b"") -> tuple[float, bytes]:
+        """(seconds, body) of an answer that must be 2xx."""
+        began = time.perf_counter()
+        status, answer = self.ask(method, path, body)
+        seconds = time.perf_counter() - began
+        assert status < 300, (path, status, answer[:300])
+        return seconds, answer
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+    def _connect(self) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", self._port), timeout=120)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._unread = b""
+
+    def _asked(self, request: bytes) -> tuple[int, bytes]:
+        self._socket.sendall(request)
+        head = self._until(b"\r\n\r\n")
+        if found := self._LENGTH.search(head):
+            body = self._exactly(int(found[1]))
+        else:
+            body = b""
+            while length := int(self._until(b"\r\n"), 16):
+                body += self._exactly(length + 2)[:-2]
+            self._until(b"\r\n")
+        return int(head[9:12]), body
+
+    def _until(self, end: bytes) -> bytes:
+        while (place := self._unread.find(end)) < 0:
+            self._more()
+        return self._exactly(place + len(end))
+
+    def _exactly(self, count: int) -> bytes:
+        while len(self._unread) < count:
+            self._more()
+        read, self._unread = self._unread[:count], self._unread[count:]
+        return read
+
+    def _more(self) -> None:
         received = self._socket.recv(262_144)
-        assert received, "the server hung up"
-        return received
+        if not received:
+            raise ConnectionResetError("the server hung up")
+        self._unread += received
+
+
+def per_second(
+    port: int, clients: int, seconds: float, begin: Callable[[Connection], Callable[[], int]]
+) -> float:
+    """What so many kept connections get done a second, all at once. begin: gives for a connection the piece
+    of work that it repeats, which returns what it counts for."""
+    start = threading.Barrier(clients)
+
+    def work(_: int) -> float:
+        connection = Connection(port)
+        piece = begin(connection)
+        start.wait(120)
+        done, began = 0, time.perf_counter()
+        while time.perf_counter() - began < seconds:
+            done += piece()
+        taken = time.perf_counter() - began
+        connection.close()
+        return done / taken
+
+    with ThreadPoolExecutor(clients) as pool:
+        return sum(pool.map(work, range(clients)))
 
 
 def server_environment(url: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
@@ -30,7 +30,6 @@ from memory_service.schemas.events import fitting, parse_events
 from memory_service.services.database.transactions import Database
 from memory_service.services.tables import table_rows
 from memory_service.services.tables.paging import _check, parse_query, sort_names
-from tests.conftest import Servers
 from tests.patterns import COMMON, WORDS, at_most
 from tests.reading import counts_alone
 
@@ -185,17 +184,9 @@ def test_any_description_gives_known_tasks_and_possible_figures(text: str):
         assert value is None or 0 <= value < 2**63, name
 
 
-@pytest.fixture(scope="module")
-def listed(servers: Servers) -> Iterator[Database]:
-    url = servers.new("sqlite", "seeded")
-    with Database(url) as database:
-        yield database
-    servers.drop(url)
-
-
 @a_third
 @given(st.sampled_from(["competitions", "models", "gpus", "runs", "history"]), st.data())
-def test_any_cursor_is_followed_or_refused(listed: Database, table: str, data: st.DataObject):
+def test_any_cursor_is_followed_or_refused(seeded_sqlite: Database, table: str, data: st.DataObject):
     sort = data.draw(st.sampled_from(sort_names(table))) if table != "history" else "id"
     question = parse_query(table, None, sort)
     value = JSON | repeated("[", '{"', "\\", "\0")
@@ -204,7 +195,7 @@ def test_any_cursor_is_followed_or_refused(listed: Database, table: str, data: s
     raw = data.draw(st.sampled_from([_check(forged) + forged, forged]) | st.binary(max_size=60) | many)
     whole = st.just(base64.urlsafe_b64encode(raw).decode().rstrip("="))
     cursor = data.draw(whole | st.text(max_size=40) | repeated("=", "AAAA", "%"))
-    with listed.read() as transaction, contextlib.suppress(InvalidInput):
+    with seeded_sqlite.read() as transaction, contextlib.suppress(InvalidInput):
         page = table_rows.list_rows(transaction, table, sort=sort, cursor=cursor)
         assert isinstance(page.items, list)
 

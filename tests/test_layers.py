@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import memory_service
@@ -17,9 +18,14 @@ DRIVERS = re.compile(r"^(sqlite3|psycopg|pgvector|sqlalchemy\.dialects)\b")
 MOST_ROUTE_LINES = 15
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def modules(folder: str = "") -> Iterator[tuple[Path, ast.Module]]:
     for path in sorted((PACKAGE / folder).rglob("*.py")):
-        yield path, ast.parse(path.read_text(encoding="utf-8"))
+        yield path, parsed(path)
 
 
 def imported(tree: ast.Module) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""An accepted row never breaks an answer; `python -m benchmarks.accepted_rows` asks for more of them."""
+"""An accepted row never breaks an answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from benchmarks.accepted_rows import (
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.planning.proven_rows import NETWORK
+from memory_service.errors import wrong_value
+from memory_service.services.knowledge import profiling
+from tests.api.odd_rows import (
     SHEET,
     bare_models,
     broken_answers,
@@ -21,10 +25,6 @@ from benchmarks.accepted_rows import (
     odd_sheets,
     shipped_models,
 )
-from memory_service.domain.cost.profile import Profile
-from memory_service.domain.planning.proven_rows import NETWORK
-from memory_service.errors import wrong_value
-from memory_service.services.knowledge import profiling
 
 TURNS = 8
 """`SEED` takes the other eighths of library x kind of input x task."""

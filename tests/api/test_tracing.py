@@ -57,13 +57,6 @@ def exported() -> Iterator[tuple[InMemorySpanExporter, InMemoryMetricReader]]:
 
 
 @pytest.fixture(scope="module")
-def seeded_url(servers: Servers) -> Iterator[str]:
-    url = servers.new("sqlite", "seeded")
-    yield url
-    servers.drop(url)
-
-
-@pytest.fixture(scope="module")
 def client(exported: object, seeded_url: str) -> Iterator[TestClient]:
     app = create_app(load_settings(database_url=seeded_url, seed_on_start=False, otel=True))
     with TestClient(app) as client:

@@ -10,7 +10,6 @@ from typing import Any
 import mcp_types as wire
 import pytest
 
-from tests.conftest import Servers
 from tests.mcp.conftest import WORDS_ONLY, Agent, agent_by, by_http, by_stdio, serving
 
 OPEN = {"description": "We have a data set. Predict the target.", "gpu": "t4", "minutes": 20}
@@ -41,19 +40,12 @@ def asking(url: str, transport: str, mode: str, folder: Path, person: Any) -> It
             yield agent
 
 
-@pytest.fixture(scope="module")
-def url(servers: Servers) -> Iterator[str]:
-    address = servers.new("sqlite", "seeded")
-    yield address
-    servers.drop(address)
-
-
 @pytest.mark.parametrize(("transport", "mode"), [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto")])
 def test_an_open_task_is_asked_and_the_answer_planned(
-    url: str, transport: str, mode: str, tmp_path: Path
+    seeded_url: str, transport: str, mode: str, tmp_path: Path
 ) -> None:
     person = Person()
-    with asking(url, transport, mode, tmp_path, person) as agent:
+    with asking(seeded_url, transport, mode, tmp_path, person) as agent:
         plan = agent.answer("plan", **OPEN)
         (question,) = person.asked
         assert "Which task is it" in question.message
@@ -68,9 +60,9 @@ def test_an_open_task_is_asked_and_the_answer_planned(
 
 @pytest.mark.parametrize(("mode", "person"), [("auto", None), ("legacy", Person())])
 def test_a_client_that_cannot_be_asked_gets_the_questions(
-    url: str, tmp_path: Path, mode: str, person: Person | None
+    seeded_url: str, tmp_path: Path, mode: str, person: Person | None
 ) -> None:
     """The older protocol over HTTP without sessions has no way back to a client."""
-    with asking(url, "http", mode, tmp_path, person) as agent:
+    with asking(seeded_url, "http", mode, tmp_path, person) as agent:
         assert [need["field"] for need in agent.answer("plan", **OPEN)["needs"]] == ["task"]
     assert not (person and person.asked)

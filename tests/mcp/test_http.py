@@ -37,15 +37,8 @@ CALLS: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.fixture(scope="module")
-def database_url(servers: Servers) -> Iterator[str]:
-    url = servers.new("sqlite", "seeded")
-    yield url
-    servers.drop(url)
-
-
-@pytest.fixture(scope="module")
-def site(database_url: str) -> Iterator[str]:
-    with serving(database_url) as url:
+def site(seeded_url: str) -> Iterator[str]:
+    with serving(seeded_url) as url:
         yield url
 
 
@@ -65,7 +58,7 @@ def test_a_run_goes_on_after_the_server_was_started_anew(servers: Servers):
     servers.drop(url)
 
 
-def test_agents_at_once_lose_no_report(site: str, database_url: str, agent: Agent):
+def test_agents_at_once_lose_no_report(site: str, seeded_url: str, agent: Agent):
     run_id = agent.answer("report", run=RUN)["run_id"]
 
     def tells(number: int) -> None:
@@ -76,7 +69,7 @@ def test_agents_at_once_lose_no_report(site: str, database_url: str, agent: Agen
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(tells, range(8)))
-    database = Database(database_url)
+    database = Database(seeded_url)
     with database.read() as unit:
         assert len(runs.events_of(unit.session, run_id)) == 40
     database.close()

@@ -4,7 +4,7 @@
         page = visit(lived, "/browse/models")     # a Playwright page; anything wrong on it fails the test
 
 Sites are session-wide: "empty" (tables only), "seeded" (what is shipped), "lived" (and 40 runs on two
-devices) and "big" (2 500 runs, 600 competitions; made once for all workers). They are only to read;
+devices) and "big" (400 runs, 400 competitions; made once for all workers). They are only to read;
 `own_site` is a seeded one for a test that writes. The browser ends with this folder's tests: Playwright's
 loop would be in the way of other folders' loops. So do its profiles of the session's sites, without what a
 test left in them: a page costs a quarter where the process and the scripts of the last one are still there.
@@ -102,9 +102,9 @@ def lived(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="session")
 def big(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    many = partial(fill_big, runs=2_500, competitions=600)  # benchmarks.pages measures many more
+    many = partial(fill_big, runs=400, competitions=400)  # several pages; benchmarks.pages measures more
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(filling, "ORIGINALS", 20)
+        patch.setattr(filling, "ORIGINALS", 8)
         url = _made_once(tmp_path_factory, servers, "big", many)
     with running("big", url, lasting=True) as site:
         yield site

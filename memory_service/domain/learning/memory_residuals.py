@@ -36,7 +36,7 @@ docs/methods/accuracy.md) and shares of what the step allocates (workspaces, cac
 `benchmarks/observe.py`."""
 
 PROCESSOR_NOISE_GIB = 0.01
-"""Of a process's memory from run to run: 0.0002 to 0.0054 GiB (`benchmarks/learn_runs.py`), read every two
+"""Of a process's memory from run to run: 0.0002 to 0.0054 GiB (docs/methods/learning.md), read every two
 seconds, so that a short peak may be missed."""
 
 FAR_GIB = 2.0

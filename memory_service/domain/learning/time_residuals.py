@@ -51,13 +51,13 @@ SECOND_NOISE_SD = 0.03
 TABLE_NOISE_SD = 0.10
 """Noise of a median beside that from run to run: 5 % of one step or epoch, which falls with how many there
 were; 3 % of a figure timed for one second, which falls with the seconds (neighbouring epochs of one run on a
-processor: `benchmarks/learn_runs.py`); and 10 % of a published figure, whose host and software are not known:
+processor: docs/methods/learning.md); and 10 % of a published figure, whose host and software are not known:
 with 0.05 one row of the V100 did harm, with 0.15 eight rows of the RTX 4090 taught too little."""
 
 RUN_SD, PROCESSOR_RUN_SD = 0.02, 0.04
 """From run to run of one case on one device, as long as no repeats say: 2 % between nominally equal hosts
 however long they ran (public tables); on a processor 2.9 % alone on its core and 5.6 % beside other work
-(`benchmarks/learn_runs.py`), so the middle of them."""
+(docs/methods/learning.md), so the middle of them."""
 
 FAR = log(3.0)
 FAR_IN_TABLES = log(2.0)

@@ -38,7 +38,7 @@ ASKED = (
 )
 
 
-AS_OTHERS = ("/browse/sizing.csv", "/browse/sizing.jsonl")
+AS_OTHERS = ("/browse/sizing.csv", "/browse/sizing.jsonl", "/browse/sizing.xlsx")
 """The rows of `/browse/sizing.parquet`, which asks most of them: seconds each."""
 
 

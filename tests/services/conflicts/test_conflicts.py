@@ -80,12 +80,9 @@ def test_claims_that_contradict_each_other_are_listed_where_nothing_can_be_compu
 @pytest.fixture
 def box(servers: Servers) -> Iterator[Database]:
     """A seeded database in which an A100 is registered as box7."""
-    url = servers.new("sqlite", "seeded")
-    database = Database(url)
-    register(database, "box7", "a100")
-    yield database
-    database.close()
-    servers.drop(url)
+    with servers.opened() as database:
+        register(database, "box7", "a100")
+        yield database
 
 
 RAN = Observation(

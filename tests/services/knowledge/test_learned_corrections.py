@@ -28,12 +28,9 @@ RAN = Observation(
 @pytest.fixture
 def box(servers: Servers) -> Iterator[Database]:
     """A seeded database in which an A100 is registered as box7."""
-    url = servers.new("sqlite", "seeded")
-    database = Database(url)
-    register(database, DEVICE, "a100")
-    yield database
-    database.close()
-    servers.drop(url)
+    with servers.opened() as database:
+        register(database, DEVICE, "a100")
+        yield database
 
 
 def step_at(database: Database, batch: int = 128, **changes: Any) -> float:

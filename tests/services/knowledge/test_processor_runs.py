@@ -26,12 +26,9 @@ SLOWER = 1.15
 @pytest.fixture
 def database(servers: Servers, kind: str) -> Iterator[Database]:
     """The seeds, and a processor of 4 cores registered as desk."""
-    url = servers.new(kind, "seeded")
-    database = Database(url)
-    register(database, "desk", "cpu", CPU)
-    yield database
-    database.close()
-    servers.drop(url)
+    with servers.opened(kind) as database:
+        register(database, "desk", "cpu", CPU)
+        yield database
 
 
 def step(database: Database, gpu: str = "cpu", **asked: Any) -> dict[str, Any]:

@@ -51,10 +51,8 @@ from tests.telling import at, case, epochs, take_events
 @pytest.fixture
 def embedded(servers: Servers) -> Iterator[Database]:
     """All seeds, on SQLite: what follows from a snapshot is the same from either database."""
-    url = servers.new("sqlite", "seeded")
-    with Database(url) as database:
+    with servers.opened() as database:
         yield database
-    servers.drop(url)
 
 
 def test_the_snapshot_is_kept_until_the_knowledge_changes(seeded_database: Database) -> None:

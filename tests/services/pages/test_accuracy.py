@@ -75,13 +75,10 @@ def test_a_claim_that_nothing_contradicts_has_a_page_too(seeded_sqlite: Database
 @pytest.fixture(scope="module")
 def scored(servers: Servers) -> Iterator[Database]:
     """A seeded database with six runs whose epochs took what was predicted times a factor of the run."""
-    url = servers.new("sqlite", "seeded")
-    database = Database(url)
-    for number, factor in enumerate((0.9, 1.0, 1.1, 1.3, 2.0, 4.0)):
-        _run(database, number, factor)
-    yield database
-    database.close()
-    servers.drop(url)
+    with servers.opened() as database:
+        for number, factor in enumerate((0.9, 1.0, 1.1, 1.3, 2.0, 4.0)):
+            _run(database, number, factor)
+        yield database
 
 
 def _run(database: Database, number: int, factor: float) -> str:

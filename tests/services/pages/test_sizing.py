@@ -26,11 +26,8 @@ B4 = {"image_size": "224"}
 @pytest.fixture
 def own(servers: Servers) -> Iterator[Database]:
     """A seeded database of the test's own."""
-    url = servers.new("sqlite", "seeded")
-    database = Database(url)
-    yield database
-    database.close()
-    servers.drop(url)
+    with servers.opened() as database:
+        yield database
 
 
 def test_a_cell_says_what_predict_says(seeded_sqlite: Database) -> None:

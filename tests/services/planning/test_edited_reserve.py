@@ -40,16 +40,15 @@ for fold in range(5):
 @pytest.fixture(scope="module")
 def edited(servers: Servers) -> Iterator[Database]:
     """The seeds, with 30 % for the reserve and another target of fill."""
-    url = servers.new("sqlite", "seeded")
-    database = Database(url)
-    for row, value in (
-        ("R14-reserve", {"reserve_percent": 30}),
-        ("R04-report", {"target_percent_from": 61, "target_percent_to": 83}),
-    ):
-        correct_row(database, "strategies", row, {"value": value}, encoder=HashEncoder, who="ada", why="so")
-    yield database
-    database.close()
-    servers.drop(url)
+    with servers.opened() as database:
+        for row, value in (
+            ("R14-reserve", {"reserve_percent": 30}),
+            ("R04-report", {"target_percent_from": 61, "target_percent_to": 83}),
+        ):
+            correct_row(
+                database, "strategies", row, {"value": value}, encoder=HashEncoder, who="ada", why="so"
+            )
+        yield database
 
 
 def says_thirty(text: str) -> bool:

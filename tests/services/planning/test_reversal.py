@@ -26,11 +26,8 @@ CHOICES = ("xgboost", "catboost", "lightgbm", "tabm", "realmlp")
 
 @pytest.fixture
 def database(servers: Servers) -> Iterator[Database]:
-    url = servers.new("sqlite", "seeded")
-    opened = Database(url)
-    yield opened
-    opened.close()
-    servers.drop(url)
+    with servers.opened() as opened:
+        yield opened
 
 
 def planned(database: Database, slug: str, mode: str) -> str:

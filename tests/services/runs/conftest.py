@@ -13,8 +13,5 @@ from tests.conftest import KINDS, Servers
 @pytest.fixture(scope="module", params=KINDS)
 def shared(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Database]:
     """A test that looks at what was learned asks about a card or a competition of its own."""
-    url = servers.new(str(request.param), "seeded")
-    database = Database(url)
-    yield database
-    database.close()
-    servers.drop(url)
+    with servers.opened(str(request.param)) as database:
+        yield database

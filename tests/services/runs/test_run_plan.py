@@ -24,13 +24,10 @@ from tests.telling import at, case, take_events
 @pytest.fixture(scope="module")
 def shared(servers: Servers) -> Iterator[Database]:
     """The seeds and a registered device; no SQL is asked here that a database could answer its own way."""
-    url = servers.new("sqlite", "seeded")
-    database = Database(url)
-    register(database, "box9", "a100")
-    calibrate(database, "box9", "a100", {"memory.context_gib": 0.5})
-    yield database
-    database.close()
-    servers.drop(url)
+    with servers.opened() as database:
+        register(database, "box9", "a100")
+        calibrate(database, "box9", "a100", {"memory.context_gib": 0.5})
+        yield database
 
 
 def page_of(database: Database, body: dict[str, Any]) -> dict[str, Any]:

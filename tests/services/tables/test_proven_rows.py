@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.accepted_rows import SHEET
 from memory_service.errors import InvalidInput
 from memory_service.services.database import transactions
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial.curation import add_row, correct_row
 from memory_service.services.tables import usable_rows
 from memory_service.store.queries.rows import all_rows
+from tests.api.odd_rows import SHEET
 from tests.store.fakes import HashEncoder
 
 CARD = {**SHEET, "slug": "zz-card", "name": "ZZ Card", "tdp_w": 231.0}

@@ -1,29 +1,17 @@
-"""Does an accepted row ever break an answer? Rows of cards and models with figures at their bounds are added
-or corrected, and each that is accepted is priced, shown and run.
-
-python -m benchmarks.accepted_rows [seconds [seed]]   of a database of its own; prints every answer of 500
-
-A third of the time each is for cards, for corrections of shipped models, and for models of which little is
-said; networks of these are traced, so that they take seconds each.
+"""Rows of cards and models with figures at their bounds, added or corrected, and what is asked of those that
+are accepted: it must never be answered with 500.
 """
 
 from __future__ import annotations
 
 import random
-import sys
-import tempfile
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from itertools import count, product, takewhile
-from typing import Any, TypeVar
+from itertools import count, product
+from typing import Any
 
 from fastapi.testclient import TestClient
 
-from memory_service.app import create_app
-from memory_service.settings import load_settings
-
-T = TypeVar("T")
 EXTREMES = (0, 5e-324, 1e-300, 1e-9, 1e-3, 0.1, 0.5, 1, 2, 7, 1e3, 1e5, 1e6, 1e9, 1e12, 1e15, -1, 2**63)
 SHEET: dict[str, Any] = {
     "name": "Card of a test", "kind": "cuda", "architecture": "ampere", "memory_gib": 40.0,
@@ -195,17 +183,6 @@ def broken_answers(
     return [f"{path} {answer.text[:200]}" for path, answer in answers if answer.status_code >= 500]
 
 
-def broken_by_models(client: TestClient, rows: Iterable[dict[str, Any]], *gpus: str) -> list[str]:
-    """Requests about models of which little is said that were answered with 500."""
-    broken = []
-    for row in rows:
-        added = client.post("/models", json=row)
-        assert added.status_code in (201, 422), added.text
-        for gpu in gpus:
-            broken += broken_answers(client, gpu, row["name"], row["tasks"][0])
-    return broken
-
-
 def shipped_models(client: TestClient) -> dict[str, dict[str, Any]]:
     """Name -> row."""
     found: dict[str, dict[str, Any]] = {}
@@ -216,29 +193,3 @@ def shipped_models(client: TestClient) -> dict[str, dict[str, Any]]:
         if page["next"] is None:
             return found
         after = f"&cursor={page['next']}"
-
-
-def within(seconds: float, every: Iterator[T]) -> Iterator[T]:
-    end = time.monotonic() + seconds
-    return takewhile(lambda _: time.monotonic() < end, every)
-
-
-def main(seconds: float, seed: int) -> int:
-    with tempfile.TemporaryDirectory() as folder:
-        settings = load_settings(database_url=f"sqlite:///{folder}/rows.sqlite3", calibrate=False)
-        with TestClient(create_app(settings), raise_server_exceptions=False) as client:
-            client.app.state.service.preparation.wait(300)  # type: ignore[attr-defined]
-            draw, rows = random.Random(seed), shipped_models(client)
-            accepted, broken = broken_by_sheets(client, within(seconds / 3, odd_sheets(draw)))
-            print(f"{accepted} corrected cards were accepted: {len(broken)} answers of 500", flush=True)
-            accepted, found = broken_by_corrections(client, within(seconds / 3, odd_models(rows, draw)))
-            print(f"{accepted} corrected models were accepted: {len(found)} answers of 500", flush=True)
-            few = broken_by_models(client, within(seconds / 3, bare_models(draw)), "a100", "cpu")
-            print(f"models of which little is said: {len(few)} answers of 500")
-            broken += found + few
-    print(*broken, f"{len(broken)} answers of 500", sep="\n")
-    return min(1, len(broken))
-
-
-if __name__ == "__main__":
-    sys.exit(main(float((sys.argv[1:] or ["240"])[0]), int((sys.argv[2:] or ["1"])[0])))
