@@ -112,7 +112,7 @@ def opened(folder: Path) -> Path:
         UNPACKED.append(tempfile.TemporaryDirectory(prefix="memory-data-"))
         place = Path(UNPACKED[-1].name)
         for path in inside:
-            if path.suffix.lower() == ".sql":
+            if path in archives and path.suffix.lower() == ".sql":
                 database_of(path, place / f"{path.stem}.sqlite")
             elif path in archives:
                 unpack(path, place / path.stem)

@@ -185,10 +185,9 @@ def fit_network(fit: Fit, known: Known) -> Prediction:
     """`fit_of_size`; of values it is measured whether moved pictures teach: places may be what is asked."""
     fixed = replace(known[1], degrees=0, shift=0, scale=0, stretch=0, bend=0, mirrored=False, turned=False)
     still = known[0], fixed, known[2]
-    decided = {name: value for name, value in fit.memo.items() if name == "still"}
-    if fit.problem.kind != "values" or decided or not len(fit.valid_rows):
-        found = fit_of_size(fit, still if decided.get("still") else known)
-        return replace(found, memo=found.memo | decided)
+    if fit.problem.kind != "values" or not len(fit.valid_rows) or "still" in fit.memo:
+        found = fit_of_size(fit, still if fit.memo.get("still") else known)
+        return replace(found, memo=fit.memo | found.memo)
     rest = fit.clock.left() / 2
     half = SimpleNamespace(left=lambda: fit.clock.left() - rest)
     tried = [fit_of_size(replace(fit, clock=half), known), fit_of_size(fit, still)]

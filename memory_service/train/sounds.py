@@ -72,8 +72,7 @@ def log_mels(rate: int, wave: np.ndarray, hop: float, top: float) -> np.ndarray:
 
 
 def read_sounds(paths: Sequence[Path | str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Log-mels, uint8 (sounds, 1, bands, frames), statistics of MFCC, (sounds, features), and those of what is
-    heard behind the sound.
+    """Log-mels, uint8 (sounds, 1, bands, frames), statistics of MFCC and of the rest, (sounds, features).
 
     Frames cover the 95th percentile of the lengths without silence, 10 seconds at most; of what is
     longer, the loudest part is taken. Each sound is normalised for itself. A file that cannot be

@@ -465,7 +465,7 @@ def database_of(dump: Path, base: Path) -> None:
     raw = read_bytes(dump)
     text = raw.decode(encoding_of(raw[:PEEK_BYTES]), "replace")
     escaped = "\\'" in text  # as MySQL writes them
-    with closing(sqlite3.connect(base)) as made:
+    with closing(sqlite3.connect(base)) as made, made:
         for found in STATEMENT.finditer(text):
             table = BARE_NAME.findall(found["name"])[-1]
             order = ", ".join(f'"{name}"' for name in BARE_NAME.findall(found["order"] or ""))
@@ -477,10 +477,9 @@ def database_of(dump: Path, base: Path) -> None:
                     given = found["values"]
                     given = ESCAPED.sub(lambda m: WRITTEN.get(m[1], m[1]), given) if escaped else given
                     made.execute(f"{into} {given}")
-                elif rows := [line.split("\t") for line in found["rows"].splitlines()]:
-                    cells = [[None if cell == r"\N" else cell for cell in row] for row in rows]
-                    made.executemany(f"{into} ({', '.join('?' * len(rows[0]))})", cells)
-        made.commit()
+                for line in (found["rows"] or "").splitlines():
+                    cells = [None if cell == r"\N" else cell for cell in line.split("\t")]
+                    made.execute(f"{into} ({', '.join('?' * len(cells))})", cells)
 
 
 def fields_of(body: str) -> list[str]:

@@ -69,7 +69,7 @@ def write_submission(data: Data, table: pd.DataFrame, folder: Path) -> None:
     width, workbook, form = sample_form(plan.DATA_DIR) if plan.ANSWER != "masks" else (0, False, {})
     if width == table.shape[1] - 1:  # ids were made for it
         table = table.iloc[:, 1:]
-    elif data.sample is None:
+    elif not find_roles(plan.DATA_DIR).sample:  # answers have another form than those that are known
         form = {}
     write_table(table, folder / "submission.csv", **form)
     if workbook:

@@ -230,11 +230,13 @@ def database(folder: Path) -> None:
 def a_dump_of_mysql(folder: Path) -> None:
     """With quotes, commas and brackets in its texts."""
     told = "-- MySQL dump\n/*!40101 SET NAMES utf8 */;\n"
-    for name, table in (("trees", TRAIN), ("to_score", TEST)):
-        table = table.assign(note="it\\'s (old, tall);")
+    note = "it\\'s (old, tall);"
+    for name, table in (("trees", TRAIN.assign(note=note)), ("to_score", TEST.assign(note=note))):
         kinds = ["int" if pd.api.types.is_numeric_dtype(kind) else "varchar(40)" for kind in table.dtypes]
         fields = [f"  `{field}` {kind} DEFAULT NULL" for field, kind in zip(table, kinds, strict=True)]
-        told += f"CREATE TABLE `{name}` (\n" + ",\n".join([*fields, "  KEY `of` (`id`)"]) + "\n) ENGINE=InnoDB;\n"
+        told += (
+            f"CREATE TABLE `{name}` (\n" + ",\n".join([*fields, "  KEY `of` (`id`)"]) + "\n) ENGINE=InnoDB;\n"
+        )
         rows = [", ".join(f"'{cell}'" for cell in row) for row in table.itertuples(index=False)]
         told += f"INSERT INTO `{name}` VALUES ({'),('.join(rows)});\nUNLOCK TABLES;\n"
     (folder / "forest.sql").write_text(told)
@@ -243,7 +245,9 @@ def a_dump_of_mysql(folder: Path) -> None:
 def a_dump_of_postgresql(folder: Path) -> None:
     told = "SET client_encoding = 'UTF8';\n"
     for name, table in (("trees", TRAIN), ("to_score", TEST)):
-        told += f"CREATE TABLE public.{name} (\n    " + " character varying(9),\n    ".join(table) + " text\n);\n"
+        told += (
+            f"CREATE TABLE public.{name} (\n    " + " character varying(9),\n    ".join(table) + " text\n);\n"
+        )
         told += f"COPY public.{name} ({', '.join(table)}) FROM stdin;\n"
         told += table.to_csv(index=False, header=False, sep="\t") + "\\.\n\n"
     (folder / "forest.sql").write_text(told)
