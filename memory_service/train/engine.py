@@ -318,8 +318,7 @@ class Loop:
         """Those that the clock cut once more, where much more time is left for nothing else."""
         for member in members:
             found, seconds = self.results.get((member.name, 1)), 0.8 * state.seconds_left()
-            cut = found is not None and not found.complete and member.anytime
-            if cut and seconds > 1.2 * self.seconds.get(member.name, seconds):
+            if found and member.anytime and not found.complete and seconds > 1.2 * self.price(member):
                 longer = copy.copy(member)
                 longer.name = f"{member.name}, longer"
                 self.fit(longer, 1, seconds)

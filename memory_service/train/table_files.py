@@ -473,8 +473,7 @@ def database_of(dump: Path, base: Path) -> None:
             with suppress(sqlite3.Error):  # of a statement that SQLite does not know
                 if found["fields"]:
                     made.execute(f'CREATE TABLE "{table}" ({", ".join(fields_of(found["fields"]))})')
-                elif found["values"]:
-                    given = found["values"]
+                elif given := found["values"]:
                     given = ESCAPED.sub(lambda m: WRITTEN.get(m[1], m[1]), given) if escaped else given
                     made.execute(f"{into} {given}")
                 for line in (found["rows"] or "").splitlines():
