@@ -134,7 +134,6 @@ def describe(folder: Path, target: str = "") -> dict[str, Any]:
         if series and answer["answer"] == "values":
             task = "time-series"
     groups = [] if test is None else new_groups(train, test, kinds)
-    groups = [name for name in groups if not is_later(train, test, name, kinds[name])]
     for name in train.columns[1:]:
         rows, values = train[name].count(), train[name].nunique()
         several = 3 * found.get("n_classes", 2) <= values <= rows / 2 and IDS.search(str(name))

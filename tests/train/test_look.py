@@ -61,17 +61,6 @@ def test_counts_that_are_missing_here_and_there_are_values(tmp_path: Path) -> No
     assert (found["task"], found["answer"]) == ("time-series-regression", "values")
 
 
-@pytest.mark.parametrize(("asked", "groups"), [([2009, 2010], None), ([1999, 2010], "year")])
-def test_later_years_are_no_groups_and_other_years_are(
-    asked: list[int], groups: str | None, tmp_path: Path
-) -> None:
-    years = np.repeat(range(2000, 2008), 10)
-    train = pd.DataFrame({"id": range(80), "year": years, "size": np.arange(80) % 9})
-    test = pd.DataFrame({"id": range(80, 100), "year": np.repeat(asked, 10), "size": np.arange(20) % 9})
-    found = describe(written(tmp_path, train=train.assign(weight=np.sin(np.arange(80))), test=test))
-    assert found.get("group_by") == groups
-
-
 def test_titles_that_are_numbers_are_no_dates_beyond_the_calendar(tmp_path: Path) -> None:
     titles = ["7337", "Rain", "1984", "The 13th", "12345", "Fog"] * 20
     train = pd.DataFrame({"id": range(120), "title": titles, "liked": [0, 1] * 60})
