@@ -100,6 +100,14 @@ def new_groups(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
     return found
 
 
+def is_later(train: pd.DataFrame, test: pd.DataFrame, name: str, kind: str) -> bool:
+    """Whether a column of the test set has dates, years, rounds, weeks or seconds later than any in train."""
+    if kind == "date":
+        return bool(as_days(test[name]).min() > as_days(train[name]).quantile(0.999))
+    several = kind in ("code", "number") and LATER.search(str(name)) and train[name].nunique() >= 5
+    return bool(several and as_numbers(test[name]).min() > as_numbers(train[name]).max())
+
+
 def see_split(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -> None:
     """Rows are split by time or groups that the test set shows, where the plan names none that is there."""
     if plan.SPLIT == "time" and times_of(train) is not None:
@@ -107,13 +115,7 @@ def see_split(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) ->
     if "group" in plan.SPLIT and group_column(train) is not None:
         return
     for name, kind in sorted(kinds.items(), key=lambda each: each[1] != "date"):
-        if kind == "date":
-            later = as_days(test[name]).min() > as_days(train[name]).quantile(0.999)
-        else:  # years, rounds, weeks, seconds
-            several = kind in ("code", "number") and LATER.search(str(name)) and "group" not in plan.SPLIT
-            several = several and train[name].nunique() >= 5
-            later = several and as_numbers(test[name]).min() > as_numbers(train[name]).max()
-        if later:
+        if (kind == "date" or "group" not in plan.SPLIT) and is_later(train, test, name, kind):
             plan.SPLIT, plan.GROUP_BY = "time", name
             print(f"NOTE: the test rows are later by {name}: later rows validate", flush=True)
             return

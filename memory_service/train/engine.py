@@ -136,9 +136,12 @@ class Loop:
         return True
 
     def memo(self, member: Member) -> dict[str, Any]:
-        """What a fit to all rows is told: the medians of what the folds found."""
+        """What a further fit is told: the medians of what the folds found, of a copy at first those of the
+        member that it copies."""
+        names = (member.name, re.sub(r", (?:longer|seed \d+)$", "", member.name))
         folds = range(1, len(self.folds) + 1)
-        found = [self.results[member.name, n].memo for n in folds if (member.name, n) in self.results]
+        have = [[self.results[name, n].memo for n in folds if (name, n) in self.results] for name in names]
+        found = have[0] or have[1]
         if not found:
             return {}
         told = dict(found[0])
@@ -310,6 +313,16 @@ class Loop:
             if not known and self.affordable(member, LEFT_SHARE):
                 self.fit(member, 1, state.seconds_left())
                 self.complete(members, extra=0)
+
+    def try_longer(self, members: list[Member]) -> None:
+        """Those that the clock cut once more, where much more time is left for nothing else."""
+        for member in members:
+            found, seconds = self.results.get((member.name, 1)), 0.8 * state.seconds_left()
+            if found and member.anytime and not found.complete and seconds > 1.2 * self.price(member):
+                longer = copy.copy(member)
+                longer.name = f"{member.name}, longer"
+                self.fit(longer, 1, seconds)
+                self.submit()
 
     def complete(self, members: list[Member], extra: int = 1) -> None:
         """The other folds of those that the blend wants, and of the next best; by time and where folds do not
@@ -600,6 +613,8 @@ def train_members(data: Data, run: Any) -> list[float]:
         if losses >= (LOSSES if not loop.series else 4):
             ended = "nothing gains any more"
             break
+    else:
+        loop.try_longer(members)
     order = sorted(loop.weights.items(), key=lambda each: -each[1])
     shares = ", ".join(f"{name} {weight:.2f}" for name, weight in order) or "none"
     print(f"BLEND: {shares}; {ended}, {state.elapsed():.0f} of {60 * state.minutes:.0f} s", flush=True)

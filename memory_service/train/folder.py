@@ -26,6 +26,7 @@ from memory_service.train.table_files import (
     WHOLE_TABLES,
     Source,
     columns_in,
+    database_of,
     ending_of,
     file_classes,
     files_below,
@@ -105,13 +106,15 @@ def opened(folder: Path) -> Path:
     if not folder.is_dir():
         return folder
     inside = [path for path in sorted(folder.iterdir()) if path.name[0] not in "._"]
-    archives = [path for path in inside if path.suffix.lower() == ".zip" and not ending_of(path)]
+    archives = [path for path in inside if path.suffix.lower() in (".zip", ".sql") and not ending_of(path)]
     archives = [path for path in archives if path.with_suffix("") not in inside]  # else they are unpacked
     if archives:
         UNPACKED.append(tempfile.TemporaryDirectory(prefix="memory-data-"))
         place = Path(UNPACKED[-1].name)
         for path in inside:
-            if path in archives:
+            if path in archives and path.suffix.lower() == ".sql":
+                database_of(path, place / f"{path.stem}.sqlite")
+            elif path in archives:
                 unpack(path, place / path.stem)
             else:
                 (place / path.name).symlink_to(path.resolve())

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from memory_service.train.budget import plan
-from memory_service.train.columns import IDS, column_kind, new_groups
+from memory_service.train.columns import IDS, column_kind, is_later, new_groups
 from memory_service.train.detection import BOX_NUMBERS, box_facts
 from memory_service.train.folder import VALID, find_roles, masked, name_words, not_understood, opened
 from memory_service.train.media_files import sound_seconds
@@ -265,8 +265,7 @@ def time_facts(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
     dates = [name for name, kind in kinds.items() if kind == "date"]
     if not dates:
         return {}
-    before, behind = as_days(train[dates[0]]), as_days(test[dates[0]])
-    later = bool(behind.min() > before.quantile(0.999))
+    before, later = as_days(train[dates[0]]), is_later(train, test, dates[0], "date")
     each = round(float(before.value_counts().mean()), 2)
     names = [name for name, kind in kinds.items() if kind in ("category", "code")]
     names = [name for name in names if train[name].nunique() < 3 * each]

@@ -185,13 +185,14 @@ def fit_network(fit: Fit, known: Known) -> Prediction:
     """`fit_of_size`; of values it is measured whether moved pictures teach: places may be what is asked."""
     fixed = replace(known[1], degrees=0, shift=0, scale=0, stretch=0, bend=0, mirrored=False, turned=False)
     still = known[0], fixed, known[2]
-    if fit.problem.kind != "values" or not len(fit.valid_rows):
-        return fit_of_size(fit, still if fit.memo.get("still") else known)
+    if fit.problem.kind != "values" or not len(fit.valid_rows) or "still" in fit.memo:
+        found = fit_of_size(fit, still if fit.memo.get("still") else known)
+        return replace(found, memo=fit.memo | found.memo)
     rest = fit.clock.left() / 2
     half = SimpleNamespace(left=lambda: fit.clock.left() - rest)
-    found = [fit_of_size(replace(fit, clock=half), known), fit_of_size(fit, still)]
-    best = min((0, 1), key=lambda each: fit.loss(found[each].valid))
-    return replace(found[best], memo={**found[best].memo, "still": best})
+    tried = [fit_of_size(replace(fit, clock=half), known), fit_of_size(fit, still)]
+    best = min((0, 1), key=lambda each: fit.loss(tried[each].valid))
+    return replace(tried[best], memo={**tried[best].memo, "still": best})
 
 
 def fit_of_size(fit: Fit, known: Known) -> Prediction:

@@ -19,6 +19,7 @@ from memory_service.train.words import once
 MELS, COEFFICIENTS, LONGEST = 40, 20, 10.0
 MFCC_FEATURES = 11 * COEFFICIENTS
 PITCH_FEATURES = 4
+BACKGROUND_FEATURES = 2 * COEFFICIENTS + MELS // 4
 SOUND_WIDTHS = (32, 24, 16, 12, 8)
 SOUND_AUGMENTATION = Augmentation(shift=0.08, scale=0.0, stretch=0.15, light=0.2, gaps=(0.15, 0.15))
 
@@ -70,8 +71,8 @@ def log_mels(rate: int, wave: np.ndarray, hop: float, top: float) -> np.ndarray:
     return np.asarray(np.log(bands + 1e-7 * bands.max() + 1e-12), np.float32)
 
 
-def read_sounds(paths: Sequence[Path | str]) -> tuple[np.ndarray, np.ndarray]:
-    """Log-mels, uint8 (sounds, 1, bands, frames), and statistics of MFCC, (sounds, features).
+def read_sounds(paths: Sequence[Path | str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Log-mels, uint8 (sounds, 1, bands, frames), statistics of MFCC and of the rest, (sounds, features).
 
     Frames cover the 95th percentile of the lengths without silence, 10 seconds at most; of what is
     longer, the loudest part is taken. Each sound is normalised for itself. A file that cannot be
@@ -93,18 +94,19 @@ def read_sounds(paths: Sequence[Path | str]) -> tuple[np.ndarray, np.ndarray]:
             reasons.append(f"{path}: {reason}")
             statistics.append(None)
             continue
-        whole_length, wave = len(wave), heard(rate, wave)
+        whole, wave = wave, heard(rate, wave)
         frames = log_mels(rate, wave, seconds / count, min(top, rate / 2))
         if frames.shape[1] > count:
             loudness = np.cumsum(np.exp(frames - frames.max()).sum(0))
             first = int(np.argmax(loudness[count - 1 :] - np.r_[0, loudness[:-count]]))
             frames = frames[:, first : first + count]
-        statistics.append(np.concatenate([_statistics(frames), _shape(rate, wave, whole_length)]))
+        of_all = [_statistics(frames), _shape(rate, wave, len(whole)), _background(rate, whole, top)]
+        statistics.append(np.concatenate(of_all))
         frames = (frames - frames.mean()) / (frames.std() + 1e-3)
         left = (count - frames.shape[1]) // 2
-        whole = np.repeat(frames.min(1, keepdims=True), count, 1)
-        whole[:, left : left + frames.shape[1]] = frames
-        out[i, 0] = np.uint8(np.clip(whole / 3.5, -1, 1) * 127 + 128)
+        filled = np.repeat(frames.min(1, keepdims=True), count, 1)
+        filled[:, left : left + frames.shape[1]] = frames
+        out[i, 0] = np.uint8(np.clip(filled / 3.5, -1, 1) * 127 + 128)
     good = np.array([s is not None for s in statistics])
     if reasons:
         told = f"{len(reasons)} of {len(paths)} sounds cannot be read, for example {reasons[0]}"
@@ -113,7 +115,7 @@ def read_sounds(paths: Sequence[Path | str]) -> tuple[np.ndarray, np.ndarray]:
     rows = np.stack([s for s in statistics if s is not None])
     features = np.tile(rows.mean(0), (len(paths), 1))
     features[good] = rows
-    return out, features
+    return out, features[:, :-BACKGROUND_FEATURES], features[:, -BACKGROUND_FEATURES:]
 
 
 def _try(path: Path | str) -> tuple[int, np.ndarray, str]:
@@ -135,6 +137,16 @@ def _statistics(frames: np.ndarray) -> np.ndarray:
     all_parts = np.stack([*parts, mfcc.mean(1), mfcc.std(1), change.std(1)])
     all_parts[:9, 0] -= mfcc[0].mean()  # loudness says how the sound was recorded
     return all_parts.reshape(-1)
+
+
+def _background(rate: int, wave: np.ndarray, top: float) -> np.ndarray:
+    """Of MFCC in the quietest fifth of the frames means and deviations, and the least level of some bands."""
+    from scipy.fft import dct
+
+    frames = log_mels(rate, wave[: int(LONGEST * rate)], 0.02, min(top, rate / 2))
+    quiet = frames[:, frames.mean(0).argsort()[: max(3, frames.shape[1] // 5)]]
+    mfcc = dct(quiet, axis=0, norm="ortho")[:COEFFICIENTS]
+    return np.concatenate([mfcc.mean(1), mfcc.std(1), frames.min(1)[::4]])
 
 
 def _shape(rate: int, wave: np.ndarray, whole: int) -> np.ndarray:
@@ -222,9 +234,19 @@ def _sound_statistics(problem: Problem, _rows: np.ndarray) -> list[np.ndarray]:
     return [features[:, :MFCC_FEATURES], features[:, MFCC_FEATURES:]]
 
 
+def _with_background(problem: Problem, rows: np.ndarray) -> list[np.ndarray]:
+    """Also what is behind the sound: where and with what it was recorded."""
+    behind = _read(problem)[2]
+    return [*_sound_statistics(problem, rows), behind / (behind.std(0) + 1e-6)]
+
+
 SOUND_STATISTICS = FileMember(
     "MFCC statistics, kernel", SOUND_FILES, "scipy", _sound_statistics, kernel_regression,
     lambda _n, files: 12.0 + 0.01 * files,
+)  # fmt: skip
+SOUND_BACKGROUND = FileMember(
+    "MFCC and background, kernel", SOUND_FILES, "scipy", _with_background, kernel_regression,
+    lambda _n, files: 10.0 + 2e-3 * files,
 )  # fmt: skip
 SOUND_TREES = FileMember(
     "sound statistics, trees", SOUND_FILES, "scipy", _sound_statistics, random_trees,
@@ -235,4 +257,4 @@ SOUND_NETWORK = FileMember(
     lambda n, files: 10.0 + 0.01 * files + 2.5e-3 * samples_wanted(n), anytime=True, seeded=True,
 )  # fmt: skip
 
-SOUND_MEMBERS = (SOUND_STATISTICS, SOUND_TREES, SOUND_NETWORK)
+SOUND_MEMBERS = (SOUND_STATISTICS, SOUND_BACKGROUND, SOUND_TREES, SOUND_NETWORK)

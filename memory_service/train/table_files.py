@@ -131,6 +131,24 @@ AMOUNT = re.compile(
 AMOUNT_OF = re.compile(r"-?\d[\d.,\s]{0,30}?(?P<unit>\s[^\W\d_].{0,30}|\s?(?:[^\W\d_]|[%€$£°])\D{0,30})")
 COMMA_AMOUNT = r"-?(?:\d{1,15}|\d{1,3}(?:\.\d{3}){1,5})(?:,\d{1,15})?"  # 41.234,5
 
+STRING = r"'(?:[^'\\]|\\.|'')*+'"
+STATEMENT = re.compile(  # of a dump of SQL
+    r"^\s*+(?:CREATE\s+TABLE|(?:INSERT|REPLACE)(?:\s+IGNORE)?\s+INTO|COPY)\s+(?:IF\s+NOT\s+EXISTS\s+)?"
+    r"(?P<name>(?:[`\"\[][^`\"\]\n]{1,99}[`\"\]]|[\w$.])++)\s*+"
+    rf"(?:(?:\((?P<order>[^()]*+)\)\s*+)?(?:VALUES\s*+(?P<values>(?:{STRING}|[^';])++);"
+    r"|FROM\s+stdin[^;]{0,99};\r?\n(?P<rows>(?:(?!\\\.).*\n)*+))"
+    rf"|(?P<fields>\((?:{STRING}|[^';])++);)",
+    re.IGNORECASE | re.MULTILINE,
+)
+BARE_NAME = re.compile(r"[^`\"\[\].,\s](?:[^`\"\[\].,\n]*[^`\"\[\].,\s])?")
+NOTE_OR_TEXT = re.compile(rf"--.*|/\*.*?\*/|{STRING}")
+FIELD = re.compile(
+    r"(?!(?:(?:PRIMARY|FOREIGN|UNIQUE|FULLTEXT|SPATIAL)\s+)?(?:KEY|INDEX)\b|(?:CONSTRAINT|CHECK|UNIQUE)\b)"
+    r"[`\"\[]?(?P<name>(?<=[`\"\[])[^`\"\]]+|\w+)[`\"\]]?(?:\s+(?P<kind>\w+))?",
+    re.IGNORECASE,
+)
+ESCAPED, WRITTEN = re.compile(r"\\(.)"), {"'": "''", "n": "\n", "t": "\t", "r": "\r"}
+
 
 @dataclass(frozen=True)
 class Source:
@@ -439,6 +457,41 @@ def whole_table(source: Source) -> pd.DataFrame:
     table = _whole(source.path, source.part, source.path.stat().st_mtime_ns).copy()
     table.columns = table.columns.astype(str)  # of a sheet they may be years or dates
     return table
+
+
+def database_of(dump: Path, base: Path) -> None:
+    """A file of SQLite with the tables that a dump of SQL makes and fills, by INSERT or, as PostgreSQL does,
+    by COPY. It obeys no other statement."""
+    raw = read_bytes(dump)
+    text = raw.decode(encoding_of(raw[:PEEK_BYTES]), "replace")
+    escaped = "\\'" in text  # as MySQL writes them
+    with closing(sqlite3.connect(base)) as made, made:
+        for found in STATEMENT.finditer(text):
+            table = BARE_NAME.findall(found["name"])[-1]
+            order = ", ".join(f'"{name}"' for name in BARE_NAME.findall(found["order"] or ""))
+            into = f'INSERT INTO "{table}" {order and f"({order})"} VALUES'
+            with suppress(sqlite3.Error):  # of a statement that SQLite does not know
+                if found["fields"]:
+                    made.execute(f'CREATE TABLE "{table}" ({", ".join(fields_of(found["fields"]))})')
+                elif given := found["values"]:
+                    given = ESCAPED.sub(lambda m: WRITTEN.get(m[1], m[1]), given) if escaped else given
+                    made.execute(f"{into} {given}")
+                for line in (found["rows"] or "").splitlines():
+                    cells = [None if cell == r"\N" else cell for cell in line.split("\t")]
+                    made.execute(f"{into} ({', '.join('?' * len(cells))})", cells)
+
+
+def fields_of(body: str) -> list[str]:
+    """Name and type of each column between the brackets of CREATE TABLE, without keys and constraints."""
+    parts, deep = [""], 0
+    for letter in NOTE_OR_TEXT.sub("", body):
+        deep += (letter == "(") - (letter == ")")
+        if deep == 1 and letter == ",":
+            parts.append("")
+        elif deep:
+            parts[-1] += letter
+    found = [FIELD.match(part.strip(" \t\r\n(")) for part in parts]
+    return [f'"{field["name"]}" {field["kind"] or ""}' for field in found if field]
 
 
 def is_no_text(source: Source) -> bool:

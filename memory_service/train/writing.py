@@ -14,7 +14,7 @@ from memory_service.train.budget import plan, state
 from memory_service.train.folder import find_roles
 from memory_service.train.reading import WARNED, Data
 from memory_service.train.submission_form import id_text, in_cells, with_ranks
-from memory_service.train.table_files import columns_in, form_of, is_no_text
+from memory_service.train.table_files import columns_in, form_of, has_no_names, is_no_text
 
 
 def save_result(fold: int | str, result: dict) -> None:
@@ -69,6 +69,8 @@ def write_submission(data: Data, table: pd.DataFrame, folder: Path) -> None:
     width, workbook, form = sample_form(plan.DATA_DIR) if plan.ANSWER != "masks" else (0, False, {})
     if width == table.shape[1] - 1:  # ids were made for it
         table = table.iloc[:, 1:]
+    elif not find_roles(plan.DATA_DIR).sample:  # answers have another form than those that are known
+        form = {}
     write_table(table, folder / "submission.csv", **form)
     if workbook:
         table.to_excel(folder / "submission.xlsx", index=False)
@@ -76,8 +78,10 @@ def write_submission(data: Data, table: pd.DataFrame, folder: Path) -> None:
 
 @lru_cache
 def sample_form(folder: Path) -> tuple[int, bool, dict[str, Any]]:
-    """(columns, whether it is a workbook, how its lines are written) of the sample; 0 where there is none."""
-    sources = find_roles(folder).sample
+    """(columns, whether it is a workbook, how its lines are written) of the sample, else of a file of answers
+    that has no names, where the test rows have no ids; 0 where there is none."""
+    roles = find_roles(folder)
+    sources = roles.sample or [each for each in roles.labels if not roles.ids and has_no_names(each)]
     if not sources:
         return 0, False, {}
     form = {} if is_no_text(sources[0]) else form_of(sources[0].path)

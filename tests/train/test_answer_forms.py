@@ -139,6 +139,16 @@ def test_lines_are_written_as_those_of_the_sample(sample: str, written: str, tmp
     assert (tmp_path / "submission.csv").read_text() == written
 
 
+def test_answers_without_names_are_written_as_those_that_are_known(tmp_path: Path) -> None:
+    values, kinds = np.random.default_rng(0).normal(size=(40, 3)), np.eye(3, dtype=int)[np.arange(40) % 3]
+    np.savetxt(tmp_path / "wood_train.data", values)
+    np.savetxt(tmp_path / "wood_test.data", values[:3])
+    np.savetxt(tmp_path / "wood_train.solution", kinds, fmt="%d")
+    data = data_of()
+    write_submission(data, class_table(data, np.eye(3)[[2, 0, 1]]), tmp_path)
+    assert np.loadtxt(tmp_path / "submission.csv").tolist() == [[0, 0, 1], [1, 0, 0], [0, 1, 0]]
+
+
 def test_a_workbook_is_submitted_where_the_sample_is_one(tmp_path: Path) -> None:
     pytest.importorskip("openpyxl")
     plan.ANSWER = "values"

@@ -271,6 +271,16 @@ def test_further_members_are_tried_until_none_gains(
     assert "nothing gains any more" in capsys.readouterr().out
 
 
+def test_what_the_clock_cut_goes_on_in_time_that_nothing_else_takes(prepared: Prepare, train: Any) -> None:
+    prepared()
+    cut, whole = Member("cut", lambda _: 0.4, complete=False), Member("whole", lambda _: -0.4)
+    cut.anytime = True
+    train(values(), cut, whole)
+    assert cut.fitted == [40, 40, 40, 40], "the three folds, and the first once more"
+    assert cut.told[-1] == {"rounds": 2}, "it is told what they found"
+    assert (budget.state.out_dir / "answers_cut-longer_1.npz").exists()
+
+
 def test_the_service_is_told_of_each_fit_and_its_verdict_is_followed(
     prepared: Prepare, train: Any, capsys: Any
 ) -> None:

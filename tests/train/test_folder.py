@@ -227,6 +227,32 @@ def database(folder: Path) -> None:
     TEST[["id"]].to_csv(folder / "asked.csv", index=False)
 
 
+def a_dump_of_mysql(folder: Path) -> None:
+    """With quotes, commas and brackets in its texts."""
+    told = "-- MySQL dump\n/*!40101 SET NAMES utf8 */;\n"
+    note = "it\\'s (old, tall);"
+    for name, table in (("trees", TRAIN.assign(note=note)), ("to_score", TEST.assign(note=note))):
+        kinds = ["int" if pd.api.types.is_numeric_dtype(kind) else "varchar(40)" for kind in table.dtypes]
+        fields = [f"  `{field}` {kind} DEFAULT NULL" for field, kind in zip(table, kinds, strict=True)]
+        told += (
+            f"CREATE TABLE `{name}` (\n" + ",\n".join([*fields, "  KEY `of` (`id`)"]) + "\n) ENGINE=InnoDB;\n"
+        )
+        rows = [", ".join(f"'{cell}'" for cell in row) for row in table.itertuples(index=False)]
+        told += f"INSERT INTO `{name}` VALUES ({'),('.join(rows)});\nUNLOCK TABLES;\n"
+    (folder / "forest.sql").write_text(told)
+
+
+def a_dump_of_postgresql(folder: Path) -> None:
+    told = "SET client_encoding = 'UTF8';\n"
+    for name, table in (("trees", TRAIN), ("to_score", TEST)):
+        told += (
+            f"CREATE TABLE public.{name} (\n    " + " character varying(9),\n    ".join(table) + " text\n);\n"
+        )
+        told += f"COPY public.{name} ({', '.join(table)}) FROM stdin;\n"
+        told += table.to_csv(index=False, header=False, sep="\t") + "\\.\n\n"
+    (folder / "forest.sql").write_text(told)
+
+
 def arff(folder: Path) -> None:
     head = "% of a wood\n@relation trees\n@attribute id string\n@attribute height numeric\n"
     head += "@attribute 'of wood' {'oak','elm','ash','fir'}\n@attribute kind {x,y}\n\n@data\n"
@@ -354,6 +380,8 @@ def named(*names: str) -> Callable[[Path], None]:
         (names_of_classes, None),
         (named("traintrees.csv", "testtrees.csv", "SampleSubmission.csv"), 2),
         (database, None),
+        (a_dump_of_mysql, 3),
+        (a_dump_of_postgresql, 2),
         (arff, 2),
         (gaps_between_blanks, 3),
         (nothing_between_blanks, 2),

@@ -195,6 +195,19 @@ def _tones(folder: Path, rows: int, rate: int = 8000) -> tuple[list[Path], np.nd
     return paths, targets
 
 
+def test_what_is_behind_a_sound_tells_how_it_was_recorded(tmp_path: Path):
+    paths, rng, where = [], np.random.default_rng(0), np.arange(80) % 2
+    for i in range(80):  # one tone, in two rooms
+        room = rng.normal(size=12_000) if where[i] else np.cumsum(rng.normal(size=12_000)) / 20
+        wave = 0.02 * room / room.std()
+        wave[4000:8000] += np.sin(np.arange(4000) * rng.uniform(0.2, 0.4))
+        paths.append(tmp_path / f"{i}.wav")
+        wavfile.write(paths[-1], 8000, np.float32(wave))
+    problem = Problem("classes", paths[:60], paths[60:], where[:60], ["hall", "street"], _accuracy)
+    fit = sounds.SOUND_BACKGROUND.fit(problem, np.arange(40), np.arange(40, 60), 0, Readings(120), {})
+    assert _accuracy(where[60:], fit.test) >= 0.9
+
+
 @pytest.mark.parametrize("member", [sounds.SOUND_STATISTICS, sounds.SOUND_TREES, sounds.SOUND_NETWORK])
 def test_sounds_are_learned(member, tmp_path: Path):
     paths, targets = _tones(tmp_path, 60)
@@ -213,7 +226,7 @@ def test_sounds_of_any_rate_width_and_channels_are_read_and_a_broken_one_is_told
     wavfile.write(tmp_path / "c.wav", 8000, np.uint8(128 + 100 * tone[:4000]))
     (tmp_path / "d.wav").write_bytes(b"RIFF")
     wavfile.write(tmp_path / "e.wav", 8000, np.zeros(4000, np.int16))
-    frames, statistics = sounds.read_sounds([tmp_path / f"{n}.wav" for n in "abcde"])
+    frames, statistics, _ = sounds.read_sounds([tmp_path / f"{n}.wav" for n in "abcde"])
     assert "1 of 5 sounds cannot be read" in capsys.readouterr().out
     assert frames.shape[:3] == (5, 1, sounds.MELS)
     assert np.isfinite(statistics).all()
@@ -225,7 +238,7 @@ def test_silence_around_a_sound_is_cut_and_short_sounds_fill_their_frames(tmp_pa
     paths, _ = _tones(tmp_path, 8)
     rate, wave = sounds.whole_sound(paths[0])
     assert len(sounds.heard(rate, wave)) < len(wave) - rate // 10
-    frames, _ = sounds.read_sounds(paths)
+    frames, *_ = sounds.read_sounds(paths)
     moving = (np.abs(np.diff(frames[:, 0].astype(int), axis=2)).sum(1) > 0).mean()
     assert moving > 0.6
 
