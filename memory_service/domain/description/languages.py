@@ -8,6 +8,8 @@ Only words that tell a task, a metric or a count are known (`languages.toml`); a
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from unicodedata import normalize
 
 from memory_service.domain.common.tables import shipped_table
@@ -62,20 +64,31 @@ def _glossary(language: str) -> tuple[re.Pattern[str], Callable[[str], str]]:
         english |= {_plain(word.strip().lower()): meant.strip() for word in words.split(",")}
     spaced = language not in ("zh", "ja")
     ordered = sorted(english, key=len, reverse=True)
-    parts = [re.escape(word).replace(r"\*", r"\w*") for word in ordered]
-    alternatives = "|".join(f"({part})" for part in parts)
-    edges = (r"(?<![^\W\d_])(?:", r")(?![\w])") if language != "hi" and spaced else ("(?:", ")")
+    edges = (r"(?<![^\W\d_])", r"(?![\w])") if language != "hi" and spaced else ("", "")
     if language == "hi":
-        edges = (r"(?<![\u0900-\u097f])(?:", r")(?![\u0900-\u097f])")
-    pattern = re.compile(f"{edges[0]}{alternatives}{edges[1]}", re.IGNORECASE)
+        edges = (r"(?<![\u0900-\u097f])", r"(?![\u0900-\u097f])")
+    # Few branches at each place of a text: one for each letter that a word begins with, and none holds a group.
+    by_first = groupby(sorted(ordered, key=itemgetter(0)), key=itemgetter(0))
+    starts = [
+        f"{re.escape(first)}(?:{'|'.join(_part(word[1:]) for word in words)})"
+        if first != "*"
+        else "|".join(map(_part, words))
+        for first, words in by_first
+    ]
+    found_by = re.compile(f"{edges[0]}(?:{'|'.join(starts)}){edges[1]}", re.IGNORECASE)
+    which = re.compile("|".join(f"({_part(word)})" for word in ordered), re.IGNORECASE)
 
     def meaning(found: str) -> str:
-        place = pattern.fullmatch(found)
+        place = which.fullmatch(found)
         meant = english[ordered[place.lastindex - 1]] if place and place.lastindex else found
         meant = meant.capitalize() if found[0].isupper() else meant  # a sentence still begins with a capital
         return meant if spaced else f" {meant} "
 
-    return pattern, meaning
+    return found_by, meaning
+
+
+def _part(word: str) -> str:
+    return re.escape(word).replace(r"\*", r"\w*")
 
 
 _MEASURE_WORDS = {
