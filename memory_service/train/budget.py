@@ -31,7 +31,7 @@ class Plan(SimpleNamespace):
     LABEL_SMOOTHING, HIDDEN_BANDS, PAIRS, METHOD, SHARDED = 0.0, 0, False, "", False
     SPLIT, GROUP_BY, GAP, FOLDS, SEEDS, SEED = "random", None, 0, 5, 1, 42
     RANK, WORLD = 0, 1  # this process among those of several cards
-    SERVER, BASELINE, __file__ = None, "", None
+    SERVER, BASELINE, __file__, DATA_DIR = None, "", None, Path("data")
     ANSWER, FORM, SCORE, K, LOGS, ABSOLUTE = "labels", "", "", 0, "", False  # see `answers`
     WEIGHTED = False  # the metric weighs rows by a column
     LEVELS = (0.5,)  # quantiles, one for each value that is predicted
