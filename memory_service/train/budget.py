@@ -40,6 +40,7 @@ class Plan(SimpleNamespace):
     MASKS, CHARACTERS, LANGUAGE = 1, 0, "en"  # kinds of masks; most of a transcript; what is spoken
     CORNERS = STEPS = False  # whether boxes are written as corners, and rows have steps of their own
     TARGET, TASK = "", ""  # the column to predict, where the sample does not say
+    SUBMISSION = ()  # lines that the page shows: names of columns or "", an answer
     cells = None  # of a sample of another form: see `submission_form`
     ranks = None  # of each id the group in which its rank is asked for
     MARK = " "  # between labels of one cell

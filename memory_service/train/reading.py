@@ -27,7 +27,14 @@ from memory_service.train.folder import (
     not_understood,
 )
 from memory_service.train.metrics import score_quantile
-from memory_service.train.submission_form import as_asked, as_numbers_or_texts, id_pairs, is_fraction
+from memory_service.train.submission_form import (
+    as_asked,
+    as_numbers_or_texts,
+    as_told,
+    id_pairs,
+    is_fraction,
+    told_form,
+)
 from memory_service.train.table_files import (
     IMAGE_FILES,
     MEDIA_FILES,
@@ -109,13 +116,14 @@ def three_tables(files: int = 0) -> tuple[Any, Any, Any]:
     """The three tables, ids first, None for what is not there; of files of a sample each so many, 0: all."""
     plan.STEPS = False
     sample = read_table("sample_submission.csv")
-    ids = "" if sample is None else str(sample.columns[0])
+    ids = str(next(iter(told_form()[0] if sample is None else sample.columns), ""))
     test = read_table("test.csv", ids)
     test = None if test is None or not len(test) else test  # a split of which there is no row
     if test is None or test.columns[0] != ids:
         ids = ""
-    elif sample is not None and not (test[ids].is_unique and test[ids].isin(sample[ids]).mean() > 0.5):
+    elif not (test[ids].is_unique and (sample is None or test[ids].isin(sample[ids]).mean() > 0.5)):
         ids, test = "", read_table("test.csv")  # it names groups or files
+    test, sample = as_told(test, sample)
     train = read_table("train.csv", ids)
     if train is not None:
         if test is None and sample is not None and sample.columns[0] in train and is_dates(sample.iloc[:, 0]):

@@ -13,7 +13,7 @@ import pandas as pd
 from memory_service.train.budget import plan, state
 from memory_service.train.folder import find_roles
 from memory_service.train.reading import WARNED, Data
-from memory_service.train.submission_form import id_text, in_cells, with_ranks
+from memory_service.train.submission_form import id_text, in_cells, told_form, with_ranks
 from memory_service.train.table_files import columns_in, form_of, is_no_text
 
 
@@ -79,7 +79,8 @@ def sample_form(folder: Path) -> tuple[int, bool, dict[str, Any]]:
     """(columns, whether it is a workbook, how its lines are written) of the sample; 0 where there is none."""
     sources = find_roles(folder).sample
     if not sources:
-        return 0, False, {}
+        names, cells, mark = told_form()
+        return len(names or cells), False, {"header": bool(names), "sep": mark} if names or cells else {}
     form = {} if is_no_text(sources[0]) else form_of(sources[0].path)
     mark, point = form.get("sep", ",").replace(r"\s+", " "), form.get("decimal", ".")
     how = {"header": "header" not in form, "decimal": point, "sep": mark}
