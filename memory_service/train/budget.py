@@ -40,9 +40,11 @@ class Plan(SimpleNamespace):
     MASKS, CHARACTERS, LANGUAGE = 1, 0, "en"  # kinds of masks; most of a transcript; what is spoken
     CORNERS = STEPS = False  # whether boxes are written as corners, and rows have steps of their own
     TARGET, TASK = "", ""  # the column to predict, where the sample does not say
+    TEST_ROWS = 0  # to predict
     SUBMISSION = ()  # lines that the page shows: names of columns or "", an answer
     cells = None  # of a sample of another form: see `submission_form`
     ranks = None  # of each id the group in which its rank is asked for
+    listed = None  # a sample of nothing but ids: those of the highest answers are asked for
     MARK = " "  # between labels of one cell
     GRADES = (0, 1)  # what a grade may be, by the training rows
 

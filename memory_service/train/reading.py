@@ -89,6 +89,7 @@ class Data:
     media: dict[str, list[Any]] = field(default_factory=dict)  # of a table: what all rows and test rows name
 
     def __post_init__(self) -> None:
+        plan.TEST_ROWS = len(self.test_ids)
         if self.times is not None and len(np.unique(self.times)) < 2:  # none is later
             self.times = None
 

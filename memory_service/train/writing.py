@@ -13,7 +13,7 @@ import pandas as pd
 from memory_service.train.budget import plan, state
 from memory_service.train.folder import find_roles
 from memory_service.train.reading import WARNED, Data
-from memory_service.train.submission_form import id_text, in_cells, told_form, with_ranks
+from memory_service.train.submission_form import as_list, id_text, in_cells, told_form, with_ranks
 from memory_service.train.table_files import columns_in, form_of, is_no_text
 
 
@@ -55,7 +55,9 @@ def write_table(table: pd.DataFrame, path: Path, **form: Any) -> None:
 def write_submission(data: Data, table: pd.DataFrame, folder: Path) -> None:
     """submission.csv as the sample has it: in its form and, where it has the same ids as often, its order."""
     table = table if plan.ranks is None else with_ranks(table)
-    if plan.cells is not None:
+    if plan.listed is not None:
+        table = as_list(table)
+    elif plan.cells is not None:
         table = in_cells(table)
     elif data.sample is not None:
         asked, given = occurrences(data.sample.iloc[:, 0]), occurrences(table.iloc[:, 0])

@@ -342,3 +342,19 @@ def test_a_sample_counts_more_than_the_page(
                    sample_submission=pd.DataFrame({"name": ["c", "d"], "turn": 0.5}))  # fmt: skip
     assert [*submitted(place).columns] == ["name", "turn"]
     assert "the page asks for file, angle: the sample counts" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("sample", "written"),
+    [
+        (pd.DataFrame({"who": [3, 4]}), [[7], [6]]),
+        (pd.DataFrame({"rank": [1, 2, 3], "who": [3, 4, 5]}), [[1, 7], [2, 6], [3, 5]]),
+    ],
+)
+def test_a_sample_of_ids_alone_asks_for_those_of_the_highest_answers(
+    folder: Callable[..., Path], sample: pd.DataFrame, written: list[list[int]]
+) -> None:
+    known = pd.DataFrame({"who": [1, 2], "age": [20, 30], "bought": [0.5, 1.5]})
+    asked = pd.DataFrame({"who": [3, 4, 5, 6, 7], "age": [20, 30, 40, 50, 60]})
+    place = folder(train=known, test=asked, sample_submission=sample)
+    assert submitted(place).astype(int).to_numpy().tolist() == written
