@@ -64,7 +64,7 @@ def score_average_precision(targets: np.ndarray, predictions: np.ndarray) -> flo
     return float(np.mean([of(truth[:, i], predictions[:, i]) for i in there] or [0.0]))
 
 
-def score_first(targets: np.ndarray, predictions: np.ndarray, of: str = "precision") -> float:
+def score_precision_top(targets: np.ndarray, predictions: np.ndarray, of: str = "precision") -> float:
     """Of the rows that are likeliest of the second class, of the same share as the first `plan.K` are of the
     test rows: the share that is; of all that are, the share there; lift: the first by that of all rows."""
     truth = one_hot(targets, predictions)[:, -1]
@@ -74,9 +74,8 @@ def score_first(targets: np.ndarray, predictions: np.ndarray, of: str = "precisi
     return float(truth[first].sum() / max(whole, 1e-9))
 
 
-score_precision_first = score_first
-score_recall_first = functools.partial(score_first, of="recall")
-score_lift_first = functools.partial(score_first, of="lift")
+score_recall_top = functools.partial(score_precision_top, of="recall")
+score_lift_top = functools.partial(score_precision_top, of="lift")
 
 
 def score_lwlrap(targets: np.ndarray, predictions: np.ndarray) -> float:

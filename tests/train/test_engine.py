@@ -444,6 +444,6 @@ def test_the_first_rows_are_as_large_a_share_of_a_fold_as_of_the_test_set(prepar
     answers, targets = np.column_stack([1 - chances, chances]), np.array([1, 0, 0, 0, 0, 0, 0, 0, 1, 1])
     for k in (40, 0.2):  # of 200, of all
         prepared("labels", K=k, TEST_ROWS=200)
-        assert metrics.score_precision_first(targets, answers) == 1.0
-        assert metrics.score_recall_first(targets, answers) == pytest.approx(2 / 3)
-        assert metrics.score_lift_first(targets, answers) == pytest.approx(10 / 3)
+        assert metrics.score_precision_top(targets, answers) == 1.0
+        assert metrics.score_recall_top(targets, answers) == pytest.approx(2 / 3)
+        assert metrics.score_lift_top(targets, answers) == pytest.approx(10 / 3)

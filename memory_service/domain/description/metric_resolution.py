@@ -97,7 +97,7 @@ def measure_of(text: str, answer: Answer) -> Measure | None:
         if measure.of != metric.name or measure.answer != answer:
             continue
         if re.search(measure.wants, words) and not (measure.unless and re.search(measure.unless, words)):
-            if measure.function.endswith("_first"):
+            if measure.function.endswith("_top"):
                 return _in_first(measure, text)
             if measure.form == "ranked":
                 return _at_k(measure, text)
@@ -151,7 +151,7 @@ def _first_rows(found: re.Match[str]) -> float:
     return round(number / 100, 6) if found["percent"] else number if number < 1 else round(number)
 
 
-_OF_FIRST = {measure.of for measure in MEASURES if measure.function.endswith("_first")}
+_OF_FIRST = {measure.of for measure in MEASURES if measure.function.endswith("_top")}
 _PARTS = {"decile": 10, "tenth": 10, "quintile": 5, "fifth": 5, "quartile": 4, "quarter": 4, "half": 2}
 
 

@@ -24,15 +24,7 @@ from memory_service.services.planning.script_choice import TECHNIQUES, blend_of,
 from memory_service.services.planning.script_kinds import HUB_NAMES, NETS, PRETRAINED_FROM, WIDTHS, Kind
 from memory_service.services.planning.script_text import beside, joined, literal, plain, standalone
 
-_ORDER_ONLY = (
-    "auc",
-    "gini",
-    "average_precision",
-    "spearman",
-    "precision_first",
-    "recall_first",
-    "lift_first",
-)
+_ORDER_ONLY = ("auc", "gini", "average_precision", "spearman", "precision_top", "recall_top", "lift_top")
 """Functions of scores that no rising change of the answers moves."""
 
 _FETCHED = ("timm", "smp", "transformers", "torchvision", "ultralytics")
