@@ -41,7 +41,7 @@ class Plan(SimpleNamespace):
     CORNERS = STEPS = False  # whether boxes are written as corners, and rows have steps of their own
     TARGET, TASK = "", ""  # the column to predict, where the sample does not say
     TEST_ROWS = 0  # to predict
-    SUBMISSION = ()  # lines that the page shows: names of columns or "", an answer
+    PAGE_FORM = ()  # lines that the page shows: names of columns or "", an answer
     cells = None  # of a sample of another form: see `submission_form`
     ranks = None  # of each id the group in which its rank is asked for
     listed = None  # a sample of nothing but ids: those of the highest answers are asked for

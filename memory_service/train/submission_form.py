@@ -67,8 +67,13 @@ def without_list(test, sample) -> Any:
     if test is None or sample is None or sample.shape[1] > 2 or not len(sample):
         return sample
     places = [str(row + 1) for row in range(len(sample))]
-    known = sample.iloc[:, -1].astype(str).isin({*test.iloc[:, 0].astype(str)}).mean() > 0.99
-    if not known or (sample.shape[1] == 2 and sample.iloc[:, 0].astype(str).tolist() != places):
+    ids = sample.iloc[:, -1].astype(str)
+    known = ids.isin({*test.iloc[:, 0].astype(str)}).mean() > 0.99 and ids.is_unique
+    if (
+        not known
+        or ids.name != test.columns[0]
+        or (sample.shape[1] == 2 and sample.iloc[:, 0].astype(str).tolist() != places)
+    ):
         return sample
     print(f"NOTE: the {len(sample)} likeliest of {len(test)} {sample.columns[-1]} are asked for", flush=True)
     plan.listed, plan.FORM = sample, "chances" if plan.ANSWER == "labels" else plan.FORM
@@ -83,7 +88,7 @@ def as_list(table: pd.DataFrame) -> pd.DataFrame:
 
 def told_form() -> tuple[list[str], list[str], str]:
     """(names of columns, cells of an answer, what stands between) as the page shows them."""
-    lines = () if plan.ANSWER in ("masks", "boxes", "matches") else plan.SUBMISSION
+    lines = () if plan.ANSWER in ("masks", "boxes", "matches") else plan.PAGE_FORM
     mark = next((each for each in "\t;|," if each in "".join(lines)), " ")
     names, cells = ([*filter(None, line.split(mark))] for line in (*lines, "", "")[:2])
     return names, cells, mark

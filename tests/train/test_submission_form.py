@@ -323,7 +323,7 @@ def test_several_columns_of_one_target_are_its_quantiles(
 def test_without_a_sample_the_page_says_what_columns_are_submitted(
     folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, told: tuple[str, ...], written: str
 ) -> None:
-    monkeypatch.setattr(plan, "SUBMISSION", told)
+    monkeypatch.setattr(plan, "PAGE_FORM", told)
     known = pd.DataFrame(
         {"name": ["x_1.png", "x_2.png"], "site": ["east", "west"], "size": 3, "turn": [1.5, 2]}
     )
@@ -336,7 +336,7 @@ def test_without_a_sample_the_page_says_what_columns_are_submitted(
 def test_a_sample_counts_more_than_the_page(
     folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(plan, "SUBMISSION", ("file,angle",))
+    monkeypatch.setattr(plan, "PAGE_FORM", ("file,angle",))
     asked = pd.DataFrame({"name": ["c", "d"], "size": [2, 3]})
     place = folder(train=pd.DataFrame({"name": ["a", "b"], "size": 3, "turn": [1.5, 2]}), test=asked,
                    sample_submission=pd.DataFrame({"name": ["c", "d"], "turn": 0.5}))  # fmt: skip

@@ -237,4 +237,4 @@ def test_the_form_of_a_submission_goes_from_the_page_into_the_script(seeded_sqli
     text = "Say how far 900 scans are turned, RMSE. Submit a headerless file:\n1.png,3.5\n2.png,0.1"
     plan = planned(seeded_sqlite, text, task="image-regression")
     assert facts(plan)["submission"] == "no header / 1.png,3.5"
-    assert 'SUBMISSION = ("", "1.png,3.5")' in plan_script(plan)
+    assert 'PAGE_FORM = ("", "1.png,3.5")' in plan_script(plan)
