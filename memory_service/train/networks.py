@@ -184,7 +184,8 @@ def train_small(
         torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
         optimiser.step()
         seen += len(now)
-        done = (start - clock.left()) / max(seconds, 1e-3)
+        left = clock.left()
+        done = (start - left) / max(seconds, 1e-3) if left > 0 else 1.0
     network.eval()
     return seen
 
