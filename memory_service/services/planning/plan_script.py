@@ -73,8 +73,8 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
     words = _words(plan, kind) | {"server": server}
     parts = [_rendered(part, words) for part in ("settings", "read_data")]
     chosen = _MODULES
-    if kind.words["frames"] and kind.words["masks"]:
-        chosen = {"masks": ("masks", "inputs")}
+    if kind.words["frames"] and (kind.words["masks"] or kind.words["boxes"]):
+        chosen = {"frames": ("inputs",)}
     if kind.words["items"]:
         chosen = {"items": _MODULES["items"]}
     roots = [
