@@ -74,17 +74,19 @@ def build_net(
     default = int(config.get("default_input_size", 64))
     size = input_size or default
     outputs = n_outputs or int(config.get("n_outputs", 2))
-    channels = int(config.get("channels", {"image": 3, "detector": 3, "volume": 1}.get(form, 8)))
+    channels = int(config.get("channels", {"image": 3, "maps": 3, "detector": 3, "volume": 1}.get(form, 8)))
     figures = dict(config.get("figures", {}))
     first = size if form in ("table", "items") else channels
 
-    sides = {"series": 1, "image": 2, "detector": 2, "volume": 3}.get(form, 0)
+    sides = {"series": 1, "image": 2, "maps": 2, "detector": 2, "volume": 3}.get(form, 0)
     shape = (channels, *[size] * sides) if sides else (size,)
     inputs = zeros(x=shape, integers=["x"] if form == "items" else ())
     module = on_meta(lambda: constructor(first, outputs, **figures))
-    pictures = dict.fromkeys(("image", "detector", "volume"), "image_size")
+    pictures = dict.fromkeys(("image", "maps", "detector", "volume"), "image_size")
     kind = {"table": "n_features", **pictures}.get(form, "seq_len")
-    loss = {"detector": dense_detection_loss, "volume": mask_loss}.get(form, classification_loss)
+    loss = {"detector": dense_detection_loss, "maps": mask_loss, "volume": mask_loss}.get(
+        form, classification_loss
+    )
     return BuiltModel(name, "torch", family or net, module, kind, size, default, outputs, inputs, loss)
 
 

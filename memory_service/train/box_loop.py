@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from memory_service.train.budget import plan
-from memory_service.train.detection import ranked_boxes, table_of
+from memory_service.train.detection import no_boxes, ranked_boxes
 from memory_service.train.media_files import as_colours, flips, read_image, take_pictures
 from memory_service.train.reading import Data
 from memory_service.train.torch_loop import Samples, autocast, device, memory_format
@@ -73,11 +73,6 @@ class Boxes(Samples):
 
 
 make_dataset = Boxes
-
-
-def no_boxes(targets: np.ndarray, width: int) -> np.ndarray:
-    """What is predicted where nothing is known."""
-    return np.zeros(6 * plan.MAX_BOXES, dtype=np.float32)
 
 
 def prepare_fold(data: Data, train_rows: np.ndarray) -> tuple[None, dict]:
@@ -146,9 +141,7 @@ def validation_loss(truth: np.ndarray, predictions: np.ndarray, checkpoint: dict
     return 1 - sum(right.sum() for right, _ in classes) / max(sum(true for _, true in classes), 1)
 
 
-plan.BASELINE = ": no boxes, whose AP is 0; every fold that finds some is better"
-plan.make_dataset, plan.prior_of, plan.prepare_fold = make_dataset, no_boxes, prepare_fold
-plan.submission_of = lambda data, predictions: table_of(data, data.test_ids, predictions)
+plan.make_dataset, plan.prepare_fold = make_dataset, prepare_fold
 plan.collate, plan.batch_loss, plan.predict_batch = collate, batch_loss, predict_batch
 plan.validation_loss, plan.read_image = validation_loss, read_image
 plan.learn_pictures = take_pictures

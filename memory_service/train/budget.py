@@ -31,7 +31,7 @@ class Plan(SimpleNamespace):
     LABEL_SMOOTHING, HIDDEN_BANDS, PAIRS, METHOD, SHARDED = 0.0, 0, False, "", False
     SPLIT, GROUP_BY, GAP, FOLDS, SEEDS, SEED = "random", None, 0, 5, 1, 42
     RANK, WORLD = 0, 1  # this process among those of several cards
-    SERVER, BASELINE, __file__ = None, "", None
+    SERVER, BASELINE, __file__, DATA_DIR = None, "", None, Path("data")
     ANSWER, FORM, SCORE, K, LOGS, ABSOLUTE = "labels", "", "", 0, "", False  # see `answers`
     WEIGHTED = False  # the metric weighs rows by a column
     LEVELS = (0.5,)  # quantiles, one for each value that is predicted
@@ -40,8 +40,11 @@ class Plan(SimpleNamespace):
     MASKS, CHARACTERS, LANGUAGE = 1, 0, "en"  # kinds of masks; most of a transcript; what is spoken
     CORNERS = STEPS = False  # whether boxes are written as corners, and rows have steps of their own
     TARGET, TASK = "", ""  # the column to predict, where the sample does not say
+    TEST_ROWS = 0  # to predict
+    PAGE_FORM = ()  # lines that the page shows: names of columns or "", an answer
     cells = None  # of a sample of another form: see `submission_form`
     ranks = None  # of each id the group in which its rank is asked for
+    listed = None  # a sample of nothing but ids: those of the highest answers are asked for
     MARK = " "  # between labels of one cell
     GRADES = (0, 1)  # what a grade may be, by the training rows
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -68,9 +68,9 @@ def hold_out(images: Sequence[Path], seed: int) -> tuple[np.ndarray, np.ndarray]
     return np.flatnonzero(~valid), np.flatnonzero(valid)
 
 
-def unet(width: int, kinds: int = 1) -> Any:
+def unet(width: int, kinds: int = 1, fine: int = -1) -> Any:
     """Of three colours, or BANDS: five levels from half the size on; what is above is added to what is below,
-    each by one convolution."""
+    each by one convolution. Answers are as large as the picture, or as its level `fine`."""
     from torch import nn
     from torch.nn import functional
 
@@ -88,24 +88,25 @@ def unet(width: int, kinds: int = 1) -> Any:
             self.down = nn.ModuleList(nn.Sequential(layer(a, b), layer(b, b)) for a, b in pairs)
             self.across = nn.ModuleList(layer(b, a, 1) for a, b in pairs[1:])
             self.up = nn.ModuleList(layer(a, a) for a in widths[:-1])
-            self.last = nn.Conv2d(width, kinds, 1)
+            self.last = nn.Conv2d(widths[max(fine, 0)], kinds, 1)
 
         def forward(self, x: Tensor) -> Tensor:
             size, kept, x = x.shape[2:], [], self.stem(x)
             for level, down in enumerate(self.down):
                 x = down(functional.max_pool2d(x, 2) if level else x)
                 kept.append(x)
-            for level in (3, 2, 1, 0):
+            for level in range(3, max(fine, 0) - 1, -1):
                 above = functional.interpolate(self.across[level](x), kept[level].shape[2:], mode="bilinear")
                 x = self.up[level](above + kept[level])
-            return functional.interpolate(self.last(x), size, mode="bilinear")
+            x = self.last(x)
+            return x if fine >= 0 else functional.interpolate(x, size, mode="bilinear")
 
     network = UNet()
     network.last.bias.data.fill_(-2.0)  # type: ignore[union-attr]
     return network
 
 
-def _read(
+def read_small(
     images: Sequence[Path], masks: Sequence[str] | None, side: int, shape: tuple[int, int]
 ) -> tuple[Tensor, list[tuple[int, int]]]:
     """uint8 (pictures, colours or bands and the masks, height, width), and the own sizes: (width, height)."""
@@ -148,7 +149,7 @@ def picture_size(path: Path) -> tuple[int, int]:
         return file.size
 
 
-def _shape(images: Sequence[Path], side: int) -> tuple[int, int]:
+def usual_shape(images: Sequence[Path], side: int) -> tuple[int, int]:
     """Height and width with the usual ratio of the pictures, `side` the longer one, in steps of 32."""
     ratios = []
     for path in images[:: max(1, len(images) // 50)]:
@@ -158,6 +159,26 @@ def _shape(images: Sequence[Path], side: int) -> tuple[int, int]:
     ratio = float(np.median(ratios)) if ratios else 1.0
     both = (side / max(ratio, 1), side * min(ratio, 1))
     return max(32, round(both[0] / 32) * 32), max(32, round(both[1] / 32) * 32)
+
+
+def size_that_fits(
+    images: Sequence[Path],
+    sizes: Sequence[tuple[int, int]],
+    network: Callable[[int], Any],
+    wanted: float,
+    asked: int,
+    clock: Clock,
+    twice: bool = True,
+) -> tuple[int, int, tuple[int, int], float]:
+    """(longer side, width, (height, width), seconds a picture forward) of the first of `sizes` of which a
+    network sees `wanted` pictures and the `asked` ones in the time; twice: another one has FIRST of it."""
+    per_second = speed(network(sizes[-1][1]), (plan.channels, 96, 96), clock, 8)
+    for side, width in sizes:
+        shape = usual_shape(images, side)
+        cost = multiplications(network(width), (plan.channels, *shape)) / per_second
+        if cost * (3 * wanted + 2 * asked) < (1 - FIRST * twice) * 0.85 * clock.left():
+            break
+    return side, width, shape, cost
 
 
 def fit_masks(
@@ -179,14 +200,10 @@ def fit_masks(
     torch.manual_seed(seed)
     rows, n = np.concatenate([train_rows, valid_rows]), len(test_images) + len(valid_rows)
     wanted = float(np.clip(15 * len(rows), 3000, 60_000))
-    per_second, kinds = speed(unet(8), (plan.channels, 96, 96), clock, 8), kinds_in(masks)
-    for side, width in MASK_SIZES:
-        shape = _shape(images, side)
-        cost = multiplications(unet(width), (plan.channels, *shape)) / per_second
-        if cost * (3 * wanted + 2 * n) < (1 - FIRST * bool(len(valid_rows))) * 0.85 * clock.left():
-            break
-    x, sizes = _read(images, masks, side, shape)
-    test, test_sizes = _read(test_images, None, side, shape)
+    kinds = kinds_in(masks)
+    side, width, shape, cost = size_that_fits(images, MASK_SIZES, unet, wanted, n, clock, len(valid_rows) > 0)
+    x, sizes = read_small(images, masks, side, shape)
+    test, test_sizes = read_small(test_images, None, side, shape)
     result = MaskPrediction([], [], None, [0.5] * kinds, [0.0] * kinds)
     reserve = 2.5 * cost * n + 1 + 2e-7 * sum(w * h for w, h in test_sizes)
     seconds = clock.left() - reserve
@@ -209,7 +226,8 @@ def fit_masks(
     return result
 
 
-def _normal(x: Tensor) -> Tensor:
+def levels_of(x: Tensor) -> Tensor:
+    """As networks take them, of 0 to 255."""
     return (x.float() - USUAL_LEVELS[0]) / USUAL_LEVELS[1]
 
 
@@ -221,7 +239,7 @@ def _train(x: Tensor, width: int, clock: Clock, seconds: float, seed: int, resul
     augment = replace(MASK_AUGMENTATION, colours=read)
 
     def loss(network: Any, now: np.ndarray, rng: np.random.Generator) -> Any:
-        batch = augment(cat([_normal(x[now, :read]), x[now, read:].float() / 255], 1), rng)
+        batch = augment(cat([levels_of(x[now, :read]), x[now, read:].float() / 255], 1), rng)
         logits, truth = network(batch[:, :read]), batch[:, read:]
         given = logits.sigmoid()
         overlap = (2 * (given * truth).sum((2, 3)) + 1) / ((given + truth).sum((2, 3)) + 1)
@@ -240,7 +258,7 @@ def _maps(network: Any, x: Tensor) -> np.ndarray:
     out = []
     with torch.no_grad():
         for i in range(0, len(x), 16):
-            batch = _normal(x[i : i + 16])
+            batch = levels_of(x[i : i + 16])
             both = network(batch).sigmoid() + network(batch.flip(3)).sigmoid().flip(3)
             out.append(both.numpy() / 2)
     return np.concatenate(out)
@@ -276,16 +294,22 @@ def _choose(result: MaskPrediction, maps: np.ndarray, truth: list[np.ndarray], k
                 best, result.threshold[kind], result.smallest[kind] = score, threshold, area
 
 
-def train_masks(data: Data, run: Any) -> list[float]:
-    """Train as long as there is time, write the submission and oof.csv; the mean Dice of the rows that were
-    held out: whole groups of GROUP_BY, or pictures that look like none of the others."""
+def has_begun() -> bool:
+    """Whether there is time to learn; then all cores and minutes are used, but few for writing."""
     import torch
 
     state.predict_seconds = 1e-3
     state.reserve_minutes = min(state.reserve_minutes, 0.04 * state.minutes + 0.05)
-    if state.stop or state.seconds_left() < 1:
-        return []
     torch.set_num_threads(usable_cores())
+    torch.manual_seed(plan.SEED)
+    return not state.stop and state.seconds_left() >= 1
+
+
+def train_masks(data: Data, run: Any) -> list[float]:
+    """Train as long as there is time, write the submission and oof.csv; the mean Dice of the rows that were
+    held out: whole groups of GROUP_BY, or pictures that look like none of the others."""
+    if not has_begun():
+        return []
     images = [Path(each) for each in data.inputs]
     sides = split(data)[0] if data.groups is not None else hold_out(images, plan.SEED)
     masks = [str(each) for each in data.targets]

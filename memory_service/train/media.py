@@ -40,7 +40,7 @@ from memory_service.train.table_files import SOUND_FILES
 from memory_service.train.words import once, text_columns, topics_of
 
 VIDEO_FILES = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".gif")
-FRAMES = 8  # of a video, evenly apart
+FRAMES, SIDE = 8, 64  # of a video, evenly apart; pixels a side that features are of
 DIRECTIONS = 32  # main ones of a block, that are columns
 ENCODE_SHARE = 0.4  # of the time that is left, for an encoder
 FITTED_ROWS = 5_000  # by which main directions are found
@@ -141,11 +141,14 @@ def features_of_media(given: Sequence[Any], known: np.ndarray) -> dict[str, np.n
             print(f"WARNING: {unread} of {len(shown)} videos have no frames", flush=True)
         videos = [each or usual for each in shown]  # one that cannot be read is as the first
         starts = np.cumsum([0, *map(len, videos)])
-        blocks = seen_in([frame for video in videos for frame in video])
-        return {kind: over_time(block, starts) for kind, block in blocks.items()}
+        frames = [frame for video in videos for frame in video]
+        read = read_pictures(frames, SIDE)
+        blocks = seen_in(frames, read)
+        seen = {kind: over_time(block, starts) for kind, block in blocks.items()}
+        return {"statistics": motion_features(read.mean(1), starts), **seen}
     if ending in SOUND_FILES:
         return {"statistics": read_sounds(given)[1]}
-    return seen_in(given)
+    return seen_in(given, read_pictures(given, SIDE))
 
 
 def over_time(block: np.ndarray, starts: np.ndarray) -> np.ndarray:
@@ -156,6 +159,25 @@ def over_time(block: np.ndarray, starts: np.ndarray) -> np.ndarray:
         moved = part[half:].mean(0) - part[:half].mean(0) if half else 0 * part[0]
         found.append(np.concatenate([part.mean(0), part.std(0), moved]))
     return np.stack(found)
+
+
+def motion_features(greys: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Of videos whose frames, (frames, SIDE, SIDE), begin at `starts`, the last of them the end: (videos,
+    features) of what is other than in the frame before, and than in most frames: how much, where its middle
+    is, how far it spreads, and how these change. The last frame stands for those that are missing."""
+    places = np.minimum(starts[:-1, None] + np.arange(FRAMES), starts[1:, None] - 1)
+    films = greys[places].astype(np.float32) / 255
+    found, at = list[np.ndarray](), np.linspace(-1, 1, SIDE)
+    for change in (np.diff(films, axis=1), films - np.median(films, axis=1, keepdims=True)):
+        change = np.abs(change)
+        change = np.maximum(change - 2 * np.median(change, axis=(2, 3), keepdims=True), 0) + 1e-6
+        total, sums = change.sum((2, 3)), (change.sum(2), change.sum(3))
+        across, down = (each @ at / total for each in sums)
+        spread = sum(each @ at**2 for each in sums) / total - across**2 - down**2
+        found += [np.log(total), across, down, spread]
+        for steps in (np.diff(each, axis=1) for each in (across, down, spread)):
+            found += [steps, steps.mean(1, keepdims=True)]
+    return np.concatenate(found, axis=1)
 
 
 def frames_of(path: Path) -> list[Any]:
@@ -188,11 +210,12 @@ def evenly(count: int) -> list[int]:
     return list(np.unique(np.linspace(0, count - 1, FRAMES).astype(int)).tolist()) if count > 0 else []
 
 
-def seen_in(pictures: Sequence[Any]) -> dict[str, np.ndarray]:
-    """What the plan's encoder sees in pictures, where its weights are there, and gradients and colours."""
+def seen_in(pictures: Sequence[Any], read: np.ndarray) -> dict[str, np.ndarray]:
+    """What the plan's encoder sees in pictures, where its weights are there, and gradients and colours of
+    what was read of them."""
     encoded = encoded_pictures(pictures)
     names = ("gradients", "thumbnails", "colours")
-    found = dict(zip(names, picture_features(read_pictures(pictures, 64)), strict=False))
+    found = dict(zip(names, picture_features(read), strict=False))
     return found if encoded is None else {"encoder": encoded, **found}
 
 

@@ -1,7 +1,8 @@
 """Scores of predictions: `score_` and the function of `domain.description.metric_resolution`.
 
-`plan.K` is the k of ranked answers, and of an F-beta beta in percent; `plan.LEVELS` are the quantiles. Rows
-first; targets are class numbers, or of labels and values a column for each.
+`plan.K` is the k of ranked answers or of the first rows, below 1 their share, and of an F-beta beta in
+percent; `plan.LEVELS` are the quantiles. Rows first; targets are class numbers, or of labels and values a
+column for each.
 """
 
 import functools
@@ -61,6 +62,20 @@ def score_average_precision(targets: np.ndarray, predictions: np.ndarray) -> flo
         truth, predictions = truth[:, 1:], predictions[:, 1:]
     there = [i for i in range(truth.shape[1]) if truth[:, i].any()]
     return float(np.mean([of(truth[:, i], predictions[:, i]) for i in there] or [0.0]))
+
+
+def score_precision_top(targets: np.ndarray, predictions: np.ndarray, of: str = "precision") -> float:
+    """Of the rows that are likeliest of the second class, of the same share as the first `plan.K` are of the
+    test rows: the share that is; of all that are, the share there; lift: the first by that of all rows."""
+    truth = one_hot(targets, predictions)[:, -1]
+    share = plan.K if plan.K < 1 else min(plan.K / max(plan.TEST_ROWS, 1), 1.0)
+    first = (-predictions[:, -1]).argsort(kind="stable")[: max(1, round(share * len(truth)))]
+    whole = {"precision": len(first), "recall": truth.sum(), "lift": len(first) * truth.mean()}[of]
+    return float(truth[first].sum() / max(whole, 1e-9))
+
+
+score_recall_top = functools.partial(score_precision_top, of="recall")
+score_lift_top = functools.partial(score_precision_top, of="lift")
 
 
 def score_lwlrap(targets: np.ndarray, predictions: np.ndarray) -> float:

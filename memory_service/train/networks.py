@@ -73,17 +73,12 @@ class Augmentation:
     gaps: tuple[float, float] = (0.0, 0.0)
     colours: int = 3
 
-    def __call__(self, x: Tensor, rng: np.random.Generator, strength: float = 1.0) -> Tensor:
-        import torch
-        from torch.nn import functional
-
-        def tensor(values: np.ndarray) -> Tensor:
-            return torch.tensor(values, dtype=torch.float32, device=x.device)
+    def moves(self, n: int, rng: np.random.Generator, strength: float = 1.0) -> np.ndarray:
+        """(n, 2, 3): where each place of a changed picture was, both from -1 to 1."""
 
         def draw(limit: float, *size: int) -> np.ndarray:
             return rng.uniform(-limit * strength, limit * strength, size)
 
-        n = len(x)
         angle = np.deg2rad(draw(self.degrees, n))
         scale = draw(self.scale, n)
         move = draw(2 * self.shift, 2, n)
@@ -94,7 +89,20 @@ class Augmentation:
             down, angle = down * rng.choice([-1, 1], n), angle + rng.choice([0.0, np.pi / 2], n)
         cosine, sine = np.cos(angle), np.sin(angle)
         matrix = [cosine * across, -sine * down, move[0], sine * across, cosine * down, move[1]]
-        theta = tensor(np.stack(matrix, 1).reshape(n, 2, 3))
+        return np.stack(matrix, 1).reshape(n, 2, 3)
+
+    def __call__(
+        self, x: Tensor, rng: np.random.Generator, strength: float = 1.0, moves: np.ndarray | None = None
+    ) -> Tensor:
+        """moves   as `moves` drew them, where what lies in the pictures is to move with them"""
+        import torch
+        from torch.nn import functional
+
+        def tensor(values: np.ndarray) -> Tensor:
+            return torch.tensor(values, dtype=torch.float32, device=x.device)
+
+        n = len(x)
+        theta = tensor(self.moves(n, rng, strength) if moves is None else moves)
         grid = functional.affine_grid(theta, list(x.shape), align_corners=False)
         if self.bend:
             coarse = tensor(rng.normal(0, 2 * self.bend * strength, (n, 2, 5, 5)))
@@ -102,8 +110,9 @@ class Augmentation:
             grid = grid + fine.permute(0, 2, 3, 1)
         x = functional.grid_sample(x, grid, align_corners=False, padding_mode="border")
         if self.light:
-            colours = x[:, : self.colours] * tensor(np.exp(draw(self.light, n, 1, 1, 1)))
-            colours = colours + tensor(draw(self.light, n, min(self.colours, x.shape[1]), 1, 1))
+            light, shape = self.light * strength, (n, min(self.colours, x.shape[1]), 1, 1)
+            colours = x[:, : self.colours] * tensor(np.exp(rng.uniform(-light, light, (n, 1, 1, 1))))
+            colours = colours + tensor(rng.uniform(-light, light, shape))
             x = torch.cat([colours, x[:, self.colours :]], 1)
         for axis, share in zip((3, 2), self.gaps, strict=True):
             if share:
@@ -126,7 +135,8 @@ def multiplications(network: Any, shape: tuple[int, ...]) -> float:
 
     hooks = [m.register_forward_hook(count) for m in network.modules() if isinstance(m, torch.nn.Conv2d)]
     with torch.no_grad():
-        network.to(device()).eval()(torch.zeros(1, *shape, device=device()))
+        network.to(device(), memory_format=torch.channels_last)  # a third faster on processors
+        network.eval()(torch.zeros(1, *shape, device=device()))
     for hook in hooks:
         hook.remove()
     return sum(total)
@@ -159,7 +169,8 @@ def train_small(
     import torch
 
     rng, order, seen, done = np.random.default_rng(seed), np.zeros(0, np.int64), 0.0, 0.0
-    optimiser = torch.optim.AdamW(network.to(device()).train().parameters(), RATE, weight_decay=DECAY)
+    network.to(device(), memory_format=torch.channels_last).train()
+    optimiser = torch.optim.AdamW(network.parameters(), RATE, weight_decay=DECAY)
     start = clock.left()
     while done < 1:
         if len(order) < batch:
@@ -173,7 +184,8 @@ def train_small(
         torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
         optimiser.step()
         seen += len(now)
-        done = (start - clock.left()) / max(seconds, 1e-3)
+        left = clock.left()
+        done = (start - left) / max(seconds, 1e-3) if left > 0 else 1.0
     network.eval()
     return seen
 

@@ -5,7 +5,8 @@ import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,14 @@ from memory_service.train.folder import (
     not_understood,
 )
 from memory_service.train.metrics import score_quantile
-from memory_service.train.submission_form import as_asked, as_numbers_or_texts, id_pairs, is_fraction
+from memory_service.train.submission_form import (
+    as_asked,
+    as_numbers_or_texts,
+    as_told,
+    id_pairs,
+    is_fraction,
+    told_form,
+)
 from memory_service.train.table_files import (
     IMAGE_FILES,
     MEDIA_FILES,
@@ -81,6 +89,7 @@ class Data:
     media: dict[str, list[Any]] = field(default_factory=dict)  # of a table: what all rows and test rows name
 
     def __post_init__(self) -> None:
+        plan.TEST_ROWS = len(self.test_ids)
         if self.times is not None and len(np.unique(self.times)) < 2:  # none is later
             self.times = None
 
@@ -108,13 +117,14 @@ def three_tables(files: int = 0) -> tuple[Any, Any, Any]:
     """The three tables, ids first, None for what is not there; of files of a sample each so many, 0: all."""
     plan.STEPS = False
     sample = read_table("sample_submission.csv")
-    ids = "" if sample is None else str(sample.columns[0])
+    ids = str(next(iter(told_form()[0] if sample is None else sample.columns), ""))
     test = read_table("test.csv", ids)
     test = None if test is None or not len(test) else test  # a split of which there is no row
     if test is None or test.columns[0] != ids:
         ids = ""
-    elif sample is not None and not (test[ids].is_unique and test[ids].isin(sample[ids]).mean() > 0.5):
+    elif not (test[ids].is_unique and (sample is None or test[ids].isin(sample[ids]).mean() > 0.5)):
         ids, test = "", read_table("test.csv")  # it names groups or files
+    test, sample = as_told(test, sample)
     train = read_table("train.csv", ids)
     if train is not None:
         if test is None and sample is not None and sample.columns[0] in train and is_dates(sample.iloc[:, 0]):
@@ -375,7 +385,7 @@ def sampled_table(
     for part in pd.read_csv(path, chunksize=at_once, **settings):
         if dates:
             codes, moments = pd.factorize(part[dates[0]])
-            days = as_days(pd.Series(moments)).to_numpy()
+            days = as_days(pd.Series(moments, name=dates[0])).to_numpy()
             parts.append(part[np.where(codes < 0, -np.inf, days[codes]) >= since])
         elif group:
             drawn = pd.util.hash_array(part[group].astype(str).to_numpy(object)) % 10_000
@@ -404,16 +414,50 @@ def as_numbers(column: pd.Series) -> pd.Series:
     return pd.to_numeric(column, errors="coerce").astype(float).replace([np.inf, -np.inf], np.nan)
 
 
-DAY_FIRST, DAY_SECOND = r"(?:1[3-9]|2\d|3[01])/\d", r"\d+/(?:1[3-9]|2\d|3[01])/"
+NUMBERED_DAY = r"\d{1,2}[/-]\d{1,2}[/-]\d{4}"
+DAY_FIRST, DAY_SECOND = r"(?:1[3-9]|2\d|3[01])[/-]\d+[/-]", r"\d+[/-](?:1[3-9]|2\d|3[01])[/-]"
+
+
+def shows_days_first(text: pd.Series) -> bool | None:
+    """Whether days come before months; None where all would do as both, or some as the other alone."""
+    first, second = text.str.match(DAY_FIRST).any(), text.str.match(DAY_SECOND).any()
+    return None if first == second else bool(first)
+
+
+@lru_cache(maxsize=4)
+def day_orders(folder: Path) -> dict[str, bool]:
+    """Column -> whether its days come before months, by its rows in all tables; "": as all others have it."""
+    roles, cells = find_roles(folder), dict[str, list[pd.Series]]()
+    for source in chain(roles.train, roles.test, roles.sample, roles.labels, *roles.beside.values()):
+        with suppress(Exception):  # it is no table
+            parts = [whole_table(source)]
+            names = [each for each in parts[0] if parts[0][each].astype(str).str.match(NUMBERED_DAY).any()]
+            if names and not is_no_text(source):
+                form = form_of(source.path) | {"dtype": str, "usecols": names, "on_bad_lines": "skip"}
+                parts = pd.read_csv(source.path, chunksize=1_000_000, **form)
+            for part in parts:
+                for name in names:
+                    cells.setdefault(name, []).append(pd.Series(part[name].dropna().astype(str).unique()))
+    shown = {name: shows_days_first(pd.concat(texts)) for name, texts in cells.items()}
+    found = {name: first for name, first in shown.items() if first is not None}
+    if len({*found.values()}) == 1:
+        found[""] = next(iter(found.values()))
+    if shown:
+        order = {True: "days", False: "months", None: "months, if a table does not show days,"}[found.get("")]
+        print(f"NOTE: of dates in {', '.join(shown)} {order} come first", flush=True)
+    return found
 
 
 def as_days(column: pd.Series) -> pd.Series:
     """Dates such as 2026-01-31 12:00, 31.1.2026, 1/31/2026, or 31/1/2026 where no month would do, as days
     since 1970; what is none is missing."""
     text = column.astype(object).astype(str)
-    days_first = text.str.match(DAY_FIRST).any() and not text.str.match(DAY_SECOND).any()
-    order = r"\3-\2-\1" if days_first else r"\3-\1-\2"
-    text = text.str.replace(r"^(\d+)/(\d+)/(\d{4})", order, regex=True)
+    if text.str.match(NUMBERED_DAY).any():
+        orders = day_orders(plan.DATA_DIR)
+        days_first = orders.get(str(column.name).strip().rpartition(": ")[2])  # also of a table beside
+        days_first = shows_days_first(text) if days_first is None else days_first
+        order = r"\3-\2-\1" if (orders.get("") if days_first is None else days_first) else r"\3-\1-\2"
+        text = text.str.replace(r"^(\d+)[/-](\d+)[/-](\d{4})", order, regex=True)
     text = text.str.replace(r"^(\d+)\.(\d+)\.(\d{4})", r"\3-\2-\1", regex=True)
     text = text.str.replace(r"^(\d{8})\.0$", r"\1", regex=True)
     days = pd.to_datetime(text.astype(object), errors="coerce", format="ISO8601", utc=True)

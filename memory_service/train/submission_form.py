@@ -29,6 +29,7 @@ RANKED = re.compile(r"rank|place|position|order", re.IGNORECASE)
 EVENT = re.compile(r"event|status|censor|death|dead|died|efs|relapse|churn|fail", re.IGNORECASE)
 DURATION = re.compile(r"time|days|weeks|months|years|duration|tenure|surviv", re.IGNORECASE)
 SEPARATORS = re.compile(r"(?=([^0-9A-Za-z][A-Za-z][^0-9A-Za-z]|[^0-9A-Za-z]{1,4}))")
+ENDED = re.compile(r"\.[A-Za-z]\w{1,4}$")  # of a file
 FORM_CELLS = re.compile(r"[-0-9. ]+")
 MOST_OF_CELLS = 65_536  # numbers of a cell that are columns
 
@@ -39,6 +40,7 @@ def as_asked(train, test, sample, further: Callable[[], dict[str, Any]]) -> tupl
     further   the other tables of the folder by name
     """
     plan.cells = plan.ranks = None
+    sample = without_list(test, sample)
     if sample is not None and sample.shape[1] > 1 and len(sample):
         plan.ranks = ranks_asked(train, test, sample)
         train = with_named_targets(train, test, sample)
@@ -56,6 +58,60 @@ def as_asked(train, test, sample, further: Callable[[], dict[str, Any]]) -> tupl
         pixels = [name for name in train.columns if name in test.columns and PIXELS.fullmatch(str(name))]
         train, test = with_pixels(train, test, pixels, "image")
     return train, test, sample
+
+
+def without_list(test, sample) -> Any:
+    """The sample; None where it has nothing but ids, with their places or without: those of rows to predict
+    whose answers are the highest are asked for, in order."""
+    plan.listed = None
+    if test is None or sample is None or sample.shape[1] > 2 or not len(sample):
+        return sample
+    places = [str(row + 1) for row in range(len(sample))]
+    ids = sample.iloc[:, -1].astype(str)
+    known = ids.isin({*test.iloc[:, 0].astype(str)}).mean() > 0.99 and ids.is_unique
+    if (
+        not known
+        or ids.name != test.columns[0]
+        or (sample.shape[1] == 2 and sample.iloc[:, 0].astype(str).tolist() != places)
+    ):
+        return sample
+    print(f"NOTE: the {len(sample)} likeliest of {len(test)} {sample.columns[-1]} are asked for", flush=True)
+    plan.listed, plan.FORM = sample, "chances" if plan.ANSWER == "labels" else plan.FORM
+    return None
+
+
+def as_list(table: pd.DataFrame) -> pd.DataFrame:
+    """The ids of the highest answers, the highest first, as many as the sample has."""
+    best = table.sort_values(table.columns[-1], ascending=False, kind="stable").iloc[:, 0]
+    return plan.listed.assign(**{plan.listed.columns[-1]: best.to_numpy()[: len(plan.listed)]})
+
+
+def told_form() -> tuple[list[str], list[str], str]:
+    """(names of columns, cells of an answer, what stands between) as the page shows them."""
+    lines = () if plan.ANSWER in ("masks", "boxes", "matches") else plan.PAGE_FORM
+    mark = next((each for each in "\t;|," if each in "".join(lines)), " ")
+    names, cells = ([*filter(None, line.split(mark))] for line in (*lines, "", "")[:2])
+    return names, cells, mark
+
+
+def as_told(test, sample) -> tuple[Any, Any]:
+    """(test.csv, the sample of the folder, else rows for all of test.csv in the form that the page shows)."""
+    names, cells = told_form()[:2]
+    if sample is not None and names and {*map(plainly, names)} != {*map(plainly, sample.columns)}:
+        there = ", ".join(map(str, sample.columns[:9]))
+        print(f"WARNING: the page asks for {', '.join(names[:9])}: the sample counts, {there}", flush=True)
+    if sample is not None or test is None or not (names or cells):
+        return test, sample
+    first, width = test.columns[0], len(names or cells)
+    if width > 1 and cells and re.fullmatch(r"[^.]*\d[^.]*", cells[0]):  # an id without an ending
+        test = test.assign(**{first: test[first].str.replace(ENDED, "", regex=True)})
+    names = names or [first, *(f"answer_{n}" for n in range(1, width))][-width:]
+    asked = {names[0] if width > 1 else first: test[first]}
+    for name, cell in [*zip(names, cells or "." * width, strict=True)][width > 1 :]:
+        shown = None if re.fullmatch(r"\W*", cell) else as_numbers_or_texts(pd.Series([cell] * len(test)))
+        asked[name] = test[name] if name in test.columns else shown
+    print(f"NOTE: there is no sample submission: columns {', '.join(names[:9])} as the page asks", flush=True)
+    return test, pd.DataFrame(asked)
 
 
 def known_ids(ids: pd.Series, names: pd.Series) -> bool:

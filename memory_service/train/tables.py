@@ -16,7 +16,8 @@ from memory_service.train.words import linear, one_for_each
 
 MOST_ROUNDS = 6_000
 TIMED_ROUND, TIMED_ROWS = 50, 1_000  # when, and on how many rows, predicting is timed
-BY_ORDER = ("auc", "gini", "average_precision")  # metrics that only the order of the answers moves
+# Metrics that only the order of the answers moves.
+BY_ORDER = ("auc", "gini", "average_precision", "precision_top", "recall_top", "lift_top")
 Side = tuple[pd.DataFrame, np.ndarray, np.ndarray | None]
 """Features, targets and weights of rows."""
 

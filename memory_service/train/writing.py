@@ -13,7 +13,7 @@ import pandas as pd
 from memory_service.train.budget import plan, state
 from memory_service.train.folder import find_roles
 from memory_service.train.reading import WARNED, Data
-from memory_service.train.submission_form import id_text, in_cells, with_ranks
+from memory_service.train.submission_form import as_list, id_text, in_cells, told_form, with_ranks
 from memory_service.train.table_files import columns_in, form_of, has_no_names, is_no_text
 
 
@@ -55,7 +55,9 @@ def write_table(table: pd.DataFrame, path: Path, **form: Any) -> None:
 def write_submission(data: Data, table: pd.DataFrame, folder: Path) -> None:
     """submission.csv as the sample has it: in its form and, where it has the same ids as often, its order."""
     table = table if plan.ranks is None else with_ranks(table)
-    if plan.cells is not None:
+    if plan.listed is not None:
+        table = as_list(table)
+    elif plan.cells is not None:
         table = in_cells(table)
     elif data.sample is not None:
         asked, given = occurrences(data.sample.iloc[:, 0]), occurrences(table.iloc[:, 0])
@@ -69,7 +71,7 @@ def write_submission(data: Data, table: pd.DataFrame, folder: Path) -> None:
     width, workbook, form = sample_form(plan.DATA_DIR) if plan.ANSWER != "masks" else (0, False, {})
     if width == table.shape[1] - 1:  # ids were made for it
         table = table.iloc[:, 1:]
-    elif not find_roles(plan.DATA_DIR).sample:  # answers have another form than those that are known
+    elif not (find_roles(plan.DATA_DIR).sample or any(told_form()[:2])):  # in another form than those known
         form = {}
     write_table(table, folder / "submission.csv", **form)
     if workbook:
@@ -78,9 +80,11 @@ def write_submission(data: Data, table: pd.DataFrame, folder: Path) -> None:
 
 @lru_cache
 def sample_form(folder: Path) -> tuple[int, bool, dict[str, Any]]:
-    """(columns, whether it is a workbook, how its lines are written) of the sample, else of a file of answers
-    that has no names, where the test rows have no ids; 0 where there is none."""
-    roles = find_roles(folder)
+    """(columns, whether it is a workbook, how its lines are written) of the sample, else of what
+    the page shows, else of a file of answers that has no names, where test rows have no ids; 0 of none."""
+    roles, (names, cells, mark) = find_roles(folder), told_form()
+    if not roles.sample and (names or cells):
+        return len(names or cells), False, {"header": bool(names), "sep": mark}
     sources = roles.sample or [each for each in roles.labels if not roles.ids and has_no_names(each)]
     if not sources:
         return 0, False, {}

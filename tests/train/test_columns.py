@@ -285,3 +285,22 @@ def test_days_come_before_months_where_no_month_is_above_twelve(mark: str) -> No
     days_first = reading.as_days(pd.Series([f"{date}{mark}" for date in ("31/1/2026", "1/2/2026")]))
     assert days_first.tolist() == months_first.tolist()
     assert np.diff(days_first).tolist() == [1.0]
+
+
+def test_all_tables_of_a_folder_have_one_order_of_days_and_months(prepared: Prepare, tmp_path: Path) -> None:
+    folder, first_days = tmp_path / "data", [f"0{day}-0{month}-2026" for month in (1, 2) for day in (3, 4, 5)]
+    columns = {"id": range(6), "bought": first_days, "seen": first_days}
+    pd.DataFrame(columns | {"target": range(6)}).to_csv(folder / "train.csv", index=False)
+    pd.DataFrame(columns | {"bought": "25-03-2026"}).to_csv(folder / "test.csv", index=False)
+    visits = {"id": range(6), "visit": "28/02/2026", "paid": "3/28/2026"}
+    pd.DataFrame(visits).to_csv(folder / "visits.csv", index=False)
+    prepared()
+    train, test, _ = reading.three_tables()
+    days = {name: reading.as_days(train[name]) for name in ("bought", "seen")}
+    assert np.diff(days["bought"]).tolist() == [1, 1, 29, 1, 1]  # as test.csv shows
+    assert reading.as_days(test["bought"]).min() > days["bought"].max()
+    assert np.diff(days["seen"]).tolist() == [31, 30, -60, 31, 30]  # tables do not agree: months first
+    visits["paid"] = "28/3/2026"
+    pd.DataFrame(visits).to_csv(folder / "visits.csv", index=False)
+    reading.day_orders.cache_clear()
+    assert reading.as_days(train["seen"]).tolist() == days["bought"].tolist()  # as all others

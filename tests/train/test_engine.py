@@ -447,3 +447,13 @@ def test_on_a_busy_machine_what_cannot_end_in_time_is_not_begun(prepared: Prepar
     assert loop.price(dear) == pytest.approx(35.0)
     loop.seconds["cheap"] = 7.0
     assert loop.price(cheap) == 7.0, "what it took is known"
+
+
+def test_the_first_rows_are_as_large_a_share_of_a_fold_as_of_the_test_set(prepared: Prepare) -> None:
+    chances = np.linspace(0, 1, 10)
+    answers, targets = np.column_stack([1 - chances, chances]), np.array([1, 0, 0, 0, 0, 0, 0, 0, 1, 1])
+    for k in (40, 0.2):  # of 200, of all
+        prepared("labels", K=k, TEST_ROWS=200)
+        assert metrics.score_precision_top(targets, answers) == 1.0
+        assert metrics.score_recall_top(targets, answers) == pytest.approx(2 / 3)
+        assert metrics.score_lift_top(targets, answers) == pytest.approx(10 / 3)

@@ -105,3 +105,20 @@ def test_frames_of_a_folder_and_of_a_gif_tell_what_moves(tmp_path: Path):
     assert media.frames_of(tmp_path / "none.gif") == []
     moved = media.over_time(np.array([[0.0], [1.0], [5.0]]), np.array([0, 2, 3]))
     assert moved.tolist() == [[0.5, 0.5, 1.0], [5.0, 0.0, 0.0]]
+
+
+def test_what_moves_shows_in_where_the_change_is():
+    def film(steps: list[int]) -> np.ndarray:
+        frames = np.full((len(steps), media.SIDE, media.SIDE), 40.0)
+        for frame, left in zip(frames, steps, strict=True):
+            frame[12:24, left : left + 12] = 220
+        return frames
+
+    films = [film(steps) for steps in ([*range(4, 44, 5)], [*range(44, 4, -5)], [20, 20])]
+    found = media.motion_features(np.concatenate(films), np.array([0, 8, 16, 18]))
+    assert np.isfinite(found).all()
+    assert found.shape[0] == 3
+    rises = found[0] - found[1]
+    assert rises.max() > 0.2
+    assert rises.min() < -0.2
+    np.testing.assert_allclose(found[2], media.motion_features(films[2], np.array([0, 2]))[0], rtol=1e-4)

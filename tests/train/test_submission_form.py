@@ -308,3 +308,53 @@ def test_several_columns_of_one_target_are_its_quantiles(
     assert data.targets.shape == (60, 3)
     assert data.outputs == ["q0.1", "q0.5", "q0.9"]
     assert (plan.SCORE, plan.LEVELS) == ("quantile", [0.1, 0.5, 0.9])
+
+
+@pytest.mark.parametrize(
+    ("told", "written"),
+    [
+        (("file,angle",), "file,angle\nx_7.png,0\nx_8.png,1\n"),
+        (("angle",), "angle\n0\n1\n"),
+        (("file;angle", "a_1;3.5"), "file;angle\nx_7;0\nx_8;1\n"),
+        (("", "a_1.png\t3.5"), "x_7.png\t0\nx_8.png\t1\n"),
+        (("site,angle",), "site,angle\nnorth,0\nsouth,1\n"),
+    ],
+)
+def test_without_a_sample_the_page_says_what_columns_are_submitted(
+    folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, told: tuple[str, ...], written: str
+) -> None:
+    monkeypatch.setattr(plan, "PAGE_FORM", told)
+    known = pd.DataFrame(
+        {"name": ["x_1.png", "x_2.png"], "site": ["east", "west"], "size": 3, "turn": [1.5, 2]}
+    )
+    asked = pd.DataFrame({"name": ["x_7.png", "x_8.png"], "site": ["north", "south"], "size": [2, 3]})
+    place = folder(train=known, test=asked)
+    submitted(place)
+    assert (place / "submission.csv").read_text().replace(".0\n", "\n") == written
+
+
+def test_a_sample_counts_more_than_the_page(
+    folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(plan, "PAGE_FORM", ("file,angle",))
+    asked = pd.DataFrame({"name": ["c", "d"], "size": [2, 3]})
+    place = folder(train=pd.DataFrame({"name": ["a", "b"], "size": 3, "turn": [1.5, 2]}), test=asked,
+                   sample_submission=pd.DataFrame({"name": ["c", "d"], "turn": 0.5}))  # fmt: skip
+    assert [*submitted(place).columns] == ["name", "turn"]
+    assert "the page asks for file, angle: the sample counts" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("sample", "written"),
+    [
+        (pd.DataFrame({"who": [3, 4]}), [[7], [6]]),
+        (pd.DataFrame({"rank": [1, 2, 3], "who": [3, 4, 5]}), [[1, 7], [2, 6], [3, 5]]),
+    ],
+)
+def test_a_sample_of_ids_alone_asks_for_those_of_the_highest_answers(
+    folder: Callable[..., Path], sample: pd.DataFrame, written: list[list[int]]
+) -> None:
+    known = pd.DataFrame({"who": [1, 2], "age": [20, 30], "bought": [0.5, 1.5]})
+    asked = pd.DataFrame({"who": [3, 4, 5, 6, 7], "age": [20, 30, 40, 50, 60]})
+    place = folder(train=known, test=asked, sample_submission=sample)
+    assert submitted(place).astype(int).to_numpy().tolist() == written

@@ -19,6 +19,7 @@ NAMES = (
     "task", "metric", "n_train", "n_test", "n_classes", "n_groups", "group_by", "n_features", "image_size",
     "seq_len", "split", "multi_label", "imbalanced", "language", "subtask", "cpu_count", "horizon",
     "n_series", "covariates", "audio_hours", "clip_seconds", "bands", "aspect_ratio",
+    "submission",
 )  # fmt: skip
 """In the order in which they are listed."""
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from memory_service.domain.common.tables import shipped_table, with_parts
 from memory_service.domain.description.metrics import METRIC_PHRASES, METRICS, Metric, metric_named, spell_out
-from memory_service.domain.description.phrases import patterns, words_of
+from memory_service.domain.description.phrases import patterns, sentences_of, words_of
 
 _P = patterns("metric_resolution")
 
@@ -46,7 +46,8 @@ class Measure:
                   values | logs (of values) | masks | matches (images nearer than a cut, tuned likewise) |
                   boxes | texts
     wants, unless patterns of the words in which it is said: one that must be there, one that makes it another
-    k             of ranked, the k; of boxes, the IoU in percent; of an F-beta, beta in percent; of a quantile
+    k             of ranked, the k; of the first rows how many, below 1 their share; of
+                  boxes, the IoU in percent; of an F-beta, beta in percent; of a quantile
                   loss, the quantile in thousandths, 0 where none or several are named
     """
 
@@ -58,7 +59,7 @@ class Measure:
     form: Form
     wants: str = ""
     unless: str = ""
-    k: int = 0
+    k: float = 0
 
     @property
     def upwards(self) -> bool:
@@ -96,6 +97,8 @@ def measure_of(text: str, answer: Answer) -> Measure | None:
         if measure.of != metric.name or measure.answer != answer:
             continue
         if re.search(measure.wants, words) and not (measure.unless and re.search(measure.unless, words)):
+            if measure.function.endswith("_top"):
+                return _in_first(measure, text)
             if measure.form == "ranked":
                 return _at_k(measure, text)
             if measure.function == "quantile":
@@ -126,6 +129,39 @@ def _at_k(measure: Measure, text: str) -> Measure | None:
         return None
     name = f"top-{found[1]} accuracy" if measure.function == "top_k" else f"{measure.name[:-1]}{found[1]}"
     return replace(measure, name=name, k=int(found[1]))
+
+
+def _in_first(measure: Measure, text: str) -> Measure | None:
+    """Of so many rows of the test set, or of such a share of them; "@5" is of the classes of a row."""
+    found = _P["first"].search(text)
+    if found is None or not (k := _first_rows(found)) or (found["at"] and 1 <= k <= _LIKELIEST):
+        return None
+    return replace(measure, name=f"{measure.name[:-1]}{f'{100 * k:g}%' if k < 1 else k}", k=k)
+
+
+_LIKELIEST = 20
+"""Classes of a row that may be judged: from more on rows of the test set are meant."""
+
+
+def _first_rows(found: re.Match[str]) -> float:
+    """How many, or which share of all."""
+    if found["part"]:
+        return 0.01 if found["part"].lower() == "percentile" else 1 / _PARTS[found["part"].lower()]
+    number = float(re.sub("[ ,\u00a0]", "", found["k"]))
+    return round(number / 100, 6) if found["percent"] else number if number < 1 else round(number)
+
+
+_OF_FIRST = {measure.of for measure in MEASURES if measure.function.endswith("_top")}
+_PARTS = {"decile": 10, "tenth": 10, "quintile": 5, "fifth": 5, "quartile": 4, "quarter": 4, "half": 2}
+
+
+def first_words(description: str, metric: str) -> str:
+    """What a description says, where it names this metric, of the rows that count: " at the top 0.1"."""
+    for sentence in sentences_of(description) if metric in _OF_FIRST else ():
+        named = {each.name for _, _, each in METRIC_PHRASES.find(words_of(spell_out(sentence)))}
+        if metric in named and (found := _P["first"].search(sentence)) and (k := _first_rows(found)):
+            return "" if found["at"] and k <= _LIKELIEST else f" at the top {k}"
+    return ""
 
 
 def _at_quantile(measure: Measure, text: str) -> Measure:

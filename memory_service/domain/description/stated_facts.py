@@ -26,6 +26,7 @@ from memory_service.domain.description.stated_split import (
     repeated_in,
     split_in,
 )
+from memory_service.domain.description.submission import submission_in
 
 TOKENS_PER_WORD = 4 / 3
 """Of English prose in word pieces: 100 pieces are about 75 words (OpenAI's help page "What are tokens")."""
@@ -37,8 +38,8 @@ _LANGUAGES, _SUBTASKS = patterns("language_names"), patterns("subtasks")
 
 def stated_in(text: str) -> Stated:
     """n_train and n_test of arrays, samples (the most that are counted), n_groups, group_by, n_features,
-    seq_len, image_size, split, multi_label, imbalanced: as far as the text says them."""
-    page = len(text) >= LONG_TEXT
+    seq_len, image_size, split, multi_label, imbalanced, submission: as far as the text says them."""
+    page, form = len(text) >= LONG_TEXT, submission_in(text)
     sentences = task_sentences(text)  # timelines and rules speak of last days and of participants
     text = "\n".join(sentences)
     found = quantities_in(text)
@@ -54,7 +55,7 @@ def stated_in(text: str) -> Stated:
     stated |= _seq_len(found, text) | _sound_in(text)
     stated |= _image_size(text) | pictures_in(text)
     stated |= split_in("\n".join(filter(OF_SETS.search, sentences)) if page else text) or repeated_in(text)
-    stated |= groups_in(found, text, stated)
+    stated |= groups_in(found, text, stated) | form
     for name, pattern in (("multi_label", _P["multi_label"]), ("imbalanced", _P["imbalance"])):
         if match := pattern.search(text):
             stated[name] = True, match[0]

@@ -56,7 +56,7 @@ class InferredFacts:
     `rivals`: numbers that compete for a count. `metric_sure`: the text says there how answers are judged.
     `split`: group | time | random, `split_open` a clause that may say it; `group_by` in the singular;
     `seq_len` tokens of the longest texts; `image_size` pixels of the shorter side; `language` ISO 639-1 or
-    "multi"."""
+    "multi"; `submission` its lines as `submission.submission_in` has them."""
 
     task: str | None
     confidence: float
@@ -86,6 +86,7 @@ class InferredFacts:
     aspect_ratio: float | None = None
     language: str | None = None
     subtask: str | None = None
+    submission: str | None = None
     outside: str | None = None
     words: Mapping[str, str] = field(default_factory=dict)
     split_open: Separation | None = None

@@ -82,6 +82,8 @@ def training_defaults(
     if task in _DENSE_TASKS:
         if family.startswith(_DETECTORS):
             return TrainingDefaults("sgd-momentum", 0.02, 16, "linear", 0.08, 16, 2, 4)
+        if family == "centernet" and not pretrained:
+            return TrainingDefaults("adamw", 3e-3, 16, "sqrt", 3e-3, 16, 4, 4)
         return TrainingDefaults("adamw", 3e-4, 16, "sqrt", 1e-3, 16, 4, 4)
     if not pretrained:
         return TrainingDefaults("adamw", 1e-3, 256, "sqrt", 4e-3, 128, 16, 5)

@@ -7,10 +7,11 @@ from typing import Literal
 from torch import nn
 
 from memory_service.measure.nets import dense, points, series, tables
+from memory_service.train.masks import unet
 
-Form = Literal["table", "image", "detector", "volume", "series", "items"]
-"""table (batch, features) | image, detector (batch, channels, side, side) | volume (batch, channels, side,
-side, side) | series (batch, channels, steps) | items (batch, length) of numbers"""
+Form = Literal["table", "image", "maps", "detector", "volume", "series", "items"]
+"""table (batch, features) | image, maps, detector (batch, channels, side, side) | volume (batch, channels,
+side, side, side) | series (batch, channels, steps) | items (batch, length) of numbers"""
 
 NETS: dict[str, tuple[Form, Callable[..., nn.Module]]] = {
     "mlp": ("table", tables.mlp),
@@ -19,6 +20,7 @@ NETS: dict[str, tuple[Form, Callable[..., nn.Module]]] = {
     "tabm": ("table", tables.TabM),
     "realmlp": ("table", tables.RealMlp),
     "small-cnn": ("image", dense.small_cnn),
+    "box-network": ("maps", lambda _, outputs, width: unet(width, outputs + 4, 1)),
     "resnet1d": ("series", series.ResNet1d),
     "inceptiontime": ("series", series.InceptionTime),
     "tabnet": ("table", tables.TabNet),

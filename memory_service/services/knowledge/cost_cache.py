@@ -206,14 +206,17 @@ class PricedCatalogue:
 
         A table's columns are what they are: networks on tables are priced at `asked.n_features`. A pinned
         model has the sizes that it has where none is pinned, so that naming the model that was planned plans
-        it again. Networks for a processor alone are planned only when pinned.
+        it again. Networks for a processor alone are planned only when pinned, or for masks and boxes where
+        no weights and no card are there.
         """
         method = asked.method
         if model:
             rows = of_speech([self.row(model)], asked.speech) or [self.row(model)]
         else:
             serving = models_for_task(task, self.models.values())
-            rows = [row for row in serving if row.device != "cpu" and not row.config.get("pinned_only")]
+            small = asked.weightless and not asked.paged and is_dense(task)
+            free = (row for row in serving if not row.config.get("pinned_only"))
+            rows = [row for row in free if row.device != "cpu" or small]
             rows = [row for row in serving if row.good_for.startswith("volumes")] if asked.volumes else rows
             rows = of_speech(rows, asked.speech)
             rows = rows if not method or any("methods" in row.config for row in rows) else serving

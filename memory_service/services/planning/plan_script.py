@@ -16,6 +16,7 @@ import jinja2
 
 from memory_service import __version__
 from memory_service.domain.common.optimizers import PAGED_ADAMW
+from memory_service.domain.description.submission import BETWEEN, NO_HEADER
 from memory_service.domain.planning.explanation.plan_text import plan_view
 from memory_service.domain.planning.policy import RESERVE_SHARE
 from memory_service.domain.recipe.recipe_text import split_setting
@@ -23,7 +24,7 @@ from memory_service.services.planning.script_choice import TECHNIQUES, blend_of,
 from memory_service.services.planning.script_kinds import HUB_NAMES, NETS, PRETRAINED_FROM, WIDTHS, Kind
 from memory_service.services.planning.script_text import beside, joined, literal, plain, standalone
 
-_ORDER_ONLY = ("auc", "gini", "average_precision", "spearman")
+_ORDER_ONLY = ("auc", "gini", "average_precision", "spearman", "precision_top", "recall_top", "lift_top")
 """Functions of scores that no rising change of the answers moves."""
 
 _FETCHED = ("timm", "smp", "transformers", "torchvision", "ultralytics")
@@ -72,8 +73,8 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
     words = _words(plan, kind) | {"server": server}
     parts = [_rendered(part, words) for part in ("settings", "read_data")]
     chosen = _MODULES
-    if kind.words["frames"] and kind.words["masks"]:
-        chosen = {"masks": ("masks", "inputs")}
+    if kind.words["frames"] and (kind.words["masks"] or kind.words["boxes"]):
+        chosen = {"frames": ("inputs",)}
     if kind.words["items"]:
         chosen = {"items": _MODULES["items"]}
     roots = [
@@ -151,6 +152,8 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         "learned": kind.words["frames"] and model["name"] in NETS,
         "widths": kind.words["network"] and WIDTHS.get(model["name"]),
     }
+    told = next((each["value"] for each in plan.get("facts", ()) if each["name"] == "submission"), "")
+    words["submission"] = ["" if line == NO_HEADER else line for line in told.split(BETWEEN) if line]
     words |= {"method": plan.get("method"), "n_gpus": plan.get("n_gpus") or 1}
     words["sharded"] = bool(plan.get("sharding"))
     words["paged"] = plan["optimizer"] == PAGED_ADAMW

@@ -20,7 +20,7 @@ from memory_service.domain.cost.multi_gpu import cards_of, check_link, check_sha
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.description.known_facts import NAMES, Fact, Source, Sources
 from memory_service.domain.description.languages import READ_LANGUAGES, in_english, language_of
-from memory_service.domain.description.metric_resolution import quantile_words, resolve_metric
+from memory_service.domain.description.metric_resolution import first_words, quantile_words, resolve_metric
 from memory_service.domain.description.modalities import OF_BANDS, STRIPS, TILE, tiles_of
 from memory_service.domain.description.resources import cores_in
 from memory_service.domain.description.searches import Search, search_in
@@ -358,6 +358,8 @@ def _metric(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
         words = said.metric_words
         if said.metric == "quantile loss":
             words += quantile_words(question.description or "")
+        if rows := first_words(question.description or "", said.metric):
+            words = said.metric + rows
         metric = resolve_metric(words, "the description", task, {"name": said.metric, **known})
         if not (said.metric_sure or said.metric != "accuracy" or metric.in_script):
             metric = None

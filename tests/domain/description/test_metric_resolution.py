@@ -13,6 +13,7 @@ from memory_service.domain.description.metric_resolution import (
     MEASURES,
     Answer,
     answer_of,
+    first_words,
     measure_of,
     quantile_words,
     resolve_metric,
@@ -39,7 +40,12 @@ def test_what_a_script_answers_is_known_for_every_task_that_has_one():
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda m: f"{m.name} of {m.answer}")
 def test_a_measure_is_found_by_its_own_name(measure):
     beta = "F0.5" if measure.of == "F-beta of pixels" else "F2"
-    name = measure.name.replace("@k", "@5").replace("F-beta", beta).replace("top-k", "top-5")
+    name = (
+        measure.name.replace("@k", "@5")
+        .replace("F-beta", beta)
+        .replace("top-k", "top-5")
+        .replace("top k", "top 5")
+    )
     found = measure_of(name, measure.answer)
     assert found is not None
     assert (found.name, found.function) == (name, measure.function)
@@ -234,3 +240,25 @@ def test_the_one_quantile_of_a_page_is_found(page: str, words: str):
 def test_a_formula_names_its_metric(formula: str, name: str | None):
     found = metric_named(formula)
     assert (found and found.name) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (
+            "Scored by the number of buyers among the first 400 of your list of 2 000.",
+            "precision at the top 400",
+        ),
+        ("Metric: precision@500 over all customers.", "precision at the top 500"),
+        ("We use recall at the top 1,000 rows.", "recall at the top 1000"),
+        ("Judged by the lift in the top decile.", "lift at the top 10%"),
+        ("Judged by lift at the top 5 % of the rows.", "lift at the top 5%"),
+        ("Judged by precision@5 of the classes.", ""),
+        ("Judged by recall at 95% precision.", ""),
+    ],
+)
+def test_rows_that_are_the_first_are_counted_or_a_share(text: str, name: str) -> None:
+    metric = metric_named(text)
+    found = metric and measure_of(metric.name + first_words(text, metric.name), "labels")
+    assert (found.name if found else "") == name
+    assert not found or measure_of(name, "labels") == found

@@ -231,3 +231,10 @@ def test_of_more_columns_than_rows_a_linear_model_is_named(
     plan = recommend(seeded_sqlite, asked, {"recipe"})
     (few,) = (each["text"] for each in plan["warnings"] if each["code"] == "few-samples")
     assert ("linear model" in few) is told
+
+
+def test_the_form_of_a_submission_goes_from_the_page_into_the_script(seeded_sqlite: Database) -> None:
+    text = "Say how far 900 scans are turned, RMSE. Submit a headerless file:\n1.png,3.5\n2.png,0.1"
+    plan = planned(seeded_sqlite, text, task="image-regression")
+    assert facts(plan)["submission"] == "no header / 1.png,3.5"
+    assert 'PAGE_FORM = ("", "1.png,3.5")' in plan_script(plan)
