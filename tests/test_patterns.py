@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from memory_service.domain.common import unpriced_models
-from memory_service.domain.description.languages import in_english, language_of
+from memory_service.domain.description.languages import READ_LANGUAGES, in_english, language_of
 from memory_service.domain.description.phrases import (
     MOST_OF_A_SENTENCE,
     MOST_OF_A_WORD,
@@ -69,6 +69,16 @@ def test_every_pattern_of_the_package_is_linear_over_repeated_pieces():
         if (how := next(filter(None, found), None)) is not None:
             wrong.append(f"{place}: {how}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("language", READ_LANGUAGES)
+def test_no_glossary_is_tried_word_by_word_at_each_place_of_a_text(language: str):
+    """A call of a pattern stops all other threads: what it costs at a place must not grow with its words."""
+    signs = "".join(f"\\frac{{1}}{{n_{n}}}\\sum_{{i={n}}} (y_i - x^{{{n}}}) " for n in range(900))
+    chinese = " ".join(chr(0x4E00 + 7 * n % 20_000) * 3 for n in range(4_000))
+    for text in (signs[:READ_CHARACTERS], "a b c d e f g h " * 1_000, chinese):
+        once = processor_seconds(lambda text=text: language_of(text), 3)
+        assert processor_seconds(lambda text=text: in_english(text, language), 3) < 20 * once
 
 
 @pytest.mark.parametrize(

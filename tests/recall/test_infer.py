@@ -178,6 +178,7 @@ def test_a_megabyte_takes_well_under_a_second() -> None:
         ),
         ("Scans of 640 × 480 pixels, 30 per patient", {"image_size": 480}),
         ("101 × 101", {"image_size": 101}),
+        ("Spectrograms of 00 x 128 pixels", {}),
         ("Essays of 150 to 1,500 words", {"seq_len": 2000}),
         ("LoRA, sequence length 2048", {"seq_len": 2048}),
         (
