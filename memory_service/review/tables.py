@@ -18,6 +18,8 @@ def _written(entries: Mapping[str, Any], key: str) -> str:
 
 _SECTIONS = _TABLES["patterns"].items()
 PATTERNS = {section: {key: re.compile(_written(all_, key)) for key in all_} for section, all_ in _SECTIONS}
+_USUAL = {"kinds": "", "needs": "", "without": "(?!)"}
+KINDS = {case: _USUAL | stated for case, stated in _TABLES["kinds"].items()}
 Entry = TypeVar("Entry")
 
 

@@ -356,7 +356,8 @@ class Training:
         if kind == "ultralytics":
             return self.set_for(calls[0], "epochs")
         name, position = ("n_epoch", 0) if kind == "fastai" else ("epochs", None)
-        found = [number(given(call, "epochs") or given(call, name, position)) for call in calls]
+        stated = [given(call, "epochs") or given(call, name, position) for call in calls]
+        found = [1.0 if one is None and kind == "keras" else number(one) for one in stated]
         known = [epochs for epochs in found if epochs is not None]
         return max(known) if known and (kind == "fastai" or len(known) == len(found)) else None
 

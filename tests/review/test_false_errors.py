@@ -502,7 +502,11 @@ print(total / len({}))
     [
         (("sum", "loader", "loader.dataset", ""), ("mean", "loader", "loader.dataset", ""), "is a mean"),
         (("mean", "dataset", "dataset", ""), ("mean", "loader", "loader.dataset", ""), "is a mean"),
-        (("mean", "loader", "loader", "plot(net(1))"), ("mean", "loader", "loader", ""), "the network: what"),
+        (
+            ("mean", "loader", "loader", "torch.save(net, 'net.pt')"),
+            ("mean", "loader", "loader", ""),
+            "saves the network",
+        ),
     ],
 )
 def test_sums_single_rows_and_plots_are_no_faults(

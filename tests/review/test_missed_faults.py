@@ -537,7 +537,7 @@ JUDGED = "net.evaluate(X_test, y_test)"
             "is a mean",
         ),
         (TORCH_MEAN, ("", "len(loader)", SAVED), (" / x.size(0)", "len(loader)", SAVED), "is a mean"),
-        (TORCH_MEAN, ("", "len(loader)", SAVED), ("", "len(loader)", ""), "the network: what it learns"),
+        (TORCH_MEAN, ("", "len(loader)", SAVED), ("", "len(loader)", ""), "saves the network"),
         (LIGHTGBM, ("auc", ""), ("roc_auc", ""), "knows no metric"),
         (
             LIGHTGBM,

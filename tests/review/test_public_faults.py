@@ -169,3 +169,36 @@ def test_a_precision_that_only_a_setting_knows_is_not_told() -> None:
         for one in ("settings.precision", "'bf16-mixed'", "32")
     ]
     assert told == [None, "bf16", "fp32"]
+
+
+STEP = "import torch\nfrom rows import net, loader, opt\nfor epoch in range(3):\n    for x in loader:\n"
+STEP += "        loss = net(x).mean()\n{}\n        opt.step()\ntorch.save(net.state_dict(), 'n')\n"
+BACK, CLIP, ZERO = (
+    f"        {one}\n"
+    for one in ("loss.backward()", "torch.nn.utils.clip_grad_norm_(net.parameters(), 1)", "opt.zero_grad()")
+)
+MNIST = """import keras
+from net import model
+(x, y), _ = keras.datasets.mnist.load_data()
+model.compile("adam", "mse")
+model.fit({})
+"""
+CHOSEN = """import xgboost
+from rows import train, test, valid, y
+net = xgboost.train({{}}, train, evals=[({}, "a")], early_stopping_rounds=9)
+print(roc_auc_score(y, net.predict(test)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "script", "wrong", "right"),
+    [
+        ("wrong-parameter", STEP, ZERO + CLIP + BACK, ZERO + BACK + CLIP),
+        ("accumulation-voided", STEP, BACK + ZERO, ZERO + BACK),
+        ("wrong-parameter", MNIST, "x, y", "x / 255, y"),
+        ("judged-on-training-rows", CHOSEN, "test", "valid"),
+    ],
+)
+def test_what_the_words_of_a_script_show(rule: str, script: str, wrong: str, right: str) -> None:
+    assert rule in rules(script.format(wrong))
+    assert rule not in rules(script.format(right))

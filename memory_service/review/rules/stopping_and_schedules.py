@@ -245,7 +245,11 @@ def logged_rules(facts: Facts) -> Iterator[Finding]:
     elif not script.uses(*LIGHTNING) and known is not None:
         for call in script.called("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"):
             if not script.qualified(call.func).startswith("torch."):
-                yield from _keras(facts, call, known)
+                at = 1 if last_name(call.func) == "ModelCheckpoint" else 0
+                yield from _keras(call, facts.text(call, "monitor", at), known)
+        for node in script.all(ast.Subscript):
+            if getattr(node.value, "attr", "") == "history":
+                yield from _keras(node, facts.values.text(node.slice), known)
     for call in facts.training.arguments[:_MOST_LOOKED_AT]:
         yield from _trainer(facts, call)
 
@@ -288,10 +292,8 @@ def _logged(facts: Facts) -> set[str]:
     return known if bases == {"LightningModule"} else set()
 
 
-def _keras(facts: Facts, call: ast.Call, known: set[str]) -> Iterator[Finding]:
-    """Keras warns once an epoch and goes on: the callback does nothing."""
-    at = 1 if last_name(call.func) == "ModelCheckpoint" else 0
-    monitor = facts.values.text(facts.values.argument(call, "monitor", at))
+def _keras(place: ast.AST, monitor: str | None, known: set[str]) -> Iterator[Finding]:
+    """A callback that watches what is not there does nothing; a history has no such key."""
     figure = (monitor or "").removeprefix("val_")
     names = (
         re.sub(r"_\d+$", "", name.lower()) for name in (figure, *known)
@@ -300,7 +302,7 @@ def _keras(facts: Facts, call: ast.Call, known: set[str]) -> Iterator[Finding]:
     if not figure or figure in _SET.always_in_keras or same in others:
         return
     best = next((name for name in sorted(known) if name in figure or figure in name), "loss")
-    yield _nobody(call, str(monitor), known | {"loss"}, f'monitor="val_{best}"')
+    yield _nobody(place, str(monitor), known | {"loss"}, f'"val_{best}"')
 
 
 def _compiled(facts: Facts) -> set[str] | None:

@@ -23,6 +23,7 @@ from memory_service.review.source.script import (
     last_name,
     name_of,
     names_in,
+    parameters_of,
     receiver,
     receiver_name,
     texts_in,
@@ -374,15 +375,11 @@ def _turns_off(facts: Facts, node: ast.AST) -> bool:
     return bool(_RE.turns_off.search(name))
 
 
-_LOGS = ("math.", "numpy.", "torch.", "tensorflow.")
-
-
 def loop_rules(facts: Facts) -> Iterator[Finding]:
     """Rules of a PyTorch loop, by what `rules.toml` calls them."""
     yield from _across_folds(facts)
     yield from _by_wrong_numbers(facts)
     yield from _on_cpu(facts)
-    yield from _overwritten(facts)
     loops = [loop for loop in facts.training.loops if isinstance(loop.batch, ast.For)]
     loops = [loop for loop in loops if isinstance(loop.backward, ast.Call)]
     for loop in loops:
@@ -397,24 +394,15 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
             if _is_of_torch(facts, call) and facts.script.loops(call)[:1] == [batch]:
                 yield wrong(call, "optimizer-anew", name=last_name(call.func))
     yield from _off_card(facts, loops)
-    for epochs in facts.training.epoch_loops[:1] if not _RE.used.search(facts.script.text) else ():
-        networks = {receiver_name(call) for call in facts.script.called("parameters")}
-        behind = (n for n in facts.script.all(ast.Name) if n.lineno > (epochs.end_lineno or 0))
-        if networks and not any(name.id in networks for name in behind):
-            yield finding("result-thrown-away", epochs, "network")
     in_own_order = _RE.ordered.search(facts.script.text.replace("shuffle=", ""))
     for loader in loaders_of(facts) if loops and not in_own_order else ():
         yield from _not_shuffled(facts, loader, loops)
 
 
 def _by_wrong_numbers(facts: Facts) -> Iterator[Finding]:
-    """`10 * np.log(ratio)` of decibels; a mean of a batch that is divided by the rows of it, or of all."""
+    """A mean of a batch that is divided by the rows of it, or of all."""
     script, summed = facts.script, set[str]()
     singly = names_in(*(loop.iter for loop in facts.training.batches if isinstance(loop, ast.For)))
-    for node in script.all(ast.BinOp) if _RE.decibels.search(script.text) else ():
-        log = is_call(node.right, "log") and script.qualified(node.right.func).startswith(_LOGS)
-        if log and isinstance(node.op, ast.Mult) and facts.values.number(node.left) in (10, 20):
-            yield wrong(node, "decibels")
     for change in script.all(ast.AugAssign) if "reduction" not in script.text else ():
         share = change.value if isinstance(change.value, ast.BinOp) else None
         value = share.left if share is not None else change.value
@@ -437,24 +425,6 @@ def _is_sum(facts: Facts, item: ast.Call) -> bool:
     classes = [facts.script.classes.get(facts.values.made_by(call.func)) for call in made]
     inside = facts.script.within_calls([*made, *(one for one in classes if one is not None)])
     return any(is_call(call, "sum") for call in inside)
-
-
-def _overwritten(facts: Facts) -> Iterator[Finding]:
-    """`loss = f(x).item()` in a loop, after `loss = 0`, and `loss / n` behind it: the last batch counts."""
-    script, order = facts.script, facts.script.order
-    for loop in (loop for loop in script.all(ast.For) if not is_call(loop.iter, "range")):
-        inside, home = [node for one in loop.body for node in ast.walk(one)], script.function(loop)
-        searches = any(isinstance(node, ast.Break | ast.Continue) for node in inside)
-        read = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-        for node in () if searches else loop.body:
-            name = getattr(node.targets[0], "id", "") if isinstance(node, ast.Assign) else ""
-            name = name if is_call(getattr(node, "value", None), "item") else ""
-            before = (n.value for n in script.set_in.get((home, name), ()) if order[n] < order[loop])
-            behind = (n for n in script.all(ast.BinOp) if _is(n.left, name) and order[n] > order[loop])
-            behind = (n for n in behind if script.function(n) is home and n not in inside)
-            begun = any(isinstance(value, ast.Constant) and value.value == 0 for value in before)
-            if begun and name not in read and any(isinstance(n.op, ast.Div) for n in behind):
-                yield finding("result-thrown-away", node, "overwritten", name=name)
 
 
 def _off_card(facts: Facts, loops: Sequence[Loop]) -> Iterator[Finding]:
@@ -543,22 +513,29 @@ def _divides(facts: Facts, loop: Loop, batch: ast.For, every: ast.expr) -> bool:
 def _across_folds(facts: Facts) -> Iterator[Finding]:
     """The optimizer, or Keras model, of all folds is made before them, and nothing makes it anew."""
     script, training = facts.script, facts.training
-    for loop in training.fold_loops:
+    for loop in (one for one in script.all(ast.For) if training.is_fold(one)):
         inside = list(script.within(loop.body))
         made = {name for n in inside if isinstance(n, ast.Assign) for name in names_in(*n.targets)}
         calls = [n for n in inside if isinstance(n, ast.Call)]
         anew = any(is_call(c, *_SET.resets) or "torch.optim." in script.qualified(c.func) for c in calls)
         ends = any(isinstance(n, ast.Break) and script.loops(n)[:1] == [loop] for n in inside)
         for call in calls if not anew and not ends else ():
+            trainer = is_call(call, "Trainer") and "train_dataset" in keyword_names(call)
             keras = training.fits.get(call) == "keras"
-            learns = keras or (is_call(call, "step") and _is_optimizer(facts, call))
-            holder = call.args[0] if is_call(call, "step") and call.args else receiver(call)
+            learns = keras or trainer or (is_call(call, "step") and _is_optimizer(facts, call))
+            first = call.args[0] if is_call(call, "step") and call.args else receiver(call)
+            holder = facts.argument(call, "model", 0) if trainer else first
             if not learns or not isinstance(holder, ast.Name) or holder.id in made:
                 continue
-            makers = facts.values.makers(holder)
+            makers, home = facts.values.makers(holder), script.function(loop)
             known = makers if keras else [m for m in makers if "torch.optim." in script.qualified(m.func)]
-            if known and all(script.order.get(m, 0) < script.order[loop] for m in makers):
-                yield finding("model-across-folds", loop, name=holder.id, at=makers[0].lineno)
+            at = makers[0].lineno if makers else 0
+            if trainer and home is not None and holder.id in parameters_of(home):
+                at = home.lineno
+            if (known or (trainer and at)) and all(
+                script.order.get(m, 0) < script.order[loop] for m in makers
+            ):
+                yield finding("model-across-folds", loop, name=holder.id, at=at)
                 return
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -30,7 +31,7 @@ from memory_service.review.source.script import (
     receiver_name,
     targets_of,
 )
-from memory_service.review.tables import PATTERNS, words_of
+from memory_service.review.tables import KINDS, PATTERNS, words_of
 from memory_service.review.training import KERAS, LIGHTNING
 
 _RE, _SET, _, _MAP = words_of("parameters")
@@ -49,7 +50,7 @@ def largest_tuning_rate(script: Script) -> float:
 
 def parameter_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-parameter, result-thrown-away and undefined-name."""
-    for about in (_thrown_away, _assigned, _never_judged, _linear_layers, _names, _undefined):
+    for about in (_thrown_away, _assigned, _never_judged, _linear_layers, _names, _undefined, _by_kinds):
         yield from about(facts)
     for call in facts.script.calls:
         yield from _contradictions(facts, call)
@@ -77,7 +78,7 @@ def _thrown_away(facts: Facts) -> Iterator[Finding]:
     read = {node.id for node in script.all(ast.Name) if isinstance(node.ctx, ast.Load)}
     yield from _never_read(facts) if facts.training.trains else ()
     for made in script.all(ast.Assign) if facts.training.trains else ():
-        to = made.targets[0] if is_call(made.value, "EarlyStopping", "ModelCheckpoint") else None
+        to = made.targets[0] if is_call(made.value, *_SET.acts) else None
         if isinstance(to, ast.Name) and to.id not in read:
             yield finding("result-thrown-away", made, "unused", name=to.id)
     copies = [t for made in script.all(ast.Assign) for t in made.targets if _is_copy(facts, t)]
@@ -99,10 +100,10 @@ def _never_read(facts: Facts) -> Iterator[Finding]:
     for node in script.all(ast.Assign, ast.AugAssign):
         first = getattr(node.value, "left", node.value)
         names = sorted(names_in(*targets_of(node))) if isinstance(first, ast.Call) else []
-        if is_call(first, "predict", "predict_proba"):
+        if is_call(first, "predict", "predict_proba", "transform", "fit_transform"):
             names = names if isinstance(targets_of(node)[0], ast.Name) else []
         elif is_call(first, "DataLoader") or len(names) > 1:
-            held = [name for name in names if _RE.held_out.search(name)]
+            held = [name for name in names if _RE.held_out.search(name) and "train" not in name]
             names = held if len(held) > 1 or is_call(first, "DataLoader") else []
         else:
             continue
@@ -148,13 +149,9 @@ def _changes(facts: Facts, call: ast.Call, name: str) -> bool:
 
 
 def _assigned(facts: Facts) -> Iterator[Finding]:
-    """`cudnn.benchmark` beside `deterministic`; a part of random_split whose data set is changed."""
+    """A part of random_split whose data set is changed."""
     script, every = facts.script, facts.script.all(ast.Assign)
     stated = [(node, to, getattr(to, "value", to)) for node in every for to in node.targets]
-    cudnn = ((node, to) for node, to, of in stated if last_name(of) == "cudnn")
-    on = {last_name(to): node for node, to in cudnn if facts.values.one(node.value) is True}
-    if {"deterministic", "benchmark"} <= on.keys():
-        yield wrong(on["benchmark"], "benchmark")
     held = [each for each in stated if isinstance(each[2], ast.Attribute) and each[2].attr == "dataset"]
     values = {ast.unparse(to): ast.unparse(node.value) for node, to, _ in held}
     for node, to, rows in held:
@@ -372,17 +369,22 @@ def _names(facts: Facts) -> Iterator[Finding]:
     script = facts.script
     stated = (n for n in script.all(ast.ImportFrom) if not any(script.around(n, ast.Try)))
     for named, module in ((node, node.module or "") for node in stated):
-        for removed in removed_of(module):
+        for removed in (one for one in removed_of(module) if one.library == "module"):
             yield wrong(named, "module-gone", module=module, instead=removed.instead)
         pairs = ((alias.name, one) for alias in named.names for one in removed_of(f"{module}.{alias.name}"))
         for name, removed in (pair for pair in pairs if not pair[1].argument):
             yield wrong(named, "name-gone", module=module, name=name, instead=removed.instead)
     for node in script.all(ast.Attribute):
-        made = facts.values.makers(node.value) if node.attr in ("total_mem", "tune") else []
+        made = facts.values.makers(node.value) if node.attr in _SET.made_without else []
         of = {f"{script.qualified(maker.func)}.{node.attr}" for maker in made} or {script.qualified(node)}
-        for removed in removed_of(f"name {of.pop()}") if len(of) == 1 else ():
-            name = ast.unparse(node)
-            yield told("wrong-parameter", node, f"{name} is gone from {removed.library}.", removed.instead)
+        any_of = (f".{node.attr}", f".{last_name(node.value)}.{node.attr}")  # of whatever object
+        for known in (*(of if len(of) == 1 else ()), *any_of):
+            for removed in removed_of(f"name {known}"):
+                if known not in any_of or script.uses(removed.library):
+                    name = ast.unparse(node)
+                    yield told(
+                        "wrong-parameter", node, f"{name} is gone from {removed.library}.", removed.instead
+                    )
     for call in script.called("append") if script.uses("pandas") else ():
         base: ast.AST | None = receiver(call)
         base = next(iter(facts.values.sources(base)), base) if base is not None else None
@@ -393,14 +395,30 @@ def _names(facts: Facts) -> Iterator[Finding]:
 
 
 def _undefined(facts: Facts) -> Iterator[Finding]:
-    """Names that the run surely comes by; `import *`, magics (read as `pass`) and exec may define any."""
-    script = facts.script
+    """Names that nothing binds; `import *`, magics (read as `pass`) and exec may bind any."""
+    script, home = facts.script, facts.script.function
     unseen = facts.cache.get("broken") or any(isinstance(node, ast.Pass) for node in script.tree.body)
-    known = {*_SET.given, *dir(builtins)}.union(*bound_names([*ast.walk(script.tree)]))
+    given, nodes = {*_SET.given, *dir(builtins)}, [*ast.walk(script.tree)]
+    known = given.union(*bound_names(nodes))
+    outside = given.union(*bound_names([node for node in nodes if home(node) is None]))
+    outside |= {name for node in script.all(ast.Global) for name in node.names}
     for node in () if unseen or _RE.unseen.search(script.text) else script.all(ast.Name):
-        if node.id not in known and script.runs(node) and not any(script.around(node, ast.Try)):
+        if node.id not in (known if home(node) else outside) and not any(script.around(node, ast.Try)):
             known.add(node.id)
+            outside.add(node.id)
             yield finding("undefined-name", node, name=node.id)
+
+
+def _by_kinds(facts: Facts) -> Iterator[Finding]:
+    """Kinds of faults that the words of a script show (`[kinds]` of tables.toml), at their last line."""
+    text = "\n".join(line.partition(" #")[0] for line in facts.script.lines)
+    for case, kind in KINDS.items():
+        trains = not kind["kinds"] or facts.training.kinds & {*kind["kinds"].split()}
+        meant = trains and re.search(kind["needs"], text) and not re.search(kind["without"], text)
+        if meant and (shown := re.search(kind["at"], text)):
+            name = shown.groupdict().get("n") or shown["at"].rstrip("(")
+            line = text.count("\n", 0, shown.start("at")) + 1
+            yield finding(kind["rule"], line, case.partition("_")[0], name=name)
 
 
 def _never_judged(facts: Facts) -> Iterator[Finding]:
