@@ -133,7 +133,7 @@ COMMA_AMOUNT = r"-?(?:\d{1,15}|\d{1,3}(?:\.\d{3}){1,5})(?:,\d{1,15})?"  # 41.234
 
 STRING = r"'(?:[^'\\]|\\.|'')*+'"
 STATEMENT = re.compile(  # of a dump of SQL
-    r"^\s*+(?:CREATE\s+TABLE|(?:INSERT|REPLACE)(?:\s+IGNORE)?\s+INTO|COPY)\s+(?:IF\s+NOT\s+EXISTS\s+)?"
+    r"^[ \t]*+(?:CREATE\s+TABLE|(?:INSERT|REPLACE)(?:\s+IGNORE)?\s+INTO|COPY)\s+(?:IF\s+NOT\s+EXISTS\s+)?"
     r"(?P<name>(?:[`\"\[][^`\"\]\n]{1,99}[`\"\]]|[\w$.])++)\s*+"
     rf"(?:(?:\((?P<order>[^()]*+)\)\s*+)?(?:VALUES\s*+(?P<values>(?:{STRING}|[^';])++);"
     r"|FROM\s+stdin[^;]{0,99};\r?\n(?P<rows>(?:(?!\\\.).*\n)*+))"

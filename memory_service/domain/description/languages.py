@@ -67,7 +67,7 @@ def _glossary(language: str) -> tuple[re.Pattern[str], Callable[[str], str]]:
     edges = (r"(?<![^\W\d_])", r"(?![\w])") if language != "hi" and spaced else ("", "")
     if language == "hi":
         edges = (r"(?<![\u0900-\u097f])", r"(?![\u0900-\u097f])")
-    # Few branches at each place of a text: one for each letter that a word begins with, and none holds a group.
+    # Few branches at each place of a text: one for each letter that a word begins with, none with a group.
     by_first = groupby(sorted(ordered, key=itemgetter(0)), key=itemgetter(0))
     starts = [
         f"{re.escape(first)}(?:{'|'.join(_part(word[1:]) for word in words)})"
