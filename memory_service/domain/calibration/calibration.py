@@ -51,7 +51,9 @@ class Fingerprint:
     def changes(self, now: Fingerprint) -> tuple[str, ...]:
         """What differs in the environment, or that it is another device, as sentences: "driver was 550.54, is
         560.28"; empty if nothing."""
-        pairs = ((name, getattr(self, name), getattr(now, name)) for name in ("uuid", *ENVIRONMENT_FIELDS))
+        pairs = (
+            (name, getattr(self, name), getattr(now, name)) for name in ("name", "uuid", *ENVIRONMENT_FIELDS)
+        )
         return tuple(f"{name} was {was}, is {is_now}" for name, was, is_now in pairs if was != is_now)
 
     def as_dict(self) -> dict[str, Any]:

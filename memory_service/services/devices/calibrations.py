@@ -204,11 +204,11 @@ def _ended(row: tables.Calibration, posted: Posted, now: dt.datetime) -> dt.date
     return row.started_at + dt.timedelta(seconds=posted.seconds)
 
 
-def refuse_second(transaction: ReadTransaction, name: str, uuid: str, who: str | None) -> None:
+def refuse_second(transaction: ReadTransaction, name: str, uuid: str | None, who: str | None) -> None:
     """Conflict when a calibration of this device has not ended: by name, or by what it is where no other key
-    says so."""
+    says so; by name alone without a uuid."""
     for row in store.active(transaction.session):
-        alike = row.fingerprint.get("uuid") == uuid
+        alike = uuid is not None and row.fingerprint.get("uuid") == uuid
         if row.device == name or (alike and not _posted_by_another(row, who)):
             message = f"calibration {row.id} of {row.device!r} is {row.status}; wait until it ends"
             raise Conflict(message, [FieldError("device", message, name, (row.id,))])
@@ -225,8 +225,7 @@ def _begun(
     )  # fmt: skip
     if devices.is_owner(transaction, name, who):
         end_those_of_others(transaction, name, who)
-    if sent.status == "running":
-        refuse_second(transaction, name, sent.fingerprint.uuid, who)
+    refuse_second(transaction, name, sent.fingerprint.uuid if sent.status == "running" else None, who)
     row = add_row(
         transaction, sent.id, device, sent.fingerprint, status="running", contended=sent.contended,
         budget_seconds=sent.budget_seconds, origin="posted", version=sent.version,

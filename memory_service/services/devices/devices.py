@@ -268,8 +268,8 @@ def keep_device(
     was seen on this host, not told from elsewhere. What another tells of a device than who told first changes
     nothing of it, unless it `corrects`: who measured it would lose what was measured. What a key said of a
     device that another registered by its name alone holds until who registered it, or may correct, says
-    otherwise. Conflict when the name belongs to another piece of hardware, or to another GPU model by who
-    told first; InvalidInput when it means a GPU model, or the model is not known.
+    otherwise. Conflict when the name belongs to another piece of hardware or GPU model, which one that is
+    known does not become by a caller's word; InvalidInput when it means a GPU model, or none is known.
     """
     row = store.device(transaction.session, name, to_change=True)
     new, renewed = row is None, False
@@ -278,17 +278,25 @@ def keep_device(
         _check_name(transaction, name, fingerprint if looked_at else None, who)
         row = tables.Device(name=name, registered_at=transaction.now, told_by=who or ANONYMOUS)
     if fingerprint is not None:
+        registered_by, *_ = *history.first_tellers(transaction.session, "devices", name), row.told_by
+        provisional, registrant = row.told_by != registered_by, who == registered_by
         if row.uuid is not None and row.uuid != fingerprint.uuid:
-            registered_by, *_ = *history.first_tellers(transaction.session, "devices", name), row.told_by
-            renewed = row.told_by != registered_by and (corrects or looked_at or who == registered_by)
+            renewed = provisional and (corrects or looked_at or registrant)
             if not renewed:
                 raise _another_device(name, row, fingerprint)
+        sheet = gpu_model_of(transaction, fingerprint)
+        another = row.seen_at is not None and sheet.slug != row.gpu
+        another = another and row.fingerprint.get("name") != fingerprint.name
+        renewed = renewed or (another and provisional and registrant)
+        if renewed:
             row.word = row.host = row.seen_at = None
-        sheet, known = gpu_model_of(transaction, fingerprint), row.seen_at is not None
-        if known and not (looked_at or corrects) and not is_owner(transaction, name, who):
-            if sheet.slug != row.gpu:
+        known = row.seen_at is not None
+        if known and not (looked_at or corrects):
+            owner = is_owner(transaction, name, who)
+            if another or (sheet.slug != row.gpu and not owner):
                 raise _another_device(name, row, fingerprint, sheet.slug)
-            return row, new
+            if not owner:
+                return row, new
         row.gpu, row.kind, row.uuid = sheet.slug, fingerprint.kind, fingerprint.uuid
         row.told_by = row.told_by if known else who or ANONYMOUS
         seen_at = seen_at or transaction.now
