@@ -706,6 +706,22 @@ def test_a_result_beside_a_running_calibration_of_the_device_waits_for_it(client
     assert calibrations.accept(database, posted("busy"), who="eve")[1]
 
 
+def test_one_that_was_given_up_does_not_go_on_beside_another_of_its_device(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = client.app.state.service.database  # type: ignore[attr-defined]
+    silent, going = (posted("quiet", status="running", missing={}) for _ in range(2))
+    calibrations.accept(database, silent, who="eve")
+    with monkeypatch.context() as late:
+        late.setattr(calibrations, "SILENT_SECONDS", -1.0)
+        assert client.get(f"/calibrations/{silent['id']}").json()["status"] == "failed"
+    calibrations.accept(database, going, who="eve")
+    with pytest.raises(Conflict, match="wait until it ends"):
+        calibrations.accept(database, silent, who="eve")
+    calibrations.accept(database, going | {"status": "done"}, who="eve")
+    assert calibrations.accept(database, silent | {"status": "done"}, who="eve")[0]["status"] == "done"
+
+
 def test_others_write_while_a_calibration_is_checked(client: TestClient, monkeypatch: pytest.MonkeyPatch):
     database = client.app.state.service.database  # type: ignore[attr-defined]
     wrote: list[bool] = []

@@ -188,6 +188,8 @@ def accept(
             raise Forbidden("Another began this calibration: go on with the same key, or one of scope edit")
         else:
             _check_same(row, sent, posted.device)
+            if sent.status == "running" and row.status not in store.ACTIVE:  # given up for its silence
+                refuse_second(writing, row.device, None, who)
         if may_go_on(row):
             _extend(row, posted, sent, writing.now)
             if sent.status in ENDED:
