@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -77,8 +78,8 @@ def test_no_glossary_is_tried_word_by_word_at_each_place_of_a_text(language: str
     signs = "".join(f"\\frac{{1}}{{n_{n}}}\\sum_{{i={n}}} (y_i - x^{{{n}}}) " for n in range(900))
     chinese = " ".join(chr(0x4E00 + 7 * n % 20_000) * 3 for n in range(4_000))
     for text in (signs[:READ_CHARACTERS], "a b c d e f g h " * 1_000, chinese):
-        once = processor_seconds(lambda text=text: language_of(text), 3)
-        assert processor_seconds(lambda text=text: in_english(text, language), 3) < 20 * once
+        once = processor_seconds(partial(language_of, text), 3)
+        assert processor_seconds(partial(in_english, text, language), 3) < 20 * once
 
 
 @pytest.mark.parametrize(

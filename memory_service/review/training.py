@@ -370,8 +370,9 @@ class Training:
         for splitter, call in _splits(loop.iter):
             stated = bool(_RE.fold.search(last_name(splitter)))
             first = call.args[0] if call.args else None
-            number = first is not None and self.values.number(first) is not None
-            if stated or "Fold" in self.values.made_by(splitter) or (first is not None and not number):
+            rows = isinstance(loop.target, ast.Tuple) and first is not None  # not batches of a tensor
+            rows = rows and self.values.number(first) is None
+            if stated or "Fold" in self.values.made_by(splitter) or rows:
                 return stated or not isinstance(first, ast.Constant)
         if any(re.search(r"fold|^cv_", name, re.IGNORECASE) for name in names_in(loop.target)):
             return True

@@ -17,9 +17,9 @@ from memory_service.train.masks import (
     FIRST,
     MASK_AUGMENTATION,
     has_begun,
-    levels_of,
     read_small,
     size_that_fits,
+    small_levels,
     unet,
 )
 from memory_service.train.media_files import flips, take_pictures
@@ -39,7 +39,7 @@ SIDES = 5.0  # weight of the loss of sides beside that of middles
 Sizes = Sequence[tuple[int, int]]
 
 
-def boxes_within(targets: np.ndarray, sizes: Sizes) -> Tensor:
+def boxes_within(targets: Sequence[np.ndarray] | np.ndarray, sizes: Sizes) -> Tensor:
     """float32 (pictures, boxes, 5): class, or -1 of none, middle and sides, where a picture of `sizes`,
     (width, height), reaches from -1 to 1."""
     import torch
@@ -108,7 +108,7 @@ def boxes_in(networks: Sequence[Any], x: Tensor, sizes: Sizes, mirrored: bool) -
 
     found = np.zeros((len(x), plan.MAX_BOXES, 6), np.float32)
     for start in range(0, len(x), 32):
-        shown = levels_of(x[start : start + 32])
+        shown = small_levels(x[start : start + 32])
         with torch.no_grad():
             each = [network(shown) for network in networks]
             kinds = each[0].shape[1] - 4
@@ -150,7 +150,7 @@ def train_boxes(data: Data, run: Any) -> list[float]:
     def learned(rows: np.ndarray, share: float, seed: int) -> Any:
         def loss(network: Any, now: np.ndarray, rng: np.random.Generator) -> Any:
             moves = augment.moves(len(now), rng)
-            shown = augment(levels_of(x[rows[now]]), rng, moves=moves)
+            shown = augment(small_levels(x[rows[now]]), rng, moves=moves)
             return loss_of(network(shown), moved(boxes[rows[now]], moves))
 
         network, batch = network_of(width), int(np.clip(len(rows) // 20, 4, 16))

@@ -226,7 +226,7 @@ def fit_masks(
     return result
 
 
-def levels_of(x: Tensor) -> Tensor:
+def small_levels(x: Tensor) -> Tensor:
     """As networks take them, of 0 to 255."""
     return (x.float() - USUAL_LEVELS[0]) / USUAL_LEVELS[1]
 
@@ -239,7 +239,7 @@ def _train(x: Tensor, width: int, clock: Clock, seconds: float, seed: int, resul
     augment = replace(MASK_AUGMENTATION, colours=read)
 
     def loss(network: Any, now: np.ndarray, rng: np.random.Generator) -> Any:
-        batch = augment(cat([levels_of(x[now, :read]), x[now, read:].float() / 255], 1), rng)
+        batch = augment(cat([small_levels(x[now, :read]), x[now, read:].float() / 255], 1), rng)
         logits, truth = network(batch[:, :read]), batch[:, read:]
         given = logits.sigmoid()
         overlap = (2 * (given * truth).sum((2, 3)) + 1) / ((given + truth).sum((2, 3)) + 1)
@@ -258,7 +258,7 @@ def _maps(network: Any, x: Tensor) -> np.ndarray:
     out = []
     with torch.no_grad():
         for i in range(0, len(x), 16):
-            batch = levels_of(x[i : i + 16])
+            batch = small_levels(x[i : i + 16])
             both = network(batch).sigmoid() + network(batch.flip(3)).sigmoid().flip(3)
             out.append(both.numpy() / 2)
     return np.concatenate(out)

@@ -149,7 +149,7 @@ def test_masks_without_weights_are_learned_from_bands(opened: Open, workshop: Wo
     name = "image-segmentation"
     script = opened(name, of_bands(4), model=model_of(workshop, name, 4), weights="none")
     data = script.read_data()
-    pixels, sizes = script.module._read(data.inputs, data.targets, 64, (64, 64))
+    pixels, sizes = script.module.read_small(data.inputs, data.targets, 64, (64, 64))
     assert pixels.shape == (len(data.inputs), 5, 64, 64)
     levels = np.array([script.read_image(data.inputs[0]).levels[..., band].mean() for band in range(4)])
     mean, deviation = script.plan.BAND_LEVELS

@@ -26,7 +26,7 @@ def _picture(rng: np.random.Generator) -> tuple[np.ndarray, list[float]]:
     x, y = int(rng.integers(SIZE[0] - wide)), int(rng.integers(SIZE[1] - high))
     pixels = rng.normal(60, 8, (*SIZE[::-1], 3))
     pixels[y : y + high, x : x + wide, 2 * kind] += 150
-    return np.uint8(pixels.clip(0, 255)), [kind, x, y, x + wide, y + high]
+    return pixels.clip(0, 255).astype(np.uint8), [kind, x, y, x + wide, y + high]
 
 
 def test_boxes_move_with_their_pictures(prepared: Prepare):
@@ -55,7 +55,7 @@ def test_maps_that_lose_nothing_are_read_as_the_boxes(prepared: Prepare):
     optimiser = torch.optim.Adam([maps], 0.1)
     for _ in range(200):
         optimiser.zero_grad()
-        box_network.loss_of(maps, boxes).backward()
+        box_network.loss_of(maps, boxes).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     found = box_network.boxes_in([lambda _: maps.detach()], torch.zeros(1, 3, 48, 64), [SIZE], False)
     best = found.reshape(-1, 6)[:2]
@@ -75,8 +75,8 @@ def test_a_small_network_learns_where_rectangles_are(prepared: Prepare):
     optimiser, losses = torch.optim.AdamW(network.parameters(), 3e-3), []
     for _ in range(40):
         optimiser.zero_grad()
-        loss = box_network.loss_of(network(masks.levels_of(x)), boxes)
-        loss.backward()
+        loss = box_network.loss_of(network(masks.small_levels(x)), boxes)
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         losses.append(float(loss.detach()))
     assert losses[-1] < losses[0] / 2

@@ -7,11 +7,18 @@ from typing import Literal
 from torch import nn
 
 from memory_service.measure.nets import dense, points, series, tables
-from memory_service.train.masks import unet
 
 Form = Literal["table", "image", "maps", "detector", "volume", "series", "items"]
 """table (batch, features) | image, maps, detector (batch, channels, side, side) | volume (batch, channels,
 side, side, side) | series (batch, channels, steps) | items (batch, length) of numbers"""
+
+
+def _box_network(_: int, outputs: int, width: int) -> nn.Module:
+    from memory_service.train.masks import unet  # needs pandas, as scripts do
+
+    network: nn.Module = unet(width, outputs + 4, 1)
+    return network
+
 
 NETS: dict[str, tuple[Form, Callable[..., nn.Module]]] = {
     "mlp": ("table", tables.mlp),
@@ -20,7 +27,7 @@ NETS: dict[str, tuple[Form, Callable[..., nn.Module]]] = {
     "tabm": ("table", tables.TabM),
     "realmlp": ("table", tables.RealMlp),
     "small-cnn": ("image", dense.small_cnn),
-    "box-network": ("maps", lambda _, outputs, width: unet(width, outputs + 4, 1)),
+    "box-network": ("maps", _box_network),
     "resnet1d": ("series", series.ResNet1d),
     "inceptiontime": ("series", series.InceptionTime),
     "tabnet": ("table", tables.TabNet),

@@ -7,6 +7,7 @@ Quality and minutes are those of /recommend, /rank and /review. Nothing is execu
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import inf, isfinite
 from typing import Any
 
 from memory_service.domain.choice.choice import Side, compare
@@ -120,10 +121,13 @@ def _plans(database: Database, request: CompareRequest, limit: Mode) -> Iterator
             stages = [run.get("stage") for run in plan["portfolio"] if plan["run"] is None]
             first = [s["total_minutes"] for s in stages if s and s["name"] == "retriever" and s["kept"]]
             whole = {n: sum(each[n] for each in (minutes, *first)) for n in ("value", "low", "high")}
-            yield _Training(name, "plan", row, Estimate(**minutes | whole), float(quality["value"]))
-        except (KeyError, TypeError, AttributeError) as error:
+            index, estimate = float(quality["value"]), Estimate(**minutes | whole)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             message = f"is no answer of /recommend: {error}"
             raise wrong_value(f"plans.{number - 1}", message, None) from None
+        if not (isfinite(index) and all(0 <= each < inf for each in whole.values())):
+            raise wrong_value(f"plans.{number - 1}", "must have finite figures, minutes not below 0", None)
+        yield _Training(name, "plan", row, estimate, index)
 
 
 def _rows(database: Database, knowledge: Knowledge, request: CompareRequest) -> Iterator[_Training]:

@@ -205,3 +205,15 @@ def test_what_more_buys_is_the_difference_of_two_rows(seeded_sqlite: Database) -
     assert more["costs_more"] == pytest.approx(other["cost"]["value"], abs=1e-3)
     indices = [row["plan"]["expected"]["quality_index"]["value"] for row in (other, rows["free"])]
     assert more["points"] == pytest.approx(indices[0] - indices[1], abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("figure", "value"), [("quality_index", "abc"), ("quality_index", "nan"), ("total_minutes", -5.0)]
+)
+def test_a_plan_whose_figures_were_changed_to_none_that_are_is_refused(
+    seeded_sqlite: Database, figure: str, value: Any
+) -> None:
+    plan = recommend(seeded_sqlite, {**IMAGES, "gpu": "t4", "minutes": 40.0})
+    plan["expected"][figure]["value"] = value
+    with pytest.raises(InvalidInput, match="plans"):
+        compare_trainings(seeded_sqlite, checked(CompareRequest, {"plans": [plan, plan]}))

@@ -292,7 +292,7 @@ def test_a_review_holds_the_loss_of_every_metrics_script_against_the_plans_metri
     trees = {ANSWERS[plan["task"]]: plan for plan in plans if plan["model"]["name"] == "lightgbm"}
     for measure in {(m.answer, m.form): m for m in MEASURES if m.answer in first}.values():
         for plan in (first[measure.answer], trees[measure.answer]):
-            told = judged(plan, measure.name.replace("@k", "@5"))
+            told = judged(plan, re.sub("(@|top )k", r"\g<1>5", measure.name))
             assert told["metric"]["in_script"]
             folder = tmp_path / f"{plan['model']['name']}_{measure.function}"
             folder.mkdir(exist_ok=True)
