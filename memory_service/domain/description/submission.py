@@ -39,6 +39,8 @@ def _form_of(passage: Sequence[str]) -> list[str]:
     told = _P["mark"].search(prose)
     mark = _MARKS[next(filter(None, told.groups()), "tab").lower()] if told else ""
     (rows, mark), bare = _shown(passage, mark), bool(_P["no_header"].search(prose))
+    if any(re.fullmatch(r"\.{2,3}|…", cell) for row in rows for cell in row):
+        return []  # how many there are is not shown
     bare |= len(rows) > 1 and _shape(rows[0]) == _shape(rows[1]) != rows[0][0]
     names, answers = (rows[0], rows[1:2]) if rows and not bare else (_named(passage), rows[:1])
     if not bare and any(_P["no_name"].fullmatch(cell) for cell in names):
@@ -63,13 +65,14 @@ def _shown(passage: Sequence[str], mark: str) -> tuple[list[list[str]], str]:
             continue
         ruled = _P["table_row"].fullmatch(line.strip())
         sign = "|" if ruled else mark.strip() or next((each for each in ";,|" if each in line), mark or "\0")
-        cells = (ruled[1] if ruled else line).split(sign if sign in line else " " if mark.isspace() else sign)
+        sign = sign if ruled or sign in line or not mark.isspace() else " "  # what is shown goes before words
+        cells = (ruled[1] if ruled else line).split(sign)
         cells = [cell.strip(" `*") for cell in cells]
         fits = len(cells) > 1 and all(_P["cell"].fullmatch(cell) for cell in cells)
         rows = rows if fits and rows and len(cells) == len(rows[0]) else []
         rows += [cells] if fits else []
         if len(rows) == 2:
-            return rows, mark or ("," if ruled else sign)
+            return rows, (mark or ",") if ruled else sign
     return [], mark or ","
 
 

@@ -31,6 +31,14 @@ SHOWN = "## Submission\nThe file looks like this:\n```\nfile,angle\nx.png,3.2\ny
         ("Upload a file:\n\nimg_01.png,0.3\nimg_02.png,0.4", "no header / img_01.png,0.3"),
         ("Submit one label per line, as test.txt has them, no header.", "no header / answer"),
         ("Submit a single column `yield`, in the order of the test rows.", "yield"),
+        (
+            "### Submission\nThree codes separated by spaces:\n```\nid,lands\na1,DE CH AT\n```",
+            "id,lands / a1,DE CH AT",
+        ),
+        (
+            "**What we want from you.** A file with a line for each row:\n\n    id_num,p\n    17-3,0.07",
+            "id_num,p / 17-3,0.07",
+        ),
     ],
 )
 def test_names_marks_and_an_answer_are_read(text: str, form: str) -> None:
@@ -44,6 +52,7 @@ def test_names_marks_and_an_answer_are_read(text: str, form: str) -> None:
         "You may submit 5 times a day. train.csv has columns id, a, b.",
         "Submissions have eeg_id and one column for each kind. The submission has id and the columns A, B.",
         "## Submission\nAs below:\nid,wren,..\n0a,0.1,..\n",
+        "## Submission\nA file of 32 numbers a line, no header:\n0.01 0.00 0.93 …\n0.20 0.10 0.00 …\n",
     ],
 )
 def test_columns_of_data_and_parts_of_a_form_are_no_form(text: str) -> None:
