@@ -103,9 +103,8 @@ def as_told(test, sample) -> tuple[Any, Any]:
     if sample is not None or test is None or not (names or cells):
         return test, sample
     first, width = test.columns[0], len(names or cells)
-    if (
-        width > 1 and cells and "." not in cells[0] and any(map(str.isdigit, cells[0]))
-    ):  # an id without an ending
+    number = bool(cells) and "." not in cells[0] and any(map(str.isdigit, cells[0]))
+    if width > 1 and number:  # of a file, without its ending
         test = test.assign(**{first: test[first].str.replace(ENDED, "", regex=True)})
     names = names or [first, *(f"answer_{n}" for n in range(1, width))][-width:]
     asked = {names[0] if width > 1 else first: test[first]}

@@ -20,7 +20,7 @@ from tests.reading import counts_alone
     [
         ("9,000 rows; a third is held back as test.", 6000, 3000),
         ("6 species of moss, 250 photos of each species.", 1500, None),
-        ("train.csv 15,120 rows, test.csv 565,892 rows, seven cover types.", 15_120, 565_892),
+        ("train.csv 8,120 rows, test.csv 91,400 rows, five kinds of soil.", 8120, 91_400),
         ("Unos 85 mil correos en 27 categorías.", 85_000, None),
         ("This dataset includes 5671 requests collected from [Reddit](http://www.reddit.com/r/30194).", 5671,
          None),

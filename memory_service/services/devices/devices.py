@@ -278,22 +278,22 @@ def keep_device(
         _check_name(transaction, name, fingerprint if looked_at else None, who)
         row = tables.Device(name=name, registered_at=transaction.now, told_by=who or ANONYMOUS)
     if fingerprint is not None:
-        registered_by, *_ = *history.first_tellers(transaction.session, "devices", name), row.told_by
-        provisional, registrant = row.told_by != registered_by, who == registered_by
-        if row.uuid is not None and row.uuid != fingerprint.uuid:
-            renewed = provisional and (corrects or looked_at or registrant)
-            if not renewed:
-                raise _another_device(name, row, fingerprint)
+        owners = () if new else history.first_tellers(transaction.session, "devices", name)
+        provisional = bool(owners) and row.told_by != owners[0]
+        may_renew = provisional and (corrects or looked_at or (who or ANONYMOUS) == owners[0])
+        another_uuid = row.uuid is not None and row.uuid != fingerprint.uuid
+        if another_uuid and not may_renew:
+            raise _another_device(name, row, fingerprint)
         sheet = gpu_model_of(transaction, fingerprint)
-        another = row.seen_at is not None and sheet.slug != row.gpu
-        another = another and row.fingerprint.get("name") != fingerprint.name
-        renewed = renewed or (another and provisional and registrant)
+        another_model = row.seen_at is not None and sheet.slug != row.gpu
+        another_card = another_model and row.fingerprint.get("name") != fingerprint.name
+        renewed = may_renew and (another_uuid or another_card)
         if renewed:
             row.word = row.host = row.seen_at = None
         known = row.seen_at is not None
         if known and not (looked_at or corrects):
-            owner = is_owner(transaction, name, who)
-            if another or (sheet.slug != row.gpu and not owner):
+            owner = _is_among(owners, who)
+            if another_card or (another_model and not owner):
                 raise _another_device(name, row, fingerprint, sheet.slug)
             if not owner:
                 return row, new
@@ -322,7 +322,10 @@ def told_by_another(row: tables.Calibration, *who: str | None) -> bool:
 def is_owner(transaction: ReadTransaction, name: str, who: str | None) -> bool:
     """Whether somebody is the first who told of a device, or of what is registered by its name alone what it
     is; of one that nobody is known to have told of, anybody."""
-    owners = history.first_tellers(transaction.session, "devices", name)
+    return _is_among(history.first_tellers(transaction.session, "devices", name), who)
+
+
+def _is_among(owners: Sequence[str], who: str | None) -> bool:
     return not owners or (who or ANONYMOUS) in owners
 
 
