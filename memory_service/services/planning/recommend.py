@@ -256,8 +256,11 @@ def _mark_scripted(answer: dict[str, Any]) -> None:
         fits = "in whose place the script fits others", "which the script fits first"
         small = answer.get("weights") == "none" and (words["media"] or words["masks"])
         how = fits[not (words["instead"] or small)]
+        until = "through other models and blends them until nothing gains or"
+        if words["boxes"]:
+            how, until = "which the script learns at a picture size that fits by its own measure", "until"
         end, minutes = (1 - SCRIPT_RESERVE) * answer["minutes"], round(answer["minutes"], 1)
-        told.append(sentence("script-uses-all", instead=how, end=end, minutes=minutes))
+        told.append(sentence("script-uses-all", instead=how, until=until, end=end, minutes=minutes))
     done = techniques_done(answer)
     chosen = {*(answer.get("techniques") or NO_TECHNIQUE).split(",")} - {NO_TECHNIQUE}
     if answer["feasible"] and (undone := sorted(chosen - done.keys())):
