@@ -119,6 +119,11 @@ class Calibration:
         said = repr((self.fingerprint.kind, self.fingerprint.cores, measured))
         return blake2b(said.encode(), digest_size=16).hexdigest()
 
+    @cached_property
+    def key_figures(self) -> dict[str, dict[str, Any]]:
+        """`key_figures` of its sections."""
+        return key_figures(self.sections)
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -185,7 +190,7 @@ LEAST_SPEED = 0.65
 def speed_of(calibration: Calibration, card: Gpu) -> float | None:
     """Share of a card's peaks that a device reached, in the median of those that were measured; None where
     none was. card: the device's own."""
-    figures = key_figures(calibration.sections)
+    figures = calibration.key_figures
     peaks = {f"matmul.{name}": peak for name, peak in card.tflops.items()}
     peaks["bandwidth.copy"] = card.bandwidth_gb_s
     shares = [figures[name]["value"] / peak for name, peak in peaks.items() if peak and name in figures]

@@ -167,15 +167,6 @@ def _made(rows: Sequence[tables.Calibration]) -> _Made:
     return [(row, measured_calibration(row), row.told_by) for row in by_time]
 
 
-def _with_others(
-    transaction: ReadTransaction, rows: Sequence[tables.Calibration]
-) -> Sequence[tables.Calibration]:
-    """Those that ended, and others of their GPU models."""
-    some = [row for row in rows if row.status not in store.ACTIVE and row.measured and _readable(row)]
-    others = store.ended(transaction.session, {row.gpu for row in some}) if some else ()
-    return [*{row.id: row for row in (*filter(_readable, others), *some)}.values()]
-
-
 def _others(made: _Made) -> Callable[[str | None, str], dict[str, Sequence[Calibration]]]:
     """The latest calibrations of a GPU model that others told of, by reporter, keys as `_key` names them."""
     latest: dict[str | None, dict[str, deque[Calibration]]] = {}
@@ -198,15 +189,25 @@ def _key(who: str) -> str:
 def quarantined(transaction: ReadTransaction, rows: Sequence[tables.Calibration]) -> dict[str, str]:
     """Calibration -> why it cannot be, of those with which no other reporter's of the GPU model agrees."""
     sheets = usable_sheets(transaction)
-    return _doubted(_made(_with_others(transaction, rows)), sheets)
+    ended = _made([row for row in rows if row.status not in store.ACTIVE and row.measured and _readable(row)])
+    if not _doubts(ended, sheets):
+        return {}
+    others = store.ended(transaction.session, {row.gpu for row, *_ in ended})
+    every = {row.id: row for row in (*filter(_readable, others), *(row for row, *_ in ended))}
+    return _doubted(_made([*every.values()]), sheets)
 
 
-def _doubted(made: _Made, sheets: Mapping[str, Gpu]) -> dict[str, str]:
-    doubts = {
+def _doubts(made: _Made, sheets: Mapping[str, Gpu]) -> dict[str, str]:
+    """Calibration -> what contradicts its card's sheet or itself, of those that something does."""
+    return {
         row.id: why
         for row, of, _ in made
         if (why := calibration_doubt(of, sheets.get(row.gpu), row.error_percent))
     }
+
+
+def _doubted(made: _Made, sheets: Mapping[str, Gpu]) -> dict[str, str]:
+    doubts = _doubts(made, sheets)
     others_of = _others([each for each in made if not each[1].contended])
     return {
         row.id: f"in quarantine until another reporter's calibration agrees: {doubts[row.id]}"

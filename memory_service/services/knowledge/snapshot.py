@@ -531,16 +531,28 @@ class _Latest:
         if known is not None:
             self._current = monotonic()
             return known
+        if before is None or self._is_needed(database, revision):
+            with self._lock:  # another thread may have made it meanwhile
+                read = self._read
+                if read is None or self._is_needed(database, database.knowledge_revision(), waited=True):
+                    read = self._make(database)
+            return read.seen_by(ASKER.get())
+        if self._long and ASKER.get() is not None and self._aside.acquire(blocking=False):
+            threading.Thread(target=self._keep_up, args=(database,), daemon=True).start()
+        return before.seen_by(ASKER.get())
+
+    def _is_needed(self, database: Database, revision: int, *, waited: bool = False) -> bool:
+        """Whether the asker needs the snapshot at this revision; waited: it holds the lock."""
+        before = self._read
+        if before is None or before.knowledge.revision == revision:
+            return before is None
         keyed, behind = ASKER.get() is not None, monotonic() - self._current
         long, rests = keyed and self._long, keyed and behind < RESTS * self._took
         most_behind = max(MOST_BEHIND_SECONDS, 3 * (1 + RESTS) * self._took) if long else MOST_BEHIND_SECONDS
-        late = behind >= most_behind or not (long or rests or self._lock.locked())
+        made = self._lock.locked() and not waited
+        late = behind >= most_behind or not (long or rests or made)
         late = late or (keyed and self._wrote.get(ASKER.get(), 0.0) > self._begun)
-        if before is None or late or not self._may_be_behind(database, revision, before):
-            return self._renew(database).seen_by(ASKER.get())
-        if long and self._aside.acquire(blocking=False):
-            threading.Thread(target=self._keep_up, args=(database,), daemon=True).start()
-        return before.seen_by(ASKER.get())
+        return late or not self._may_be_behind(database, revision, before)
 
     def _may_be_behind(self, database: Database, revision: int, before: _Read) -> bool:
         """Whether nothing was written since but by runs and, of devices, by other keys: whoever registered
@@ -566,7 +578,8 @@ class _Latest:
         """Makes the snapshot anew, with the views of who asked, until nothing changed meanwhile."""
         try:
             while not database.closed.is_set() and self.at(database.knowledge_revision()) is None:
-                self._renew(database)
+                with self._lock:
+                    self._make(database)
                 database.closed.wait(RESTS * self._took)
         except MemoryServiceError as error:
             _log.warning("the snapshot was not made anew aside, whoever asks next makes it: %s", error)
@@ -575,21 +588,19 @@ class _Latest:
                 database.close()  # what was opened while it closed
             self._aside.release()
 
-    def _renew(self, database: Database) -> _Read:
-        with self._lock:
-            revision = database.knowledge_revision()  # which another thread may have read meanwhile
-            if self._read is None or self._read.knowledge.revision != revision:
-                begun, used = monotonic(), thread_time()
-                with database.read() as transaction:
-                    read = _renewed(transaction, revision, self._read or _nothing())
-                late = () if self._read is None else self._read.views_of_late()
-                seen = [read.knowledge, *map(read.seen_by, late)]
-                read.knowledge.priced.forget_all_but(chain(*(each.gpus.values() for each in seen)))
-                if self._read is not None:  # the first one is of everything
-                    self._long = thread_time() - used >= LONG_SECONDS
-                    self._took = monotonic() - begun
-                self._read, self._current, self._begun = read, begun, begun
-            return self._read
+    def _make(self, database: Database) -> _Read:
+        revision = database.knowledge_revision()
+        begun, used = monotonic(), thread_time()
+        with database.read() as transaction:
+            read = _renewed(transaction, revision, self._read or _nothing())
+        late = () if self._read is None else self._read.views_of_late()
+        seen = [read.knowledge, *map(read.seen_by, late)]
+        read.knowledge.priced.forget_all_but(chain(*(each.gpus.values() for each in seen)))
+        if self._read is not None:  # the first one is of everything
+            self._long = thread_time() - used >= LONG_SECONDS
+            self._took = monotonic() - begun
+        self._read, self._current, self._begun = read, begun, begun
+        return read
 
     def read_traces(self, database: Database) -> None:
         with database.read() as transaction:
