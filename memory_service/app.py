@@ -35,8 +35,8 @@ memory of its own."""
 TURNS, TURNS_OF_ONE_CALLER = 3, 2
 """Of these threads as many answer requests; the others are for events, keys and health. One key gets not all,
 so that what it sends leaves others a turn, and a place among the writers of the database. With six, threads
-that waited for Python's lock took twice the processor: beside a key that posts calibrations eight askers waited
-180 ms in the median, with three 115."""
+that waited for Python's lock took twice the processor: beside a key that posts calibrations eight askers
+waited 180 ms in the median, with three 145."""
 
 TURNS_FOR_IDLE = 1
 """Of these turns, for callers of whom nothing is in progress: six keys with long questions left none."""
