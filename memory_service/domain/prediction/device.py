@@ -20,6 +20,7 @@ class Provenance:
     basis         what the rates stand on, in words; n: calibrations behind them, 0 for the data sheet alone
     observations  observed runs of this very device
     set_aside     sentences on calibrations that are not used: stale, contended
+    unconfirmed   the device's name, where another key than the one that registered it said what it is
     """
 
     calibration: str = ""
@@ -28,6 +29,7 @@ class Provenance:
     n: int = 0
     observations: int = 0
     set_aside: tuple[str, ...] = ()
+    unconfirmed: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """The `calibration` part of an answer's `gpu`."""
@@ -69,6 +71,9 @@ def target_device(
 
 
 def provenance_warnings(devices: Iterable[TargetDevice]) -> list[Sentence]:
-    """Calibrations that the figures do not stand on though somebody may think so."""
-    notes = [text for device in devices if device.provenance for text in device.provenance.set_aside]
-    return [sentence("calibration-not-used", why=text[:1].upper() + text[1:]) for text in notes]
+    """Calibrations that the figures do not stand on though somebody may think so, and devices of which
+    nobody who registered them said what they are."""
+    known = [device.provenance for device in devices if device.provenance]
+    doubted = [sentence("device-unconfirmed", device=each.unconfirmed) for each in known if each.unconfirmed]
+    notes = [text for each in known for text in each.set_aside]
+    return doubted + [sentence("calibration-not-used", why=text[:1].upper() + text[1:]) for text in notes]

@@ -35,6 +35,7 @@ from memory_service.domain.planning.expected_figures import summary
 from memory_service.domain.planning.refusal import closest_changes
 from memory_service.domain.planning.request import MOST_MINUTES, Question
 from memory_service.domain.planning.run_seconds import Seconds
+from memory_service.domain.prediction.device import provenance_warnings
 from memory_service.domain.prediction.trust import heard_rows, near_figures
 from memory_service.errors import InvalidInput, wrong_value
 from memory_service.schemas.choose import ChooseRequest
@@ -332,7 +333,8 @@ def _warnings(boxes: Sequence[Box], aim: Aim, *, built_in: bool, assumed: bool) 
     if built_in:
         dated = dict.fromkeys(o.price_source for o in offers if o.price_per_hour and o.price_source)
         found.append(sentence("prices-dated", sources="; ".join(map(str, dated))))
-    return found
+    cards = {card.key: card for box in boxes for card in box.sets.problem.cards}
+    return found + provenance_warnings(cards.values())
 
 
 def _scope(knowledge: Knowledge, boxes: Sequence[Box], limits: Limits) -> list[Values]:

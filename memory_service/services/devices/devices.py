@@ -70,6 +70,7 @@ class Device:
     gpu          slug of its GPU model (the row may have been deleted since)
     fingerprint  as it was when it was seen last
     host         name of the host that it is in; told_by: the key that first said what it is, else ""
+    registrant   the key that registered it, else ""
     """
 
     name: str
@@ -77,6 +78,11 @@ class Device:
     fingerprint: Fingerprint
     host: str | None
     told_by: str = ""
+    registrant: str = ""
+
+    def is_unconfirmed_for(self, asker: str | None) -> bool:
+        """Whether another key than the asker's and than the one that registered it said what it is."""
+        return self.registrant not in ("", self.told_by) and asker != self.told_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +305,10 @@ def keep_device(
             if not owner:
                 return row, new
         row.gpu, row.kind, row.uuid = sheet.slug, fingerprint.kind, fingerprint.uuid
-        row.told_by = row.told_by if known else who or ANONYMOUS
+        if not known:
+            row.told_by = who or ANONYMOUS
+        elif may_renew:
+            row.told_by = owners[0]  # who may say so says that it is this one
         seen_at = seen_at or transaction.now
         if row.seen_at is None or seen_at > row.seen_at - CLOCKS_APART:
             row.fingerprint, row.environment = fingerprint.as_dict(), environment_of(fingerprint)
@@ -370,10 +379,10 @@ def name_by_host(host: str, word: str) -> str:
     return plain.strip("-._")[:120]
 
 
-def device_of(row: tables.Device) -> Device:
-    """A stored device whose fingerprint is known."""
+def device_of(row: tables.Device, registrant: str = "") -> Device:
+    """A stored device whose fingerprint is known. registrant: who registered it, as the history has it."""
     fingerprint = Fingerprint.from_dict(row.fingerprint)
-    return Device(row.name, row.gpu or "", fingerprint, row.host, _key(row.told_by))
+    return Device(row.name, row.gpu or "", fingerprint, row.host, _key(row.told_by), _key(registrant))
 
 
 def _another_device(name: str, row: tables.Device, given: Fingerprint, model: str | None = None) -> Conflict:

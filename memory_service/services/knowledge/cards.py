@@ -145,10 +145,12 @@ def cards_of(
 
     calibrations   newest first; silent: names of devices that have not said yet what they are
     asker          a key: of what another one posted counts `shared`, for other devices; for the device itself
-                   what it posted that registered it, with its reference networks. None: all that was posted,
-                   of a device first what that key did
+                   what it posted that first said what it is, with its reference networks, if that key or the
+                   asker's registered it. None: all that was posted, of a device first what that key did
     """
     owner = {device.name: device.told_by for device in devices}
+    unconfirmed = {device.name for device in devices if device.is_unconfirmed_for(asker)}
+    strangers = {device.name for device in devices if device.registrant != asker} & unconfirmed
     bare = {
         device.name: device_card(device.name, device.fingerprint, sheets, device.gpu) for device in devices
     }
@@ -171,7 +173,8 @@ def cards_of(
         card = bare[name]
         if not each.current or name in own:
             continue
-        if not anothers or (each.told_by == owner[name] and each.checked):
+        owners = each.told_by == owner[name] and name not in strangers
+        if not anothers or (owners and each.checked):
             own[name] = one
         model = card.slug, one.fingerprint.mig
         told[model, each.reporter] += shared is not None
@@ -200,7 +203,10 @@ def cards_of(
             own_said = mine and (card.device, _said(mine))
             said = _rated_by(card), model, own_said, *map(_said, of_model), kin_said, *map(id, profiles)
             rates = _rates(said, mine, of_model, of_kin, card, profiles)
-        return target_device(card, rates, _provenance(card, rates, mine, known.get(card.device, ())))
+        provenance = _provenance(card, rates, mine, known.get(card.device, ()))
+        if provenance and card.device in unconfirmed:
+            provenance = replace(provenance, unconfirmed=card.device)
+        return target_device(card, rates, provenance)
 
     profiles = tuple(reference_profiles)
     models = {slug: rated(card) for slug, card in sheets.items()}

@@ -436,7 +436,8 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
         devices, ended = device_store.devices(transaction.session), device_store.ended(transaction.session)
         left_out["devices"] = tuple(damaged_rows((*devices, *ended)))
         silent = [row.name for row in devices if not row.fingerprint]
-        known_devices = [device_of(row) for row in devices if row.fingerprint]
+        by = history.creators(transaction.session, "devices")
+        known_devices = [device_of(row, by.get(row.name, "")) for row in devices if row.fingerprint]
         measured = calibrations_of(transaction, known_devices, ended)
         of = sheets, known_devices, measured, reference_profiles(), silent
         calibrated, cards_for = cards_of(*of), partial(cards_of, *of)

@@ -73,6 +73,13 @@ def first_tellers(session: ReadSession, table: str, row: str) -> tuple[str, ...]
     return tuple(session.scalars(query.order_by(History.id).limit(2)))
 
 
+def creators(session: ReadSession, table: str) -> dict[str, str]:
+    """Row -> who added it the last time."""
+    added = select(func.max(History.id)).where(History.table == table, History.action.concat("") == "create")
+    query = select(History.row, History.who).where(History.id.in_(added.group_by(History.row)))
+    return {row.row: row.who for row in session.execute(query)}
+
+
 def entry(session: ReadSession, table: str, row: str, entry_id: int) -> History | None:
     query = select(History).where(History.id == entry_id, History.table == table, History.row == row)
     return session.scalars(query).one_or_none()

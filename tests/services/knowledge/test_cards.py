@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from memory_service.domain.calibration.calibration import Calibration, Fingerprint
+from memory_service.domain.prediction.device import provenance_warnings
 from memory_service.errors import InvalidInput
-from memory_service.services.devices.devices import Device, KeptCalibration
+from memory_service.services.database.transactions import Database
+from memory_service.services.devices.devices import Device, KeptCalibration, keep_device
 from memory_service.services.knowledge.cards import balanced, cards_of
 from tests.registered import A100
 from tests.synthetic import Truth, calibration, sheets
@@ -78,3 +80,25 @@ def test_a_name_that_devices_of_several_owners_bear_but_for_separators_means_the
     assert replace(cards[None]).named("geforce rack").key == "geforce-rack"
     with pytest.raises(InvalidInput, match="nknown gpu"):
         cards["key ada"].named("nvidia rack")
+
+
+def test_what_another_key_said_of_a_device_is_told_to_be_unconfirmed_and_counts_for_no_third_one() -> None:
+    """Whoever registers a device by its name alone leaves what it is to the first key that calibrates it."""
+    told = replace(calibration(sheets()["a100"], Truth(3)), id="told", device="shed", fingerprint=A100)
+    kept = KeptCalibration(told, "a100", (), "key eve", True, "key eve")
+
+    def used(asker: str, registrant: str = "key ada") -> tuple[bool, int]:
+        shed = Device("shed", "a100", A100, None, "key eve", registrant)
+        card = cards_of(sheets(), [shed], [kept], asker=asker).devices["shed"]
+        assert card.provenance is not None
+        return card.provenance.calibration == "told", len(provenance_warnings([card]))
+
+    assert [used(f"key {who}") for who in ("eve", "ada", "bob")] == [(True, 0), (True, 1), (False, 1)]
+    assert used("key bob", registrant="key eve") == (True, 0)
+
+
+def test_who_registered_a_device_confirms_what_another_said_it_is(seeded_database: Database) -> None:
+    with seeded_database.write() as writing:
+        for fingerprint, who in ((None, "ada"), (A100, "eve"), (A100, "ada")):
+            row, _ = keep_device(writing, "shed", fingerprint, who=who)
+        assert row.told_by == "ada"
