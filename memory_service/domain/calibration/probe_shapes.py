@@ -4,7 +4,7 @@ Chosen per kind of device (`probe_shapes.toml`), so that each takes long enough 
 for the budget.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,13 +65,12 @@ class ReferenceNet:
     width: int
     depth: int
     image_size: int
-    batches: tuple[int, ...]
+    batches: Sequence[int]
     n_outputs: int = 100
 
 
 REFERENCE_NETS: Mapping[str, tuple[ReferenceNet, ...]] = {
-    kind: tuple(ReferenceNet(*row[:-1], tuple(row[-1])) for row in table["networks"])
-    for kind, table in OF_KIND.items()
+    kind: tuple(ReferenceNet(*row) for row in table["networks"]) for kind, table in OF_KIND.items()
 }
 
 LARGE_BATCH = 512
