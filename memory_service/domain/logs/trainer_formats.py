@@ -7,6 +7,7 @@ A fit of boosted trees is a fold: their logs seldom name folds, so rounds that b
 import re
 from dataclasses import replace
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.logs.context import (
     EPOCH,
     Body,
@@ -258,12 +259,7 @@ _SUBMISSION = re.compile(
     re.IGNORECASE,
 )
 _OVERALL = re.compile(r"^\W{0,20}(?:mean |final |total )?(?:cv|oof|overall|full)\b", re.IGNORECASE)
-_HEADERS = (
-    "num examples", "num epochs", "batch size per device", "total optimization steps",
-    "total train batch", "gradient accumulation steps", "number of trainable parameters", "early stopping",
-    "training until validation", "trainer.fit", "max_epochs", "[lightgbm]", "sanity check", "gpu available",
-    "using device",
-)  # fmt: skip
+_HEADERS = shipped_table(__package__, "words.toml")["headers"]["phrases"]
 """Lines that trainers print and that say nothing to act upon."""
 
 
