@@ -1,4 +1,4 @@
-"""What share of a data sheet's peak does training reach? Fits `domain/cost/efficiencies.py` on public
+"""What share of a data sheet's peak does training reach? Fits `domain/cost/efficiencies.toml` on public
 measurements.
 
     python benchmarks/fit_rates.py TABLE.csv... [--profiles CACHE.jsonl[.gz]] [--write]
@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from memory_service.domain.cost.efficiencies import COEFFICIENTS
 from memory_service.domain.cost.profile import OP_CLASSES, Profile
-from memory_service.domain.cost.rates import Rates, sheet_rates
+from memory_service.domain.cost.rates import COEFFICIENTS, Rates, sheet_rates
 from memory_service.domain.cost.roofline import roofline_of
 from memory_service.domain.cost.step_config import Stack
 from memory_service.domain.cost.step_time import optimizer_bytes_per_param
@@ -253,26 +252,14 @@ def _most(name: str) -> float:
 
 
 def write(coefficients: Mapping[str, float], spread: Mapping[str, float]) -> None:
-    """Replace `domain/cost/efficiencies.py`."""
-    lines, line = [], "   "
-    for name, value in coefficients.items():
-        piece = f' "{name}": {value:.3g},'
-        if len(line) + len(piece) > 105:
-            lines.append(line)
-            line = "   "
-        line += piece
-    spreads = ", ".join(f'"{name}": {value:.3g}' for name, value in spread.items())
-    Path("memory_service/domain/cost/efficiencies.py").write_text(
-        '"""What share of a peak does real training reach? '
-        'Written by `python benchmarks/fit_rates.py --write`."""\n\n'
-        "COEFFICIENTS: dict[str, float] = {\n" + "\n".join([*lines, line]) + "\n}  # fmt: skip\n"
-        '"""`<layout>.<class>`: share of the sustained peak; `.bytes`: share of the bandwidth; '
-        '`.power`, `scale.`:\nexponents; the rest seconds."""\n\n'
-        f"LOG_SPREAD: dict[str, float] = {{{spreads}}}\n"
-        '"""10th and 90th percentile of log(measured / predicted time), midway between families fitted and\n'
-        'held out; grouped: added for a step made of grouped convolutions alone."""\n',
-        encoding="utf-8",
-    )
+    """Replace the figures of `domain/cost/efficiencies.toml`."""
+    path, figures = Path("memory_service/domain/cost/efficiencies.toml"), {**coefficients, **spread}
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        name, is_row, _ = line.partition(" = ")
+        value = figures.get(name.strip('"')) if is_row and not line.startswith("#") else None
+        lines.append(line if value is None else f"{name} = {float(f'{value:.3g}')!r}")
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 def main() -> None:

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from benchmarks.accuracy import table as table_of
 from benchmarks.fit_rates import FURTHER, Table, fit
 from benchmarks.page import Section
-from memory_service.domain.cost.efficiencies import COEFFICIENTS
-from memory_service.domain.cost.rates import sheet_rates
+from memory_service.domain.cost.rates import COEFFICIENTS, sheet_rates
 from memory_service.domain.cost.step_time import StepModel, card_log_sd, step_model
 from memory_service.domain.hardware.gpu_spec import gpu_from_row
 from memory_service.domain.learning.corrections import LearnedCorrections, learn

@@ -23,9 +23,8 @@ from memory_service.domain.calibration.timed_sections import network_names, time
 from memory_service.domain.common.estimate import SD_OF_P90
 from memory_service.domain.common.units import plural
 from memory_service.domain.cost.boosted_trees import TreeSpeed, tree_speed
-from memory_service.domain.cost.efficiencies import LOG_SPREAD
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.rates import Rates, sheet_rates, with_cores
+from memory_service.domain.cost.rates import LOG_SPREAD, Rates, sheet_rates, with_cores
 from memory_service.domain.hardware.gpu_spec import Gpu
 
 Origin = Literal["device", "model", "architecture"]

@@ -99,7 +99,7 @@ def _by_name(kind: Kind) -> Mapping[str, Probe]:
     found = {probe.name: probe for probe in _all(kind, PRECISIONS[kind], 1)}
     for precision in PRECISIONS[kind]:
         for layout in ("nchw", "nhwc"):
-            batches = shapes.CONV_BATCHES[kind]
+            batches = shapes.OF_KIND[kind]["batches"]
             section = [*_convs(kind, precision, layout, tuple(shapes.CONVS), batches, "all")]
             for net in shapes.REFERENCE_NETS[kind]:
                 section += _steps(kind, net, precision, layout)
@@ -122,7 +122,7 @@ def _all(kind: Kind, precisions: Sequence[str], cores: int) -> Iterator[Probe]:
     halves = [p for p in ("bf16", "fp16") if p in precisions and kind == "cuda"]
     main = halves[0] if halves else "fp32"  # what people train in on such a device
     usual, other = ("nhwc", "nchw") if kind == "cuda" else ("nchw", "nhwc")
-    first, second = shapes.CONV_BATCHES[kind]
+    first, second = shapes.OF_KIND[kind]["batches"]
     dense = tuple(name for name, c in shapes.CONVS.items() if c.op_class in ("dense_conv", "pointwise_conv"))
     thin = tuple(name for name, c in shapes.CONVS.items() if c.op_class in ("depthwise_conv", "grouped_conv"))
     yield Probe("launch.us", "launch", "us", "elementwise", "fp32", phase="forward", kernels=1)
@@ -169,9 +169,9 @@ def _memory(kind: str) -> Iterator[Probe]:
 
 
 def _matmuls(kind: str, precision: str) -> Iterator[Probe]:
-    for size in shapes.SQUARES[kind]:
+    for size in shapes.OF_KIND[kind]["squares"]:
         yield _matmul(precision, str(size), size, size, size)
-    for rows, reduced, columns in shapes.PRODUCTS[kind]:
+    for rows, reduced, columns in shapes.OF_KIND[kind]["products"]:
         yield _matmul(precision, f"{rows}x{reduced}x{columns}", rows, reduced, columns)
 
 
@@ -210,7 +210,7 @@ def _convs(
             conv = shapes.CONVS[name]
             probe = _conv(name, conv, section, precision, layout, batch)
             yield probe
-            if batch == max(shapes.CONV_BATCHES[kind]):
+            if batch == max(shapes.OF_KIND[kind]["batches"]):
                 yield Probe(
                     f"{probe.name}.workspace_gib", section, "GiB", conv.op_class, precision, layout, "train",
                     batch, facts={"of": probe.name},
@@ -237,9 +237,9 @@ def _conv(name: str, conv: shapes.Conv, section: str, precision: str, layout: st
 
 
 def _attention(kind: str, precision: str) -> Iterator[Probe]:
-    heads = shapes.ATTENTION_HEADS[kind]
+    heads = shapes.OF_KIND[kind]["attention_heads"]
     for length in shapes.ATTENTION_LENGTHS:
-        batch = shapes.ATTENTION_TOKENS[kind] // length
+        batch = shapes.OF_KIND[kind]["attention_tokens"] // length
         tensor = _width(precision) * batch * heads * length * shapes.HEAD_WIDTH
         yield Probe(
             f"attention.{precision}.{length}", f"attention.{precision}", "ms", "attention", precision,
@@ -253,10 +253,10 @@ def _streams(kind: str) -> Iterator[Probe]:
     """`bandwidth.<operation>` on large arrays, `.8mib` on small ones; batch norm in both layouts."""
     large = shapes.FEW_STREAMS if kind == "cpu" else tuple(shapes.STREAMS)
     small = tuple(shapes.STREAMS) if kind == "cpu" else shapes.FEW_STREAMS
-    for size in shapes.SMALL_MIB[kind]:
+    for size in shapes.OF_KIND[kind]["small_mib"]:
         yield from _streams_at(size, f".{size}mib", small)
     yield _adamw(kind)
-    yield from _streams_at(shapes.LARGE_MIB[kind], "", large)
+    yield from _streams_at(shapes.OF_KIND[kind]["large_mib"], "", large)
 
 
 def _streams_at(mib: int, suffix: str, names: Sequence[str]) -> Iterator[Probe]:
@@ -273,7 +273,7 @@ def _streams_at(mib: int, suffix: str, names: Sequence[str]) -> Iterator[Probe]:
 
 
 def _adamw(kind: str) -> Probe:
-    params = shapes.LARGE_MIB[kind] * MIB // 8
+    params = shapes.OF_KIND[kind]["large_mib"] * MIB // 8
     return Probe(
         "bandwidth.adamw", "bandwidth", "GB/s", precision="fp32", phase="train",
         bytes=shapes.ADAMW_BYTES_PER_PARAM * params,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.cost.in_context import context_laws, context_seconds, host_memory
 from memory_service.domain.cost.tree_seconds import (
     TREE_LAWS,
@@ -92,38 +93,7 @@ class _Kind:
     note: str
 
 
-CPU_MODELS: dict[str, _Kind] = {
-    "lightgbm": _Kind("boosting", 1.0, 1.6, 9.0, "LightGBM's histogram law"),
-    "xgboost": _Kind("boosting", 1.4, 2.0, 13.0, "LightGBM's law x 1.4 (hist)"),
-    "catboost": _Kind("boosting", 2.2, 2.5, 13.0, "LightGBM's law x 2.2 (ordered statistics)"),
-    "random-forest": _Kind("forest", 1.0, 2.5, 12.0, "full-depth trees, sorted columns"),
-    "extra-trees": _Kind("forest", 0.4, 2.5, 12.0, "full-depth trees, random cuts"),
-    "linear": _Kind("linear", 1.0, 3.0, 16.0, "encoding, and about five penalties"),
-    "knn": _Kind("neighbours", 1.0, 3.0, 12.0, "brute force at prediction"),
-    "svm": _Kind("kernel", 1.0, 3.0, 16.0, "libsvm, rows squared"),
-    "gaussian-process": _Kind("cholesky", 1.0, 3.0, 16.0, "Cholesky, rows cubed"),
-    "tfidf-linear": _Kind("tfidf", 1.0, 3.0, 40.0, "words and pairs of them, then four penalties"),
-    "minirocket": _Kind("words", 2.0, 3.0, 40.0, "10 000 convolutions a series, then ridge"),
-    "als": _Kind("factors", 1.0, 3.0, 16.0, "20 passes of 64 factors"),
-    "co-visitation": _Kind("pairs", 1.0, 4.0, 60.0, "pairs of items counted"),
-    "autoets": _Kind("ets", 1.0, 3.0, 16.0, "a fit for each series, with a season"),
-    "autotheta": _Kind("theta", 1.0, 2.0, 16.0, "a fit for each series"),
-    "autoarima": _Kind("arima", 1.0, 4.0, 16.0, "a search for each series, season of 7 steps"),
-    "prophet": _Kind("prophet", 1.0, 2.0, 16.0, "a fit for each series of daily values"),
-    "seasonal-naive": _Kind("last", 1.0, 3.0, 16.0, "the last season again"),
-    "naive": _Kind("last", 1.0, 3.0, 16.0, "the last value again"),
-    "drift": _Kind("last", 1.0, 3.0, 16.0, "the last value and the mean slope"),
-    "stat-ensemble": _Kind("arima", 1.6, 4.0, 16.0, "AutoARIMA and three quicker ones"),
-    "automl": _Kind("engine", 1.0, 4.0, 80.0, "dozens of models, judged"),
-    "ebm": _Kind("additive", 1.0, 3.0, 16.0, "TabArena-Lite's seconds on 8 cores"),
-}
-"""Timed beside the trees: svm and gaussian-process (scikit-learn 1.9, 1 000 to 10 000 rows x 20 or 100
-columns, two cores), linear and tfidf-linear (their scripts' folds on one core: 20 000 and 100 000 rows x 40
-and 50 columns, one and seven outputs; 20 000 texts of 100 words, 20 classes, and 5 000 of 256, two; absolute
-errors take up to five times as long) and the four of single series (statsforecast 2.1, Prophet 1.5; seconds
-of one core for 3 to 6 made series of 60 to 960 steps, Prophet's of 120 to 2 000). AutoETS without a season
-takes a tenth, AutoARIMA a quarter, with 12 steps up to thrice as long. The others are judged, as their
-intervals say."""
+CPU_MODELS = {name: _Kind(*row) for name, row in shipped_table(__package__, "cpu_models.toml").items()}
 
 _ONE_CORE = ("linear", "tfidf")
 """Laws of what does not spread over cores: BLAS's threads spin as they wait, so their scripts use one."""

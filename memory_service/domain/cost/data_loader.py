@@ -15,6 +15,7 @@ from math import exp, log
 from statistics import fmean
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.vocabulary import modality_of
 
 DECODE_SECONDS_PER_PIXEL = 8e-9
@@ -53,22 +54,7 @@ class _Pipeline:
     basis: str = ""
 
 
-_PIPELINES = {
-    "image": _Pipeline(1.0, basis="JPEG decode + random crop + normalise"),
-    "image-segmentation": _Pipeline(1.7, basis="image and mask decode + joint crop"),
-    "image-to-image": _Pipeline(2.0, basis="two images decode + joint crop"),
-    "object-detection": _Pipeline(1.2, basis="JPEG decode + resize + boxes"),
-    "video": _Pipeline(16.0, 5e-3, spread=3.0, basis="16 frames decoded and cropped"),
-    "multimodal": _Pipeline(1.0, 4e-4, spread=2.5, basis="image decode + tokens"),
-    "audio": _Pipeline(0.0, 2.0e-2, spread=3.0, basis="10 s clip: decode + mel spectrogram"),
-    "text": _Pipeline(0.0, 3e-5, 2e-8, spread=3.0, basis="tokenised beforehand, padded per batch"),
-    "tabular": _Pipeline(0.0, 2e-6, 0.0, spread=4.0, basis="rows in memory, sliced per batch"),
-    "recommendation": _Pipeline(0.0, 4e-6, 0.0, spread=4.0, basis="ids in memory, sampled per batch"),
-    "time-series": _Pipeline(0.0, 2e-5, 2e-9, spread=4.0, basis="windows cut from memory"),
-    "speech-recognition": _Pipeline(0.0, 2.0e-2, spread=3.0, basis="a clip: decode + resample + features"),
-    "graph": _Pipeline(0.0, 3e-4, spread=3.0, basis="graphs made beforehand, joined per batch"),
-    "point-cloud": _Pipeline(0.0, 3e-3, spread=3.0, basis="points read, sampled, rotated"),
-}
+_PIPELINES = {name: _Pipeline(**row) for name, row in shipped_table(__package__, "pipelines.toml").items()}
 
 
 def loader_samples_per_second(

@@ -8,6 +8,7 @@ direction, times what NCCL reaches of them; checked on public scaling tables (do
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.cost.profile import PeakPoint, Profile
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.hardware.gpu_spec import Gpu
@@ -29,16 +30,9 @@ host."""
 SLOWEST = {"nvlink": 0.02, "pcie": 0.03}
 """A step waits for the slowest card: share of its time that n cards add, times 1 - 1/n x 2."""
 
-_NVLINK_CARDS = frozenset(
-    {"p100-sxm2", "v100", "v100-32gb", "a100", "a100-80gb", "h100", "h200", "gh200", "b200", "gb200"}
-)
-
-_BRIDGED_CARDS = frozenset(
-    {"rtx2080", "rtx2080super", "rtx2080ti", "titanrtx", "rtx5000", "rtx6000", "rtx8000", "rtx3090",
-     "rtx3090ti", "rtxa4500", "rtxa5000", "rtxa5500", "rtxa6000", "a30", "a40", "a100-pcie-40gb",
-     "a100-pcie-80gb", "h100-pcie", "h100-nvl", "h200-nvl"}
-)  # fmt: skip
-"""Cards with a connector for a bridge, by NVIDIA's data sheets; a box has none unless it is said."""
+_LINKS = shipped_table(__package__, "links.toml")
+_NVLINK_CARDS = frozenset(_LINKS["nvlink"].split())
+_BRIDGED_CARDS = frozenset(_LINKS["bridged"].split())
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from memory_service.domain.cost.efficiencies import COEFFICIENTS
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.cost.profile import OP_CLASSES
 from memory_service.domain.cost.step_config import Stack
 from memory_service.domain.hardware.gpu_spec import AnyGpu, Gpu
+
+_FITTED = shipped_table(__package__, "efficiencies.toml")
+COEFFICIENTS: dict[str, float] = _FITTED["coefficients"]
+LOG_SPREAD: dict[str, float] = _FITTED["log_spread"]
 
 REFERENCE_TFLOPS = {"fp16": 71.0, "tf32": 35.6, "fp32": 15.7}
 """Peaks at which the efficiencies are stated: RTX 3090 on tensor cores, V100 in fp32 (most public rows)."""

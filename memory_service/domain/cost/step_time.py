@@ -15,10 +15,9 @@ import numpy as np
 
 from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.common.optimizers import OPTIMIZERS, optimizer_or_adam
-from memory_service.domain.cost.efficiencies import LOG_SPREAD
 from memory_service.domain.cost.profile import OP_CLASSES, Profile
 from memory_service.domain.cost.profile_stack import Integers, ProfileStack, Runs, stack_of
-from memory_service.domain.cost.rates import Rates
+from memory_service.domain.cost.rates import LOG_SPREAD, Rates
 from memory_service.domain.cost.roofline import Floats, Roofline
 from memory_service.domain.cost.step_config import StepConfig
 

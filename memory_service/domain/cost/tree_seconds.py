@@ -30,6 +30,8 @@ from typing import Any
 
 import numpy as np
 
+from memory_service.domain.common.tables import shipped_table
+
 LEAST_ROWS_A_LEAF = 20.0
 REFERENCE_GB_S = 900.0
 
@@ -54,13 +56,7 @@ class TreeLaw:
     card_row: float = 0.0
 
 
-TREE_LAWS = {
-    "lightgbm": TreeLaw(3.0e-9, 4.1e-9, 9.3e-6, 1.7e-6, 0.90, 1.35e-4, 8.8e-10, 0.0),
-    "xgboost": TreeLaw(5.8e-9, 1.1e-8, 9.8e-7, 1.1e-7, 0.92, 1.0e-5, 2.2e-10, 0.0),
-    "catboost": TreeLaw(0.0, 1.2e-7, 2.5e-5, 3.1e-6, 0.95, 2.7e-5, 2.7e-11, 1.0, 2.5e-9),
-    "h2o": TreeLaw(2.1e-8, 6.7e-8, 1.2e-4, 7.4e-6, 1.0),
-    "h2o-xgboost": TreeLaw(5.8e-9, 1.1e-8, 9.8e-7, 1.1e-7, 0.92, 1.42e-4, 1.0e-9, 0.0),
-}
+TREE_LAWS = {name: TreeLaw(**row) for name, row in shipped_table(__package__, "tree_laws.toml").items()}
 
 
 def used_leaves(rows: float, leaves: float) -> float:

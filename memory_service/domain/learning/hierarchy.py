@@ -4,6 +4,7 @@ from collections.abc import Collection, Container, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.units import plural
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.learning.observation import BaselinePrediction, Observation, PredictionKey
@@ -103,14 +104,4 @@ class Hierarchy:
         return 0, "", False
 
 
-_WORDS = {
-    "case": "of {s.model} at {s.input_size} on {here}",
-    "model": "of {s.model} on this GPU model",
-    "here": "of {s.family} on {here}",
-    "card family": "of {s.family} on this GPU model",
-    "device": "of other models on {here}",
-    "setting": "of other models in {s.config.precision} on this GPU model",
-    "card": "of other models on this GPU model",
-    "family": "of {s.family} on other cards",
-    "all": "on other cards",
-}
+_WORDS = shipped_table(__package__, "levels.toml")["words"]

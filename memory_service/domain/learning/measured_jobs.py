@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Loss, Method, Targets, Tuning
 from memory_service.errors import FieldError, InvalidInput
 
@@ -101,12 +102,7 @@ def job_of(row: Row) -> Job:
     )  # fmt: skip
 
 
-_METHODS: dict[str, tuple[Method, bool]] = {
-    "": ("full", True), "full": ("full", True), "lora": ("lora", True), "qlora": ("qlora", True),
-    "qlora-nf4-dq": ("qlora", True), "qlora-nf4": ("qlora", False), "qlora-bnb.nf4": ("qlora", False),
-    "qlora-bnb.nf4-dq": ("qlora", True), "bnb.nf4": ("qlora", False), "bnb.nf4-dq": ("qlora", True),
-    "dora": ("lora", True), "rslora": ("lora", True), "adalora": ("lora", True), "lora-fa": ("lora", True),
-}  # fmt: skip
+_METHODS = shipped_table(__package__, "measured_names.toml")["methods"]
 
 
 def _method(text: str) -> tuple[Method, bool]:
@@ -115,7 +111,8 @@ def _method(text: str) -> tuple[Method, bool]:
     if found is None:
         message = f"Tuning by {text} is not predicted, only full, lora and qlora"
         raise InvalidInput(message, [FieldError("method", "full, lora or qlora", text)])
-    return found
+    method, double = found
+    return method, double
 
 
 _GATED_TOO = ("gemma", "phi", "tiny-llama")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Literal
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.vocabulary import PRECISIONS
 from memory_service.domain.learning.measured_jobs import Job, is_job, job_of, number_in
 from memory_service.errors import FieldError, InvalidInput
@@ -119,12 +120,7 @@ def _driver_row(row: Mapping[str, str]) -> MeasuredRow:
     )  # fmt: skip
 
 
-_ALIASES = {
-    "bert-large-squad": "bert-large-uncased", "bert-base-squad": "bert-base-uncased",
-    "bert-large-pretrain": "bert-large-uncased", "bart-large-pretrain": "bart-large",
-    "bart-large-xsum": "bart-large", "efficientnet-widese-b0": "efficientnet_b0",
-    "efficientnet-widese-b4": "efficientnet_b4", "mask_rcnn_r50_fpn": "maskrcnn/resnet50",
-}  # fmt: skip
+_ALIASES: Mapping[str, str] = shipped_table(__package__, "measured_names.toml")["networks"]
 """Names of benchmarks -> the network in them."""
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.cost.step_time import PARTS
 from memory_service.domain.learning.hierarchy import (
     OWN_LEVELS,
@@ -20,27 +21,9 @@ from memory_service.domain.learning.observation import PredictionKey
 from memory_service.domain.learning.residuals import Residuals
 from memory_service.domain.learning.shrinkage import Floats, Loadings
 
-TIME_SD: Mapping[str, float] = {
-    "all": 0.01,  # one law for every card: what is common to all is in its coefficients already
-    "setting": 0.02,  # a card at one precision and layout
-    "device": 0.10,  # hosts and software; 0.25 made few runs of a well-predicted card do harm
-    "family": 0.05,  # left in families that the fit did not see, on any card; likewise "card family"
-    "card family": 0.05,
-    "here": 0.30,  # a family on one device: wide, so that three runs of it settle it to 5 %
-    "model": 0.07,  # the same network in two layouts shares 0.09 on the RTX 3090, less elsewhere
-    "case": 0.09,  # what a network at one size, precision and layout has to itself
-}
-"""Standard deviation of log step time at each level. Searched on the draws that `benchmarks/observe.py`
-scores (in sample, families and cards left out alike), then rounded; "here" is set so that three runs settle a
-family on a device. The figures in docs/methods/accuracy.md are therefore partly in sample for these."""
-
-HOST_SD: Mapping[str, float] = {
-    "all": 0.05, "card": 0.20, "setting": 0.02, "device": 0.35, "family": 0.05, "card family": 0.05,
-    "here": 0.35, "model": 0.10, "case": 0.20,
-}  # fmt: skip
-"""The same of what a processor does: fits and input pipelines. Judged: a law is off by a factor of 1.6 to 4
-as it stands (`domain.cost.boosted_trees`, `domain.cost.data_loader`), mostly by its host; by a fifth from
-table to table."""
+_SD: Mapping[str, Mapping[str, float]] = shipped_table(__package__, "levels.toml")
+TIME_SD, HOST_SD = _SD["steps"], _SD["host"]
+"""Standard deviation of log step time at each level; the same of what a processor does."""
 
 PART_SD = 0.07
 """The same for the rate of one class of work on a card at one precision and layout. 0.04 to 0.12 are as good

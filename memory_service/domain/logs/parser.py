@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from typing import Any, NamedTuple
 
+from memory_service.domain.common.tables import shipped_table, with_parts
 from memory_service.domain.logs.trainer_formats import FORMATS, Context
 from memory_service.domain.logs.values import clock_of
 
@@ -185,24 +186,11 @@ class Spelling(NamedTuple):
     usual: str
 
 
-_BAR = r"(\d{1,9})/(\d{1,9}) (\d[\d:]{1,12})"
-
-SPELLINGS: tuple[Spelling, ...] = tuple(
-    Spelling(trainer, word, re.compile(own), usual)
-    for trainer, word, own, usual in (
-        ("ESPnet", "epoch results", r"\b(\d{1,6})epoch results:", r"epoch \1"),
-        ("PaddleSeg", "[TRAIN]", r"\[TRAIN\]\s{0,3}epoch(?:=|: )\d{1,6}, iter(?:=|: )", "[TRAIN] iter: "),
-        ("MONAI", "consuming", r"consuming of epoch (\d{1,6}) is: ([\d.]{1,12})", r"epoch \1 time: \2s"),
-        ("transformers", "Epoch", rf"\[\s{{0,8}}{_BAR} < ([\d:?]{{1,12}})", r"\1/\2 [\3<\4"),
-        ("transformers", "Epoch", rf"\[{_BAR}, Epoch [\d.]{{1,8}}/\d{{1,6}}\]", r"\1/\2 [\3<00:00]"),
-        ("detectron2", "copypaste: ", r"^.{0,80}(?<!_)copypaste: (\d{1,3}\.\d{1,6}),.*$", r"test: [1] ap=\1"),
-        ("COCO", "(AP) @", r"^.{0,80}\(AP\) @\[ IoU=0.50:0.95 \| area= {1,3}all.{0,40}= ", "test: [1] ap="),
-        ("COCO", "@[ IoU=", r"^.{0,80}\(A[PR]\) @\[ IoU=.{0,60}$", ""),
-        ("AutoGluon", "= V", r"^\s?([\d.-]{1,9})\s{1,3}= \w{10} score {1,4}\((\w{1,40})\)", r"CV \2: \1"),
-    )
-)  # fmt: skip
-"""What single trainers print otherwise than all. Most need no entry: `lines` reads a tag, a position and
-named figures in any of the usual forms."""
+_TABLE = shipped_table(__package__, "words.toml")["spellings"]
+SPELLINGS = tuple(
+    Spelling(trainer, word, re.compile(with_parts(own, _TABLE["parts"])), usual)
+    for trainer, word, own, usual in _TABLE["rows"]
+)
 
 
 def usual_spelling(line: str) -> str:

@@ -5,8 +5,10 @@ A fit of boosted trees is a fold: their logs seldom name folds, so rounds that b
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.logs.context import (
     EPOCH,
     Body,
@@ -22,42 +24,26 @@ from memory_service.domain.logs.durations import duration_of
 from memory_service.domain.logs.lines import Line, side_of, told, told_by
 from memory_service.domain.logs.values import float_of, memory_of, pairs_of, scores_of, settings_of
 
+_WRITTEN = shipped_table(__package__, "trainer_patterns.toml")
+_PATTERNS: Mapping[str, re.Pattern[str]] = {
+    **{name: re.compile(pattern) for name, pattern in _WRITTEN["as_written"].items()},
+    **{name: re.compile(pattern, re.IGNORECASE) for name, pattern in _WRITTEN["any_case"].items()},
+}
+
 SIDE_BAR = 0.6
 """A bar without a name that is this much shorter than another one of its epoch is the validation's."""
 
-_BAR = re.compile(
-    r"(\d{1,12})/(\d{1,12})\s{0,3}\[\s{0,3}(\d[\d:]{0,12})<\s{0,3}([\d:?]{1,12})(?:,\s{0,4}([\d.?]{1,12})\s?(it/s|s/it|[A-Za-z]{1,12}/s))?"
-)
-_OPEN_BAR = re.compile(r"(\d{1,12})it\s\[(\d[\d:]{0,12})")
-_SIDE = re.compile(
-    r"valid|eval|test|predict|infer|sanity|download|loading|map\b|token|shard|files?\b|generat|extract|cach|"
-    r"preproc|resiz|filter|scan|fetch|images\s+instances",
-    re.IGNORECASE,
-)
-_STEP_UNITS = re.compile(r"(?:it|batch|batches|step|steps|b|ba)/s|s/it", re.IGNORECASE)
-"""A bar of so many files, examples or bytes a second is no training."""
 
-_EPOCHS_BAR = re.compile(r"^\W{0,3}epochs?\W{0,3}$", re.IGNORECASE)
-_YOLO = re.compile(r"^\s{0,12}(\d{1,6})/(\d{1,6})\s{1,12}([\d.]{1,8})G((?:\s{1,12}\d{1,9}\.\d{1,9}){1,6})\s")
-_YOLO_ALL = re.compile(
-    r"^\s{1,40}all\s{1,12}\d{1,9}\s{1,12}\d{1,9}((?:\s{1,12}\d?\.?\d{1,9}){4})(?:(?:\s{1,12}\d?\.?\d{1,9}){4})?\s{0,4}$"
-)
-_KERAS = re.compile(
-    r"^\s{0,6}(\d{1,9})/(\d{1,9})\s{1,3}(?:\[[=>.\s]{0,120}\]|[━─╸╺ ]{1,200}|-)\s{0,8}(?:-\s)?(.*)$"
-)
-_KERAS_TIME = re.compile(
-    r"^\s{0,4}(?:(\d{1,4}:\d{2}(?::\d{2})?)|(\d{1,7})s)(?:\s{1,3}([\d.]{1,9})(us|µs|ms|s|min)/(?:step|epoch))?"
-)
 _UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 
 
 def keras(line: str, context: Context) -> tuple[Events, Context] | None:
     """`1875/1875 ━━━━ 5s 2ms/step - accuracy: 0.98 - loss: 0.05 - val_loss: 0.1` after `Epoch 3/30`."""
-    found = _KERAS.match(line)
+    found = _PATTERNS["keras"].match(line)
     if found is None or "<" in line[:120]:
         return None
     step, of, rest = int(found[1]), int(found[2]), found[3]
-    took = _KERAS_TIME.match(rest)
+    took = _PATTERNS["keras_time"].match(rest)
     if took is None and "/step" not in rest and not rest.startswith("ETA:"):
         return None
     each = None if took is None else float_of(took[3])
@@ -81,14 +67,14 @@ def bar(line: str, context: Context) -> tuple[Events, Context] | None:
     """tqdm and Lightning: `Epoch 3:  45%|███ | 45/100 [00:05<00:06, 8.20it/s, loss=0.5]`."""
     if "[" not in line:
         return None
-    found = _BAR.search(line) if "/" in line else None
+    found = _PATTERNS["bar"].search(line) if "/" in line else None
     if found is None:
         return _open_bar(line, context)
     name = re.split(r"\d{1,3}%\|", line[: found.start()], maxsplit=1)[0].rstrip(" |:")
     step, of, elapsed = int(found[1]), int(found[2]), duration_of(found[3])
     scores, after = scores_of(line[found.end() :]), with_fold(name, context) or context
     scores.pop("seconds", None)
-    named, yolo = EPOCH.search(name), _YOLO.match(name + " ")
+    named, yolo = EPOCH.search(name), _PATTERNS["yolo"].match(name + " ")
     if named is not None:
         after = at_epoch(after, int(named["epoch"]), int(named["epochs"]) if named["epochs"] else None)
         if side_of(name[named.end() :]) == "valid":
@@ -100,7 +86,7 @@ def bar(line: str, context: Context) -> tuple[Events, Context] | None:
     elif yolo is not None:
         after = at_epoch(after, int(yolo[1]))
         scores["train_loss"] = sum(float(loss) for loss in yolo[4].split()[:3])
-    elif _EPOCHS_BAR.match(name):
+    elif _PATTERNS["epochs_bar"].match(name):
         return _bar_of_epochs(step, of, elapsed, scores, after)
     elif _is_side(name, found[6]) or of < SIDE_BAR * after.longest_bar:
         return [], after
@@ -127,15 +113,17 @@ def bar(line: str, context: Context) -> tuple[Events, Context] | None:
 
 
 def _is_side(name: str, unit: str | None) -> bool:
-    return _SIDE.search(name) is not None or (unit is not None and _STEP_UNITS.fullmatch(unit) is None)
+    return _PATTERNS["side"].search(name) is not None or (
+        unit is not None and _PATTERNS["step_units"].fullmatch(unit) is None
+    )
 
 
 def _open_bar(line: str, context: Context) -> tuple[Events, Context] | None:
     """`45it [00:05, 8.20it/s]`: nobody knows of how many."""
-    found = _OPEN_BAR.search(line)
+    found = _PATTERNS["open_bar"].search(line)
     if found is None:
         return None
-    if _SIDE.search(line[: found.start()]):
+    if _PATTERNS["side"].search(line[: found.start()]):
         return [], context
     elapsed = duration_of(found[2])
     return [("batch", {"step": int(found[1]), "elapsed_seconds": elapsed, "fold": context.fold})], context
@@ -154,34 +142,20 @@ def _bar_of_epochs(
 
 def yolo_scores(line: str, context: Context) -> tuple[Events, Context] | None:
     """`all  128  929  0.669  0.54  0.62  0.45`: precision, recall, mAP50, mAP50-95 of the epoch before."""
-    found = _YOLO_ALL.match(line)
+    found = _PATTERNS["yolo_all"].match(line)
     if found is None or context.epoch is None:
         return None
     metric = float(found[1].split()[-1])
     return [("epoch", {"fold": context.fold, "epoch": context.epoch, "metric": metric})], context
 
 
-_TREES = re.compile(r"^\[(\d{1,7})\][\t ]{1,8}(\S.*)$")
-_TREE_SCORE = re.compile(
-    r"([\w.]{1,40})(?:'s |-)([\w@.\-]{1,40}):\s?([-+]?[\d.]{1,24}(?:[eE][-+]?\d{1,3})?|nan|inf)"
-)
-_CATBOOST = re.compile(
-    r"^(\d{1,7}):\s{1,4}(?:learn: ([-\d.einfa]{1,24})\s{1,4})?(?:test: ([-\d.einfa]{1,24})\s{1,4})?(?:best: "
-    r"\S{1,24} \(\d{1,7}\)\s{1,4})?total: ([\d.]{1,9})(us|ms|s|m)(?: ([\d.]{1,9})(s|ms))?"
-)
-_PLAIN = re.compile(r"-?\d{1,12}(?:\.\d{1,20})?(?:e-?\d{1,3})?|nan|inf")
-_BEST_FOLLOWS = re.compile(r"best iteration is:|^stopping\. best iteration:", re.IGNORECASE)
-_ENDED = re.compile(r"^stopped by overfitting detector|^bestiteration = |^shrink model to", re.IGNORECASE)
-_LOWER_IS_BETTER = re.compile(
-    r"loss|rmse|mae|mse|l1|l2|error|mape|poisson|quantile|huber|tweedie|gamma|rmsle", re.IGNORECASE
-)
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 
 
 def boosting(line: str, context: Context) -> tuple[Events, Context] | None:
     """LightGBM `[100] valid_0's auc: 0.9`, XGBoost `[10] train-logloss:0.45 eval-logloss:0.46`."""
-    found = _TREES.match(line)
-    scores = [] if found is None else _TREE_SCORE.findall(found[2])
+    found = _PATTERNS["trees"].match(line)
+    scores = [] if found is None else _PATTERNS["tree_score"].findall(found[2])
     if found is None or not scores:
         return None
     if context.ended == "best":
@@ -195,7 +169,7 @@ def boosting(line: str, context: Context) -> tuple[Events, Context] | None:
         number: float | str | None = value if value in ("nan", "inf") else float_of(value)
         if number is None:
             continue
-        if _LOWER_IS_BETTER.search(what):
+        if _PATTERNS["lower_is_better"].search(what):
             body.setdefault(f"{side}_loss", number)
         elif side == "valid":
             body.setdefault("metric", number)
@@ -205,7 +179,7 @@ def boosting(line: str, context: Context) -> tuple[Events, Context] | None:
 
 def catboost(line: str, context: Context) -> tuple[Events, Context] | None:
     """`100: learn: 0.5 test: 0.55 best: 0.54 (98) total: 1.2s remaining: 10.1s`."""
-    found = _CATBOOST.match(line)
+    found = _PATTERNS["catboost"].match(line)
     if found is None:
         return None
     after = _at_round(context, int(found[1]))
@@ -215,15 +189,15 @@ def catboost(line: str, context: Context) -> tuple[Events, Context] | None:
         total = whole * _SECONDS[found[5]] + part * _SECONDS[found[7] or "s"]
         body["seconds"] = total / (int(found[1]) + 1)
     for name, value in (("train_loss", found[2]), ("valid_loss", found[3])):
-        if value is not None and _PLAIN.fullmatch(value):
+        if value is not None and _PATTERNS["plain"].fullmatch(value):
             body[name] = value if value in ("nan", "inf") else float(value)
     return [("epoch", body)], after
 
 
 def fit_ended(line: str, context: Context) -> tuple[Events, Context] | None:
     """`Early stopping, best iteration is:` and the round again on the next line; CatBoost's end."""
-    best = _BEST_FOLLOWS.search(line) is not None
-    if not best and _ENDED.search(line) is None:
+    best = _PATTERNS["best_follows"].search(line) is not None
+    if not best and _PATTERNS["ended"].search(line) is None:
         return None
     after = replace(context, ended="best" if best else "yes")
     if context.ended or context.epoch is None:
@@ -239,31 +213,9 @@ def _at_round(context: Context, number: int) -> Context:
 __all__ = ["FORMATS", "Context"]
 
 _OOM = ("out of memory", "outofmemoryerror", "oom when allocating", "cuda_error_out_of_memory")
-_DONE = re.compile(r"best|score|oof|\bcv\b|done|finished|complete", re.IGNORECASE)
-_STOPPED = re.compile(r"\bearly[ _-]?stopp(?:ing|ed)\b", re.IGNORECASE)
-_NOT_STOPPED = re.compile(
-    r"counter|patience|rounds|out of|callback|monitor|enabled|with |[=?]", re.IGNORECASE
-)
-_SECTION = re.compile(r"\*{5} Running (training|evaluation|prediction|test)", re.IGNORECASE)
-_SIZES = re.compile(r"\s{0,8}(?:Num examples|Batch size)\b", re.IGNORECASE)
 MOST_BEFORE_A_DICTIONARY, MOST_COLUMNS = 60, 40
-_VALID_MODE = re.compile(r"mode['\"]: ['\"]val")
-_COLUMNS = re.compile(r"\s{0,3}[\t,|]\s{0,3}|\s{2,20}|(?<=\d)\s(?=\d)")
-_ROW = re.compile(r"(?:^|[\s,|])[-+]?\.?\d")
 _FIRST_COLUMNS = ("epoch", "step", "ep")
-_HTML = re.compile(r"<(/?)(th|td|tr)\b[^<>]{0,80}>([^<>]{0,80})")
-_SUBMISSION = re.compile(
-    r"\bsubmission\b.{0,60}\b(?:written|saved|created|done)\b"
-    r"|\b(?:wrote|sav(?:ed|ing)|writ(?:ing|ten)|created)\b.{0,60}\bsubmission",
-    re.IGNORECASE,
-)
-_OVERALL = re.compile(r"^\W{0,20}(?:mean |final |total )?(?:cv|oof|overall|full)\b", re.IGNORECASE)
-_HEADERS = (
-    "num examples", "num epochs", "batch size per device", "total optimization steps",
-    "total train batch", "gradient accumulation steps", "number of trainable parameters", "early stopping",
-    "training until validation", "trainer.fit", "max_epochs", "[lightgbm]", "sanity check", "gpu available",
-    "using device",
-)  # fmt: skip
+_HEADERS = shipped_table(__package__, "words.toml")["headers"]["phrases"]
 """Lines that trainers print and that say nothing to act upon."""
 
 
@@ -287,7 +239,7 @@ def dictionary(line: str, context: Context) -> tuple[Events, Context] | None:
         return None
     at, scores = float(found["epoch"]), scores_of(plain)
     if "iter" in found and "mode" in plain:  # OpenMMLab's JSON
-        side = "valid" if _VALID_MODE.search(plain) else "train"
+        side = "valid" if _PATTERNS["valid_mode"].search(plain) else "train"
         step = None if side == "valid" else round(float(found["iter"]))
         here = Line(side, plain, round(at), step=step)
         return told_by(here, context, {})
@@ -319,8 +271,13 @@ def dictionary(line: str, context: Context) -> tuple[Events, Context] | None:
 def table(line: str, context: Context) -> tuple[Events, Context] | None:
     """A head (`epoch  train_loss  valid_loss  accuracy  time` of fastai, `Step\tTraining Loss` of Hugging
     Face in a notebook, a CSV file's), then its rows."""
-    cells = tuple(cell.strip()[:40] for cell in _COLUMNS.split(line.strip("| \t")))[:MOST_COLUMNS]
-    if cells and cells[0].lower() in _FIRST_COLUMNS and len(cells) > 1 and _ROW.search(line) is None:
+    cells = tuple(cell.strip()[:40] for cell in _PATTERNS["columns"].split(line.strip("| \t")))[:MOST_COLUMNS]
+    if (
+        cells
+        and cells[0].lower() in _FIRST_COLUMNS
+        and len(cells) > 1
+        and _PATTERNS["row"].search(line) is None
+    ):
         return [], replace(context, columns=cells)
     if not context.columns or len(cells) != len(context.columns) or not cells[0].isdigit():
         return None
@@ -340,7 +297,7 @@ def html_table(line: str, context: Context) -> tuple[Events, Context] | None:
     if "<t" not in line and "</t" not in line:
         return None
     events: Events = []
-    for ends, tag, cell in _HTML.findall(line):
+    for ends, tag, cell in _PATTERNS["html"].findall(line):
         if tag in ("th", "td") and not ends:
             context = replace(context, cells=(*context.cells, cell.strip()[:40])[:MOST_COLUMNS])
         elif tag == "tr" and ends:
@@ -352,19 +309,22 @@ def html_table(line: str, context: Context) -> tuple[Events, Context] | None:
 
 def result(line: str, context: Context) -> tuple[Events, Context] | None:
     """`CV score: 0.79`, `OOF AUC: 0.81`, `submission.csv written`: of the whole run."""
-    if _SUBMISSION.search(line) is not None:
+    if _PATTERNS["submission"].search(line) is not None:
         return [("note", {"submission": True, "text": line.strip()[:300]})], context
-    scores = scores_of(line, "valid", best=True) if _OVERALL.match(line) else {}
+    scores = scores_of(line, "valid", best=True) if _PATTERNS["overall"].match(line) else {}
     if not scores:
         return None
-    name = _OVERALL.sub("", str(scores.get("metric_name", "")).replace("_", " ")).strip()
+    name = _PATTERNS["overall"].sub("", str(scores.get("metric_name", "")).replace("_", " ")).strip()
     named = {} if name in ("", "score") else {"metric_name": name}
     return [("note", {"text": line.strip()[:300], **named})], context
 
 
 def stopped(line: str, context: Context) -> tuple[Events, Context] | None:
     """`Early stopping at epoch 8`: the fold is over. Not a counter, and not the setting."""
-    if search(_STOPPED, "early", line) is None or _NOT_STOPPED.search(line) is not None:
+    if (
+        search(_PATTERNS["stopped"], "early", line) is None
+        or _PATTERNS["not_stopped"].search(line) is not None
+    ):
         return None
     if context.epoch is None or context.ended:
         return [], context
@@ -377,7 +337,7 @@ def fold_line(line: str, context: Context) -> tuple[Events, Context] | None:
     if after is None or search(EPOCH, "ep", line) is not None:
         return None
     body: Body = {"fold": after.fold, **({"folds": after.folds} if after.folds else {})}
-    if _DONE.search(line) is not None and "===" not in line:
+    if _PATTERNS["done"].search(line) is not None and "===" not in line:
         body["done"] = True
         scores = scores_of(line, best=True)
         return [("fold", {**body, **only(scores, "metric")})], after
@@ -386,11 +346,11 @@ def fold_line(line: str, context: Context) -> tuple[Events, Context] | None:
 
 def facts_line(line: str, context: Context) -> tuple[Events, Context] | None:
     """R27's `RESOURCES`, `GPU Memory`, `DataLoader`, `VALIDATION` lines, and how other trainers begin."""
-    section = _SECTION.search(line)
+    section = _PATTERNS["section"].search(line)
     if section is not None:
         training = section[1].lower() == "training"
         return [], replace(context, trainer="hf", evaluating=not training)
-    if context.evaluating and _SIZES.match(line):
+    if context.evaluating and _PATTERNS["sizes"].match(line):
         return [], context
     memory, settings = memory_of(line), settings_of(line)
     if memory:

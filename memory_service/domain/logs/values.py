@@ -11,6 +11,7 @@ from itertools import islice
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from memory_service.domain.common.tables import shipped_table, with_parts
 from memory_service.domain.logs.durations import duration_of, epoch_seconds_of
 
 _NUMBER = r"[-+]?(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][-+]?\d{1,3})?"
@@ -27,26 +28,13 @@ _NAME = re.compile(r"(?<![\w.])[A-Za-z#*][A-Za-z0-9_/.@() \-]{0,47}$")
 _LIST = re.compile(r"\[((?:(?:np\.float\d\d\()?(?:-?\d{1,4}\.\d{1,20}|nan)\)?(?:, ?|(?=\]))){1,200})\]")
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-VALID_WORDS = _words("val valid validation eval evaluation test testing dev holdout oof cv")
-TRAIN_WORDS = _words("train training tr trn learn")
-_FILLERS = _words("epoch step avg mean average averaged stats total running for this the of on is set 0 1")
-_LOSSES = _words("loss closs cross_entropy ce bce crossentropy")
-_ERRORS = _words(
-    "logloss mlogloss binary_logloss multi_logloss rmse mae mse l1 l2 mape error binary_error multi_error "
-    "merror rmsle quantile huber multiclass poisson tweedie gamma wer cer perplexity"
-)
-_METRICS = _words(
-    "acc accuracy accuracies auc f1 score metric map map50 map5095 dice iou miou qwk kappa precision recall "
-    "r2 ndcg top1 acc1 acc@1 top_1 roc_auc auroc pearson spearman bleu rouge psnr ssim mcc f1_score f1_macro "
-    "cv ap hmean rougel rouge1 chrf dice_multi"
-)
+_TABLE = shipped_table(__package__, "words.toml")
+_WORDS = {name: frozenset(words.split()) for name, words in _TABLE["words"].items()}
+VALID_WORDS, TRAIN_WORDS = _WORDS["validation"], _WORDS["training"]
+_FILLERS, _LOSSES, _ERRORS = _WORDS["fillers"], _WORDS["losses"], _WORDS["errors"]
+_METRICS, _TIMES = _WORDS["metrics"], _WORDS["times"]
 _PARTS = {"precision", "recall"}
 _RATES = {"lr", "learning_rate"}
-_TIMES = _words("time iter_time batch_cost avg_batch_cost step_time per_step_time ms_batch per_iteration_ms")
 _DATA_TIMES = {"data", "data_time", "data_cost", "reader_cost", "avg_reader_cost"}
 
 _SIZE = r"(\d{1,7}(?:\.\d{1,6})?)\s?"
@@ -64,29 +52,10 @@ _SMI_CSV = re.compile(
 )
 _SMI = re.compile(r"(\d{1,7})MiB\s{0,3}/\s{0,3}(\d{1,7})MiB\s{0,3}\|\s{0,9}(\d{1,3})%")
 
-_N_TRAIN = rf"\b(?:num examples|n_train|train(?:ing)? samples|points in the train set){_IS}(\d[\d,]{{0,15}})"
-_SETTINGS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
-    (name, hint, re.compile(pattern, re.IGNORECASE))
-    for name, hint, pattern in (
-        ("batch_size", "batch", rf"\b(?:train_)?batch[_ ]?(?:size)?(?: per device)?{_IS}(\d[\d,]{{0,12}})"),
-        ("cpu_count", "cpu", r"(\d{1,5}) CPU cores"),
-        ("cpu_count", "cpu", rf"\bcpu_count{_IS}(\d{{1,5}})"),
-        ("num_workers", "num_workers", rf"\bnum_workers{_IS}(\d{{1,5}})"),
-        ("prefetch_factor", "prefetch_factor", rf"\bprefetch_factor{_IS}(\d{{1,5}})"),
-        ("epochs", "epochs", rf"\b(?:num[_ ]|n_|max_|total[_ ])?epochs{_IS}(\d{{1,7}})\b"),
-        ("epochs", "training for", r"\btraining for (\d{1,7}) epochs\b"),
-        ("folds", "folds", rf"\b(?:num_|n_|cv_)?folds{_IS}(\d{{1,4}})\b"),
-        ("n_train", "", _N_TRAIN),
-        ("total_steps", "total ", rf"\btotal (?:optimization )?steps{_IS}(\d[\d,]{{0,15}})"),
-        ("grad_accumulation", "accumulation", rf"\bgradient accumulation steps{_IS}(\d{{1,6}})"),
-        ("learning_rate", "", rf"\b(?:learning_rate|lr){_IS}({_NUMBER})"),
-        ("patience", "patience", rf"\bpatience{_IS}(\d{{1,5}})"),
-    )
+_SETTINGS = tuple(
+    (name, hint, re.compile(with_parts(pattern, _TABLE["settings"]["parts"]), re.IGNORECASE))
+    for name, hint, pattern in _TABLE["settings"]["patterns"]
 )
-_SETTING_WORDS = (
-    "batch", "cpu", "worker", "prefetch", "epochs", "folds", "train", "examples", "steps", "lr",
-    "learning_rate", "patience", "gpu=", "precision",
-)  # fmt: skip
 _GPU_NAME = re.compile(r"\bGPU=([A-Za-z][^,\n]{2,80})")
 _PERSISTENT = re.compile(r"\bpersistent_workers=(True|False)", re.IGNORECASE)
 
@@ -355,7 +324,7 @@ def settings_of(text: str) -> dict[str, Any]:
     """What the line says of the run's settings, by the names of `event.SETTING_FIELDS`."""
     out: dict[str, Any] = {}
     plain = text.lower()
-    if not any(word in plain for word in _SETTING_WORDS):
+    if not any(word in plain for word in _TABLE["settings"]["hints"]):
         return out
     for name, hint, pattern in _SETTINGS:
         found = pattern.search(text) if hint in plain else None

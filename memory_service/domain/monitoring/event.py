@@ -6,6 +6,8 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from memory_service.domain.common.tables import shipped_table
+
 MemoryKind = Literal["allocated_now", "peak_allocated", "reserved", "driver", "unstated"]
 """Which memory a figure counts.
 
@@ -118,77 +120,14 @@ class FieldForm(NamedTuple):
     high: float = 0
 
 
-_SECONDS, _PERCENT = FieldForm("number", 0, 1e8), FieldForm("number", 0, 101)
-_GIB, _AMOUNT = FieldForm("number", 0, 1e6), FieldForm("number", 0, 1e9)
-_CARD_GIB = FieldForm("number", 0.001, 1e6)
-_ORDINAL, _COUNT = FieldForm("whole", 0, 1_000_000), FieldForm("whole", 0, 10**15)
-_SCORE, _FLAG, _NAME = FieldForm("score"), FieldForm("flag"), FieldForm("text", 0, 300)
+_TABLE = shipped_table(__package__, "event_fields.toml")
+_FORMS = {name: FieldForm(*form) for name, form in _TABLE["forms"].items()}
+_FORM_OF = {name: _FORMS[form] for form, names in _TABLE["fields"].items() for name in names.split()}
 
-SETTING_FIELDS: Mapping[str, FieldForm] = {
-    "batch_size": FieldForm("whole", 1, 10**9),
-    "epochs": _ORDINAL,
-    "folds": _ORDINAL,
-    "learning_rate": _AMOUNT,
-    "num_workers": _ORDINAL,
-    "prefetch_factor": _ORDINAL,
-    "cpu_count": _ORDINAL,
-    "n_train": _COUNT,
-    "precision": _NAME,
-    "grad_accumulation": _ORDINAL,
-    "patience": _ORDINAL,
-    "total_gib": _CARD_GIB,
-    "total_steps": _COUNT,
-    "gpu_name": _NAME,
-    "steps_per_epoch": _COUNT,
-    "persistent_workers": _FLAG,
-    "metric_name": _NAME,
-    "eta_seconds": _SECONDS,
-    "unread_line": _NAME,
-}
-"""Fields of every kind: values that hold from here on. eta_seconds: until the end of training, as the trainer
-itself says; unread_line: one of the log that was not understood."""
-
-_FORM_OF: Mapping[str, FieldForm] = {
-    **dict.fromkeys(("rank", "fold", "epoch", "best_epoch", "other_processes"), _ORDINAL),
-    **dict.fromkeys(("step", "of", "steps", "samples", "rows", "columns", "rounds"), _COUNT),
-    **dict.fromkeys(("seconds", "valid_seconds", "elapsed_seconds", "loader_wait_seconds"), _SECONDS),
-    **dict.fromkeys(
-        ("utilization_percent", "cpu_percent", "loader_wait_percent", "cpu_wait_percent"), _PERCENT
-    ),
-    **dict.fromkeys(("train_loss", "valid_loss", "metric"), _SCORE),
-    **dict.fromkeys(("throttled", "done", "out_of_memory", "error", "submission"), _FLAG),
-    **dict.fromkeys((*MEMORY_FIELDS, "host_gib"), _GIB),
-    **dict.fromkeys(("power_w", "clock_mhz"), _AMOUNT),
-    "memory_percent": _PERCENT,
-    "temperature_c": FieldForm("number", -100, 1000),
-    "scope": FieldForm("scope"),
-    "fit": _NAME,
-    "text": FieldForm("text", 0, 20_000),
-}
-"""One form for a name, in whatever kind of event."""
-
-_MEMORY = (*MEMORY_FIELDS, "memory_percent")
-_KINDS = {
-    "gpu": (
-        "rank", "utilization_percent", "power_w", "temperature_c", "clock_mhz", "throttled",
-        "other_processes", "cpu_percent", "cpu_wait_percent", "host_gib", *_MEMORY,
-    ),
-    "batch": (
-        "rank", "fold", "epoch", "step", "of", "scope", "elapsed_seconds", "steps", "seconds", "samples",
-        "loader_wait_percent", "loader_wait_seconds", "train_loss",
-    ),
-    "epoch": (
-        "fold", "epoch", "seconds", "valid_seconds", "samples", "train_loss", "valid_loss", "metric",
-        "loader_wait_percent", "utilization_percent", *_MEMORY,
-    ),
-    "fold": ("fold", "done", "seconds", "metric", "best_epoch"),
-    "note": (
-        "text", "out_of_memory", "error", "submission",
-        "fit", "fold", "seconds", "rows", "columns", "rounds", "metric",
-    ),
-}  # fmt: skip
+SETTING_FIELDS: Mapping[str, FieldForm] = {name: _FORMS[form] for name, form in _TABLE["settings"].items()}
+"""Fields of every kind: values that hold from here on."""
 
 KIND_FIELDS: Mapping[str, Mapping[str, FieldForm]] = {
-    kind: {name: _FORM_OF[name] for name in names} for kind, names in _KINDS.items()
+    kind: {name: _FORM_OF[name] for name in names.split()} for kind, names in _TABLE["kinds"].items()
 }
 """Kind -> the fields of its own."""

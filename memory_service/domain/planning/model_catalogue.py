@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from math import sqrt
 from typing import Any, Literal
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.unpriced_models import kind_of
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import cost_kind, is_boosting
@@ -281,33 +282,9 @@ def check_side(library: str, name: str, config: Mapping[str, Any], size: int) ->
         raise InvalidInput(f"{name} takes pictures whose side is a multiple of {step}, got {size}", [error])
 
 
-_NETWORKS = frozenset({"network", "decoder"})
-_HOLDS_FOR = {
-    "method": frozenset({"decoder"}),
-    "lora_rank": frozenset({"decoder"}),
-    "sharding": frozenset({"decoder"}),
-    "trainer": frozenset({"decoder"}),
-    "packing": frozenset({"decoder"}),
-    "text_tokens": frozenset({"decoder"}),
-    "rounds": frozenset({"estimator"}),
-    **dict.fromkeys(
-        ("batch_size", "precision", "layout", "optimizer", "mode", "gradient_checkpointing", "n_gpus",
-         "interconnect"),
-        _NETWORKS,
-    ),
-}  # fmt: skip
+_OPTIONS = shipped_table(__package__, "options.toml")
+_HOLDS_FOR: Mapping[str, list[str]] = _OPTIONS["holds_for"]
 """Option -> the kinds of model that it means something for."""
-
-_ASKS_NOTHING = {
-    "n_gpus": 1, "mode": "train", "gradient_checkpointing": False, "sharding": "none", "packing": False,
-}  # fmt: skip
-"""What holds for every model."""
-
-_NONE_OF_THEM = {
-    "decoder": "applies to decoders (language models) only: {} is no decoder",
-    "estimator": "applies to boosted trees and forests only: {} is a network",
-    "network": "applies to networks trained in batches only: {} is fitted in one go",
-}
 
 
 _ANSWERS = {"image-segmentation": "pixels", "image-to-image": "pixels", "object-detection": "boxes"}
@@ -340,12 +317,11 @@ def without_idle(given: Mapping[str, Any], model: CatalogueModel | None) -> dict
 
 def check_options(given: Mapping[str, Any], model: CatalogueModel | None, name: str) -> None:
     """InvalidInput for the first of the given options (None = not given) that means nothing for the model."""
-    kind = kind_of_model(model)
+    kind, nothing, said = kind_of_model(model), _OPTIONS["asks_nothing"], _OPTIONS["none_of_them"]
     for option, value in given.items():
-        if value is None or kind in _HOLDS_FOR.get(option, {kind}) or value == _ASKS_NOTHING.get(option):
+        if value is None or kind in _HOLDS_FOR.get(option, {kind}) or value == nothing.get(option):
             continue
-        wanted = "network" if _HOLDS_FOR[option] == _NETWORKS else min(_HOLDS_FOR[option])
-        raise wrong_value(option, _NONE_OF_THEM[wanted].format(name), value)
+        raise wrong_value(option, said[_HOLDS_FOR[option][-1]].format(name), value)
     for size in ("image_size", "seq_len"):
         if model is not None and given.get(size) is not None and size != model.input_kind:
             raise wrong_value(size, f"does not apply: {name} takes {model.input_kind}", given[size])

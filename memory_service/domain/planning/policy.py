@@ -6,11 +6,13 @@ default says. All other rows inform: they are shown, and change nothing. What of
 no row's: `domain.prediction.peak_memory_curve.LIMIT_MARGIN`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from math import isfinite
 from types import MappingProxyType
 from typing import Any
+
+from memory_service.domain.common.tables import shipped_table
 
 Row = Mapping[str, Any]
 Place = tuple[str, str, int]
@@ -21,12 +23,13 @@ RESERVE_SHARE = 0.15
 MEDIAN_SHARE = 0.80
 """R12: an estimate over 80 % of the budget means fewer folds or epochs; here: no such plan is made."""
 
+_TABLE = shipped_table(__package__, "policy.toml")
 _BATCHES: Mapping[Place, int] = {
-    ("a100", "image", 224): 256, ("a100", "image", 384): 128, ("a100", "image", 512): 64,
-    ("a10", "image", 224): 128, ("a10", "image", 384): 64,
-    ("a100", "table", 0): 8192, ("a10", "table", 0): 4096,
-    ("a100", "segmentation_tile", 256): 32, ("a100", "segmentation_tile", 512): 16,
-}  # fmt: skip
+    (card, kind, int(size)): batch
+    for card, kinds in _TABLE["batches"].items()
+    for kind, sizes in kinds.items()
+    for size, batch in sizes.items()
+}
 """R03: (card, input kind, input size; 0 = any) -> batch. The a100 row stands for cards of 40 GB, the a10 row
 for cards of 24 GB; where there is none, half of the larger card's holds."""
 
@@ -153,24 +156,12 @@ class _Said:
 
     name: str
     part: str
-    fields: tuple[str, ...]
+    fields: Sequence[str]
     least: float
     most: float
 
 
-_SAID: Mapping[str, _Said] = {
-    "R14-reserve": _Said("reserve_share", "value", ("reserve_percent",), 0, 60),
-    "R12-fewer-folds": _Said("median_share", "key", ("estimate_over_budget_percent",), 20, 100),
-    "R12-fewer-epochs": _Said("median_share", "key", ("estimate_over_budget_percent",), 20, 100),
-    "S04-updates-per-epoch": _Said("updates_per_epoch", "value", ("updates_per_epoch_at_least",), 1, 10_000),
-    "R17-start": _Said("folds", "value", ("folds", "folds_max"), 1, 20),
-    "R16-patience": _Said(
-        "patience", "value", ("early_stopping_patience_min", "early_stopping_patience_max"), 1, 1_000
-    ),
-    "R04-report": _Said("target_percent", "value", ("target_percent_from", "target_percent_to"), 1, 100),
-    "R20-under-50": _Said("kill_percent", "key", ("fill_percent_below",), 1, 95),
-    "R21-every": _Said("every_seconds", "value", ("every_seconds_min", "every_seconds_max"), 5, 36_000),
-}
+_SAID = {row: _Said(*said) for row, said in _TABLE["said"].items()}
 
 
 def unreadable(row: Row) -> dict[tuple[str, str], str]:

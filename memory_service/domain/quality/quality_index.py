@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.common.estimate import SD_OF_P90, Estimate
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.quality.quality_model import NOTHING_LEARNED, Learned
 
@@ -44,54 +45,13 @@ class Learning:
     octave_far: Any = 0.0
 
 
-_FAR = 8.0
-"""Classified images far below a network's size: ResNet-18 and -50 as they are reach 43.0 and 52.0 % on
-ImageNet at 64 pixels (github.com/sndnyang/imagenet64x64) and 69.8 and 76.1 % at 224 (torchvision), 26.8 and
-24.2 less. Half of that counts, as with other differences of published scores: 3 points for the first halving
-and 11 for each below say 12. Their stride of 32 costs more of it than the lost detail: with a stride of 8 at
-32 pixels they lose 16 (github.com/ma-xu/DNN)."""
-
-_PRETRAINED = {
-    "image": Learning(15.0, 1.5, 0.5, 1.5, 1.4, 3.0, _FAR),
-    "image-dense": Learning(20.0, 0.7, 0.5, 1.5, 1.0, 3.0),
-    "text": Learning(8.0, 1.5, 0.5, 1.5, 0.8, 1.5),
-    "audio": Learning(15.0, 1.5, 0.5, 1.2, 1.0, 2.0),
-    "video": Learning(15.0, 1.5, 0.5, 1.2, 1.0, 2.5),
-    "other": Learning(15.0, 1.5, 0.5, 1.5, 1.0, 2.0),
+_CURVES = {
+    part: {kind: Learning(*figures) for kind, figures in rows.items()}
+    for part, rows in shipped_table(__package__, "learning.toml").items()
 }
-"""image: ViT-B/16 on CIFAR-100 loses 7.7 and 2.7 points at 5 and 10 epochs of 98 updates against 102 epochs
-(google-research/vision_transformer), which gives the power. The gap is judged, about a sixth
-of that (1.2 and 0.4): source 003 saw the best loss of 30 epochs on 9 000 images at the third to fifth. Dense:
-Cityscapes 107 -> 215 epochs +0.9 (mmseg, 72 pairs), COCO 12 -> 24 +0.2 (mmdet, 19 pairs); the curve says 0.3
-and 1.3. Text, audio, video: no public curve; judged from the usual 2-4 epochs of encoders and 10-30 of the
-others. Sizes of images: 31 pairs of the catalogue, median 1.4 points per doubling; the others are judged."""
-
-_SCRATCH = {
-    "tabular": Learning(60.0, 1.0, 3.0, 1.2),
-    "time-series": Learning(30.0, 0.7, 1.0, 1.0, 0.5, 1.0),
-    "recommendation": Learning(14.0, 1.0, 0.5, 0.8),
-    "other": Learning(68.0, 0.7, 0.0, 1.5, 1.0, 3.0, _FAR),
-}
-"""tabular: the best epoch of MLP, FT-Transformer and TabM is 25-85 at the median and 95-140 at the 90th
-percentile (yandex-research); judged so that 20 epochs lose 2.6 points and 60 lose 1. other: images from
-random weights: imagenette 5 -> 20 -> 80 epochs are worth 13.7 and 6.9 points, ImageNet 16 -> 88 about 5
-(fast.ai, ffcv); the curve says 13.7, 5.2 and 6.8. Folds: seeds of MLP and FT-Transformer 0.8 at five, of
-series networks 0.5-0.9."""
-
-TREE_LEARNING = Learning(400.0, 1.0, 40.0, 0.6)
-"""Boosted trees: "epochs" are rounds at learning rate 0.05. Five seeds add 0.26 points at the median and 0.46
-on average, a lower bound for folds."""
-
-_DECODER = Learning(2.5, 1.5, 0.5, 1.5, 0.8, 1.5)
-"""Language models are tuned for an epoch or two: reward models on preferences for one, as more overfit
-(Ouyang et al. 2022, arXiv 2203.02155), and the one known winner who says it trained one. Judged so that one
-loses 1.4 points."""
 
 _IMAGE_CENTER = 75.0
 """A middling published score of image models."""
-
-_TABM_FOLD_GAIN = 0.3
-"""TabM is an ensemble inside: five of it add 0.16 to 0.26 points."""
 
 _DENSE = ("image-segmentation", "object-detection", "image-to-image", "image-captioning", "point-cloud")
 
@@ -103,20 +63,13 @@ def learning_of(
 
     decoder   a language model that is tuned
     """
-    if trees:
-        return TREE_LEARNING
-    if decoder:
-        return _DECODER
-    modality = modality_of(task)
-    if family == "fasttext":
-        return Learning(8.0, 1.0, 1.0, 0.8)  # judged: its authors train 5 epochs
-    if family == "tabm":
-        return Learning(60.0, 1.0, 3.0, _TABM_FOLD_GAIN)
-    if modality in _SCRATCH:
-        return _SCRATCH[modality]
-    if not pretrained:
-        return _SCRATCH["other"]
-    return _PRETRAINED.get("image-dense" if task in _DENSE else modality, _PRETRAINED["other"])
+    own = "trees" if trees else "decoder" if decoder else family
+    if own in _CURVES["own"]:
+        return _CURVES["own"][own]
+    modality, scratch, usual = modality_of(task), _CURVES["scratch"], _CURVES["pretrained"]
+    if modality in scratch or not pretrained:
+        return scratch.get(modality, scratch["other"])
+    return usual.get("image-dense" if task in _DENSE else modality, usual["other"])
 
 
 def fold_gain(learning_gain: Any, folds: Any, n_train: float) -> Any:

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_service.domain.cost.efficiencies import COEFFICIENTS
 from memory_service.domain.cost.profile import OP_CLASSES, Profile, Work
-from memory_service.domain.cost.rates import sheet_rates
+from memory_service.domain.cost.rates import COEFFICIENTS, sheet_rates
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.cost.step_time import optimizer_bytes_per_param
 from memory_service.domain.cost.throughput_knee import BATCH_LADDER, floor_to_ladder, throughput_knee

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from memory_service.domain.common.tables import shipped_table
+
 Method = Literal["full", "lora", "qlora"]
 Head = Literal["lm", "sequence"]
 Targets = Literal["attention", "projections", "mlp", "all"]
@@ -143,24 +145,10 @@ class Tuning:
         return self.method == "full" or name in _TRAINED[self.targets]
 
 
-_UNSLOTH = {
-    "compiled": True, "offloaded": True, "dropout": False, "gates_in_place": True, "checkpointing": True,
-}  # fmt: skip
-TRAINERS: dict[Trainer | None, dict[str, Any]] = {
-    None: {},
-    "liger": {"loss": "fused", "compiled": True},
-    "unsloth": {"loss": "fused", **_UNSLOTH},
-    "unsloth-2024": {"loss": "standing", **_UNSLOTH},
-    "offload": {"offloaded": True},
-}
-"""Trainers that save memory -> what they do otherwise.
-
-liger     Liger Kernel: the head and its loss in chunks, norms and gates recomputed (arXiv 2410.10989)
-unsloth   the same with its own kernels, and checkpoints in the host's memory; LoRA without dropout. Longest
-          texts of its benchmarks (QLoRA of rank 32, batch 1; Llama 3.1 8B on 8 to 80 GB, Llama 3.3 70B)
-unsloth-2024  before December 2024, and today where it returns logits: these stand while the layers go back
-offload   transformers with activations in the host's memory (`activation_offloading` of TRL and torchtune)
-"""
+_TABLE = shipped_table(__package__, "decoders.toml")
+_KINDS: dict[str, dict[str, Any]] = _TABLE["kinds"]
+TRAINERS: dict[Trainer | None, dict[str, Any]] = {None: {}, **_TABLE["trainers"]}
+"""Trainers that save memory -> what they do otherwise."""
 
 
 def decoder_of(config: Mapping[str, Any]) -> Decoder | None:
@@ -192,22 +180,5 @@ def decoder_of(config: Mapping[str, Any]) -> Decoder | None:
         **_KINDS[kind],
     )
 
-
-_LLAMA: dict[str, Any] = {}
-_GPT: dict[str, Any] = {"gated": False, "rms": False, "rotary": False}
-_KINDS: dict[str, dict[str, Any]] = {
-    "llama": _LLAMA, "mistral": _LLAMA, "qwen2": _LLAMA, "phi3": _LLAMA, "gemma": _LLAMA,
-    "qwen3": {"qk_norm": True}, "qwen3_moe": {"qk_norm": True},
-    "mixtral": _LLAMA, "gpt_oss": _LLAMA, "llama4_text": _LLAMA, "ernie4_5_moe": _LLAMA, "glm4_moe": _LLAMA,
-    "olmoe": {"qk_norm": True}, "nemotron_h": {"gated": False},
-    "gemma2": {"norms": 4, "capped": True},
-    "gemma3_text": {"norms": 4, "qk_norm": True},
-    "gpt2": _GPT, "opt": _GPT, "bloom": _GPT, "mpt": _GPT,
-    "stablelm": {"rms": False},
-    "gpt_neox": _GPT | {"rotary": True},
-    "phi": _GPT | {"rotary": True, "norms": 1},
-    "falcon": _GPT | {"rotary": True, "norms": 1},
-}  # fmt: skip
-"""model_type of transformers -> what differs from Llama; sizes are the row's figures."""
 
 _TIED = {"gemma", "gemma2", "gemma3_text", "gpt2", "opt", "bloom", "mpt", "falcon"}
