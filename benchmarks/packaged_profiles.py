@@ -22,10 +22,9 @@ from torch.nn import functional
 
 from benchmarks.caching_allocator import holes, simulated
 from memory_service.domain.planning.model_catalogue import CatalogueModel
-from memory_service.measure.detection import _backbone, _TwoStage, dense_detection_loss
+from memory_service.measure.dense_prediction import _backbone, _TwoStage, dense_detection_loss, mask_loss
 from memory_service.measure.language import _register_unmasked_attention
 from memory_service.measure.nets.series import FusedRecurrence
-from memory_service.measure.segmentation import mask_loss
 from memory_service.measure.trace import trace_profile
 from memory_service.measure.traceable_model import BuiltModel, classification_loss, on_meta, zeros
 from memory_service.resources import path as resource

@@ -13,7 +13,7 @@ from memory_service.api.describe import describe
 from memory_service.api.fair_share import FairShare, WorkerTurns
 from memory_service.api.fast_paths import CachedPlans, ReportedEvents
 from memory_service.api.request_middleware import Boundary
-from memory_service.api.routes import calibrations, keys, runs
+from memory_service.api.routes import calibrations, runs
 from memory_service.api.routes import knowledge as know
 from memory_service.api.routes import operations as operate
 from memory_service.api.routes import planning as ask
@@ -87,7 +87,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     refusals.install(app)
     routers = (
         runs.reporting, ask.router, *know.routers(), calibrations.router,
-        runs.router, operate.router, keys.router, *pages.routers(),
+        runs.router, operate.router, operate.keys_router, *pages.routers(),
     )  # fmt: skip
     for router in routers:
         app.include_router(router)

@@ -15,7 +15,7 @@ import orjson
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from memory_service.api.headers import with_safe_headers
+from memory_service.api.request_middleware import with_safe_headers
 from memory_service.api.security.rate_limits import network_of
 from memory_service.api.time_and_load_limits import HUNG_UP, Limits
 from memory_service.error_document import problem

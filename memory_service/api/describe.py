@@ -10,27 +10,14 @@ from fastapi.openapi.utils import get_openapi
 
 from memory_service.api.request_body import LONGEST_IN_QUERY
 from memory_service.api.security.route_scopes import wanted
+from memory_service.domain.common.tables import shipped_table
 from memory_service.schemas.answers.common import Problem
 from memory_service.schemas.review import ReviewRequest
 from memory_service.services.tables.file_formats import MEDIA_TYPES
 
 Responses = dict[int | str, dict[str, Any]]
 
-_REFUSALS = {
-    401: "A key is needed, or the one shown is not valid; over loopback none is asked for, unless so set.",
-    403: "The key has none of the scopes that this route wants, or a page of another site sent it.",
-    400: "The body is not JSON.",
-    404: "There is no such row.",
-    406: "The answer is not offered in the form asked for.",
-    409: "It contradicts what is stored: the key is taken, the row moved, or other rows need it.",
-    408: "The body did not arrive in time.",
-    429: "The key is over its rate, or wrong keys came from this address; see `Retry-After`.",
-    413: "The body is over the limit.",
-    415: "The body is not `application/json`.",
-    422: "A value cannot be used; `errors` names each field and the nearest right names.",
-    507: "The disk of the database is full: nothing of the request was kept.",
-    503: "The service is starting or its database does not answer; ask again after `Retry-After` seconds.",
-}
+_WORDS = shipped_table(__package__, "description.toml")
 _PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 _BODY = (400, 415)
 _ALWAYS = (422, 503)
@@ -46,7 +33,7 @@ FILES: dict[str, Any] = {
 
 def refusals(*codes: int) -> Responses:
     """The refusals of a route beside those that every route has."""
-    return {code: {"description": _REFUSALS[code], "content": _PROBLEM} for code in codes}
+    return {code: {"description": _WORDS["refusals"][str(code)], "content": _PROBLEM} for code in codes}
 
 
 def texts(*media_types: str, about: str = "The answer.") -> Responses:
@@ -86,7 +73,7 @@ def describe(app: FastAPI) -> None:
             version=app.version,
             summary=app.summary,
             routes=app.routes,
-            description=_ABOUT,
+            description=_WORDS["about"],
         )
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
         made = Problem.model_json_schema(mode="serialization", ref_template="#/components/schemas/{model}")
@@ -159,10 +146,3 @@ _SCHEMES = {
 }
 _LATER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
 _CHALLENGED = {"WWW-Authenticate": {"description": "`Bearer`.", "schema": {"type": "string"}}}
-
-_ABOUT = """\
-Ask once, train right: `GET /recommend?task=image&size=medium&gpu=a100` answers with one explicit plan.
-
-Every number carries its 80 % interval, its grade (measured > estimated > claimed) and its basis. Every
-refusal is `application/problem+json`. Unknown fields, fields given twice and empty ones are refused, never
-ignored. Every answer carries `X-Request-ID`, the caller's own where one was sent."""

@@ -12,10 +12,9 @@ from typing import Any
 
 from memory_service.client.config import Config, load_config
 from memory_service.client.delivery.sender import EventSender, utc
-from memory_service.client.ending import register
 from memory_service.client.facts import CUSTOM, body_of, guessed_task, host_facts, script_text
 from memory_service.client.gpu_sampler import SAMPLE_EVERY_S, TREE_EVERY_S, GpuSampler
-from memory_service.client.run import Run, positive_int
+from memory_service.client.run import Run, positive_int, register
 
 ATTACHED_SINCE = 1_577_836_800.0  # 2020-01-01: 53 bits hold its milliseconds times 4096 for two centuries
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from memory_service.client.doors import Door
+from memory_service.client.delivery.http import Door
 from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServiceError
 
 _NAMESPACE = uuid.UUID("b0a2d0f4-1c39-5a0c-8a34-0d3a0e3f6c11")

@@ -54,7 +54,7 @@ def build_model(
 
         return build_net(name, figures, input_size, n_outputs, family)
     if "widths" in figures:
-        from memory_service.measure.segmentation import build_plain_unet
+        from memory_service.measure.dense_prediction import build_plain_unet
 
         return build_plain_unet(name, figures, input_size, n_outputs)
     return _by_name(str(figures.get("build", name)), input_size, n_outputs, library, figures)
@@ -64,15 +64,17 @@ def _by_name(
     name: str, input_size: int | None, n_outputs: int | None, library: str | None, figures: Mapping[str, Any]
 ) -> BuiltModel:
     """A timm name, a torchvision classifier or video network, or `<head>/<timm encoder>`."""
-    from memory_service.measure import composed, detection, segmentation, vision
+    from memory_service.measure import composed, dense_prediction, vision
 
     if (library == "timm" and "/" not in name) or vision.is_timm_name(name):
         return vision.build_timm(name, input_size, n_outputs)
     head = name.partition("/")[0].strip().lower()
-    if head in segmentation.DECODERS and "/" in name:
-        return segmentation.build_segmentation(name, input_size, n_outputs, bool(figures.get("regression")))
-    if head in detection.DETECTORS and "/" in name:
-        return detection.build_detector(name, input_size, n_outputs)
+    if head in dense_prediction.DECODERS and "/" in name:
+        return dense_prediction.build_segmentation(
+            name, input_size, n_outputs, bool(figures.get("regression"))
+        )
+    if head in dense_prediction.DETECTORS and "/" in name:
+        return dense_prediction.build_detector(name, input_size, n_outputs)
     if head in composed.COMPOSED and "/" in name:
         return composed.build_composed(name, input_size, n_outputs)
     if vision.torchvision_name(name) is not None:
@@ -86,9 +88,9 @@ def _by_name(
 
 def can_be_built(name: str) -> bool:
     """Whether `build_model` reads the name without a catalogue row; what it names may still not exist."""
-    from memory_service.measure import composed, detection, segmentation, vision
+    from memory_service.measure import composed, dense_prediction, vision
 
-    heads = (*segmentation.DECODERS, *detection.DETECTORS, *composed.COMPOSED)
+    heads = (*dense_prediction.DECODERS, *dense_prediction.DETECTORS, *composed.COMPOSED)
     return (
         vision.is_timm_name(name)
         or name.partition("/")[0].strip().lower() in heads

@@ -17,9 +17,8 @@ from torch import Tensor, nn
 
 from memory_service.domain.cost.families import family_of
 from memory_service.errors import unknown_name
-from memory_service.measure.detection import dense_detection_loss
+from memory_service.measure.dense_prediction import dense_detection_loss, mask_loss
 from memory_service.measure.nets import NETS
-from memory_service.measure.segmentation import mask_loss
 from memory_service.measure.traceable_model import BuiltModel, classification_loss, on_meta, zeros
 from memory_service.measure.vision import default_image_size, size_arguments, timm_name
 

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.measure.traceable_model import (
     BuiltModel,
@@ -28,19 +29,7 @@ VOCABULARY_OF_CTC = 64
 SAMPLES_PER_FRAME = 160
 """Audio sizes are frames of 10 ms; models of raw sound read 160 samples a frame (16 kHz)."""
 
-_HEADS = {
-    "sequence-classification": "AutoModelForSequenceClassification",
-    "question-answering": "AutoModelForQuestionAnswering",
-    "causal-lm": "AutoModelForCausalLM",
-    "masked-lm": "AutoModelForMaskedLM",
-    "seq2seq-lm": "AutoModelForSeq2SeqLM",
-    "encoder": "AutoModel",
-    "audio-classification": "AutoModelForAudioClassification",
-    "video-classification": "AutoModelForVideoClassification",
-    "image-captioning": "AutoModelForImageTextToText",
-    "ctc": "AutoModelForCTC",
-    "speech-seq2seq": "AutoModelForSpeechSeq2Seq",
-}
+_HEADS: Mapping[str, str] = shipped_table(__package__, "names.toml")["heads"]
 
 
 _SPECTRAL = {"wav2vec2-bert": (160, 2), "parakeet_ctc": (80, 1)}

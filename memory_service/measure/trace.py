@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import _engine_run_backward
 from torch.overrides import TorchFunctionMode
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.cost.interpolation import envelope
 from memory_service.domain.cost.profile import Profile
 from memory_service.errors import wrong_value
@@ -162,31 +163,15 @@ def _prepare(module: nn.Module, fused_attention: bool, checkpointing: bool) -> N
         raise wrong_value("gradient_checkpointing", f"is not offered by this network ({kind})", True)
 
 
-HALF = frozenset(
-    {
-        "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d",
-        "conv_transpose3d", "convolution", "prelu", "addmm", "addmv", "addr", "matmul", "einsum", "mm",
-        "mv", "linear", "addbmm", "baddbmm", "bmm", "chain_matmul", "multi_dot", "lstm", "gru", "rnn_tanh",
-        "rnn_relu", "lstm_cell", "gru_cell", "bilinear", "__matmul__", "__rmatmul__", "vecdot",
-        "linalg_vecdot",
-    }
-)  # fmt: skip
+_AUTOCAST = shipped_table(__package__, "names.toml")["autocast"]
+
+HALF = frozenset(_AUTOCAST["half"].split())
 """Run in half precision: products and convolutions."""
 
-SINGLE = frozenset(
-    {
-        "__pow__", "__rpow__", "pow", "__rdiv__", "__rtruediv__", "acos", "asin",
-        "binary_cross_entropy_with_logits", "cosh", "cosine_embedding_loss", "cdist", "cosine_similarity",
-        "cross_entropy", "dist", "erfinv", "exp", "expm1", "group_norm", "hinge_embedding_loss",
-        "huber_loss", "kl_div", "l1_loss", "layer_norm", "log", "log10", "log1p", "log2", "logsumexp",
-        "mse_loss", "multilabel_margin_loss", "nll_loss", "norm", "normalize", "pdist", "poisson_nll_loss",
-        "reciprocal", "renorm", "rms_norm", "rsqrt", "sinh", "smooth_l1_loss", "soft_margin_loss",
-        "softplus", "tan", "triplet_margin_loss",
-    }
-)  # fmt: skip
+SINGLE = frozenset(_AUTOCAST["single"].split())
 """Run in single precision, inputs cast first: normalisations by sample, logarithms, powers, losses."""
 
-SINGLE_OUTPUT = frozenset({"cumprod", "cumsum", "prod", "sum", "vector_norm", "linalg_vector_norm"})
+SINGLE_OUTPUT = frozenset(_AUTOCAST["single_output"].split())
 """Read half precision, write single precision: no cast copy of the input."""
 
 

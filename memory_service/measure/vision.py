@@ -1,6 +1,7 @@
 """Builds timm models by current names, tags, hub prefixes and retired names."""
 
 import warnings
+from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any
 
@@ -8,25 +9,14 @@ import timm
 from timm.models import get_arch_name, get_deprecated_models, get_pretrained_cfg, is_model
 from torch import nn
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.cost.families import family_of
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.measure.traceable_model import BuiltModel, image_model, on_meta
 
-# Names of public benchmark files that timm no longer maps, and what has to be passed for the same net.
-_RETIRED: dict[str, tuple[str, dict[str, Any]]] = {
-    "regnety_040s_gn": ("regnety_040_sgn", {}),
-    "convnext_tiny_hnfd": ("convnext_tiny_hnf", {}),
-    "convnext_nano_hnf": ("convnext_nano", {"head_norm_first": True, "conv_mlp": True}),
-    "densenet121d": ("densenet121", {"stem_type": "deep"}),
-    "densenet264": ("densenet264d", {"stem_type": ""}),
-    "gluon_xception65": ("xception65", {}),
-    "efficientnet-b0": ("efficientnet_b0", {}),
-    "efficientnet-b4": ("efficientnet_b4", {}),
-    "efficientnet-v1-b0": ("efficientnet_b0", {}),
-    "efficientnet-v1-b4": ("efficientnet_b4", {}),
-    "resnext101-32x4d": ("resnext101_32x4d", {}),
-    "se-resnext101-32x4d": ("seresnext101_32x4d", {}),
-}
+_RETIRED: Mapping[str, Mapping[str, Any]] = shipped_table(__package__, "names.toml")["retired"]
+"""Names of public benchmark files that timm no longer maps: `name` there, and what has to be passed for the
+same net."""
 
 
 @cache
@@ -43,7 +33,7 @@ def timm_name(name: str) -> str | None:
     for prefix in ("hf-hub:", "hf_hub:", "timm/"):
         plain = plain.removeprefix(prefix)
     for candidate in (plain, plain.lower(), plain.replace("-", "_"), get_arch_name(plain)):
-        current = _RETIRED[candidate][0] if candidate in _RETIRED else candidate
+        current = _RETIRED[candidate]["name"] if candidate in _RETIRED else candidate
         current = _deprecated().get(current, current) or ""
         if not is_model(get_arch_name(current)):
             continue
@@ -90,7 +80,8 @@ def build_timm(name: str, input_size: int | None, n_outputs: int | None) -> Buil
     size = default if input_size is None else input_size
     outputs = 1000 if n_outputs is None else n_outputs
     channels = int(config.input_size[0]) if config is not None else 3
-    arguments = {"pretrained": False, "num_classes": outputs, **_RETIRED.get(name, ("", {}))[1]}
+    arguments = {"pretrained": False, "num_classes": outputs, **_RETIRED.get(name, {})}
+    arguments.pop("name", None)
     if channels != 3:
         arguments["in_chans"] = channels
     module = _construct(current, arguments, size, resized=size != default)

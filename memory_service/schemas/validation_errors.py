@@ -7,6 +7,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import AfterValidator, BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 
 MOST_ERRORS = 50
@@ -18,24 +19,7 @@ MOST_SHOWN = 200
 
 Model = TypeVar("Model", bound=BaseModel)
 
-_MESSAGES: Mapping[str, str] = {
-    "bool_parsing": "must be true or false",
-    "bool_type": "must be true or false",
-    "dict_type": "must be an object",
-    "finite_number": "must be a finite number",
-    "float_type": "must be a number",
-    "greater_than": "must be over {gt:.15g}",
-    "greater_than_equal": "must be at least {ge:.15g}",
-    "int_type": "must be a whole number",
-    "less_than_equal": "must be at most {le:.15g}",
-    "list_type": "must be a list",
-    "missing": "is required",
-    "model_attributes_type": "must be an object",
-    "model_type": "must be an object",
-    "string_too_long": "must be at most {max_length} characters",
-    "string_too_short": "is empty; leave it out or give a value",
-    "string_type": "must be text",
-}
+_MESSAGES: Mapping[str, str] = shipped_table(__package__, "messages.toml")
 _SHOULD = re.compile(r"^(Value error, )?((Input|String|List|Dictionary|Tuple|Value) should )?")
 _QUOTED = re.compile(r"'([^']*)'")
 

@@ -20,7 +20,7 @@ import pytest
 from memory_service.client import Run, watch
 from memory_service.client.begin import attach
 from memory_service.client.delivery.sender import sync
-from memory_service.client.ending import status_of
+from memory_service.client.run import status_of
 from tests.client.conftest import VERDICT, Scripted, Service, spools
 
 FACTS: dict[str, Any] = {"task": "image", "model": "resnet18", "batch_size": 32, "epochs": 4, "n_train": 128}

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from memory_service.client.delivery import spool as spools
-from memory_service.client.delivery.spool import Spool
-from memory_service.client.delivery.spool_storage import InUseError
+from memory_service.client.delivery.spool import InUseError, Spool
 
 HEADER = {"run": {"task": "image"}, "run_id": "a", "server": "http://x"}
 

@@ -182,7 +182,7 @@ def test_too_many_tokens_are_refused_with_the_limit() -> None:
 def test_decoders_take_the_sides_that_their_package_takes() -> None:
     import torch
 
-    from memory_service.measure.segmentation import DECODERS
+    from memory_service.measure.dense_prediction import DECODERS
 
     for decoder in DECODERS:
         built = build_model(f"{decoder}/resnet18", input_size=128)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memory_service.recall.competition_map import pca_projection
+from memory_service.recall.structure import pca_projection
 
 
 def test_alike_ones_lie_near_whatever_their_number():

@@ -21,7 +21,7 @@ from memory_service.api.security.loopback import reach_of
 from memory_service.api.security.rate_limits import network_of
 from memory_service.client.config import DEFAULT_SERVER
 from memory_service.client.delivery.sender import _key_for
-from memory_service.client.delivery.spool_storage import Disk
+from memory_service.client.delivery.spool import Disk
 from memory_service.errors import InvalidInput
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations import database as databases

@@ -21,12 +21,10 @@ from memory_service.domain.planning.request import Question
 from memory_service.errors import TooLarge
 from memory_service.review.findings import SARIF_MEDIA_TYPE, sarif
 from memory_service.review.source.project import is_notebook
-from memory_service.schemas.answers.choose import Choice, Comparison
+from memory_service.schemas.answers.choose import Choice, Comparison, Prediction, Predictions, Similar
 from memory_service.schemas.answers.common import Page
-from memory_service.schemas.answers.predict import Prediction, Predictions
 from memory_service.schemas.answers.recommend import Brief, Recommendation
 from memory_service.schemas.answers.rows import Conflict
-from memory_service.schemas.answers.similar import Similar
 from memory_service.schemas.choose import ChooseRequest, CompareRequest
 from memory_service.schemas.lists import ConflictsQuery
 from memory_service.schemas.predict import MOST_QUESTIONS, PredictQuery, PredictRequest

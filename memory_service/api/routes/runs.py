@@ -17,8 +17,7 @@ from memory_service.api.security.auth_middleware import who_of
 from memory_service.api.service import database_of, service_of
 from memory_service.schemas.answers import runs as answers
 from memory_service.schemas.answers.common import Page
-from memory_service.schemas.answers.runs import Accuracy
-from memory_service.schemas.answers.watching import RunVerdict
+from memory_service.schemas.answers.runs import Accuracy, RunVerdict
 from memory_service.schemas.events import EventsQuery, event_schema
 from memory_service.schemas.runs import STATUSES, AccuracyQuery, LogQuery, RunExclusion, RunFinish, RunStart
 from memory_service.services.runs.run_log import take_log

@@ -12,80 +12,19 @@ from collections.abc import Mapping
 
 from starlette.routing import compile_path
 
+from memory_service.domain.common.tables import shipped_table
+
 Scopes = tuple[str, ...]
 
 OPEN: Scopes = ()
 """No key is asked for."""
 
-READ, TELL, EDIT, ADMIN = ("read",), ("tell",), ("edit",), ("admin",)
-ANY = ("read", "tell", "edit")
-
-_ROWS = ("competitions", "solutions", "patterns", "models", "gpus", "strategies", "claims")
+_TABLE = shipped_table(__package__, "route_scopes.toml")
 
 ROUTES: Mapping[str, Scopes] = {
-    "GET /healthz": OPEN,
-    "GET /readyz": OPEN,
-    "GET /static/{name:path}": OPEN,
-    "GET /browse/login": OPEN,
-    "POST /browse/login": OPEN,
-    "POST /browse/logout": ANY,
-    "GET /": READ,
-    "GET /index.json": READ,
-    "POST /": READ,
-    "POST /browse/understand": READ,
-    "POST /browse/devices": ADMIN,
-    "POST /browse/operate": ADMIN,
-    "GET /browse/*": READ,
-    "POST /browse/*": EDIT,
-    "GET /docs": READ,
-    "GET /openapi.json": READ,
-    "GET /metrics": READ,
-    "GET /recommend": READ,
-    "POST /recommend": READ,
-    "GET /brief": READ,
-    "GET /plans/{plan_id}": READ,
-    "GET /plans/{plan_id}/train.py": READ,
-    "POST /brief": READ,
-    "GET /similar": READ,
-    "POST /similar": READ,
-    "GET /predict": READ,
-    "POST /predict": READ,
-    "POST /rank": READ,
-    "POST /choose": READ,
-    "POST /compare": READ,
-    "GET /scripts/memory_train.py": READ,
-    "POST /review": READ,
-    "GET /conflicts": READ,
-    "GET /accuracy": READ,
-    "POST /runs/{run_id}/events": TELL,
-    "POST /runs": TELL,
-    "POST /runs/{run_id}/log": TELL,
-    "POST /runs/{run_id}/finish": TELL,
-    "POST /runs/{run_id}/exclude": EDIT,
-    "POST /runs/{run_id}/restore": EDIT,
-    "GET /runs/{run_id}/verdict": ("read", "tell"),
-    "GET /runs": READ,
-    "GET /runs/{run_id}": READ,
-    "GET /runs/{run_id}/events": READ,
-    "POST /calibrations": TELL,
-    "GET /calibrations": READ,
-    "GET /calibrations/{id}/events": READ,
-    "GET /calibrations/{id}": READ,
-    "GET /sizing": READ,
-    "GET /sizing/{key:path}": READ,
-    **{f"GET /{table}": READ for table in _ROWS},
-    **{f"POST /{table}": EDIT for table in _ROWS},
-    **{f"GET /{table}/{{key:path}}/history": READ for table in _ROWS},
-    **{f"GET /{table}/{{key:path}}": READ for table in _ROWS},
-    **{f"POST /{table}/{{key:path}}/undo": EDIT for table in _ROWS},
-    **{f"PATCH /{table}/{{key:path}}": EDIT for table in _ROWS},
-    **{f"DELETE /{table}/{{key:path}}": EDIT for table in _ROWS},
-    "GET /keys": ADMIN,
-    "POST /keys": ADMIN,
-    "POST /keys/{name}/rotate": ADMIN,
-    "DELETE /keys/{name}": ADMIN,
-    "GET /audit": ADMIN,
-    "POST /mcp": ANY,
+    route.replace("TABLE", table): tuple(scopes.split())
+    for route, scopes in _TABLE["routes"].items()
+    for table in (_TABLE["tables"].split() if "TABLE" in route else [""])
 }
 
 _Place = tuple[str, re.Pattern[str], Scopes]

@@ -15,7 +15,7 @@ import typer
 
 from memory_service.cli.common.output import stderr
 from memory_service.cli.common.remote import get, post
-from memory_service.client.doors import Door
+from memory_service.client.delivery.http import Door
 from memory_service.errors import MemoryServiceError, TooManyRequests, Unavailable
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -168,3 +168,7 @@ def _retry_seconds(header: str | None) -> float | None:
         except (TypeError, ValueError):
             return None
     return None if math.isnan(seconds) else min(max(seconds, 0.0), MOST_RETRY_AFTER_S)
+
+
+Door = Callable[[str, Mapping[str, Any] | None], Mapping[str, Any]]
+"""POST of a body to a path of the service, GET where there is none; its answer, or MemoryServiceError."""

@@ -27,8 +27,7 @@ from typing import Any, Literal
 from memory_service.client.config import DEFAULT_SERVER, Config, api_key, spool_folder
 from memory_service.client.delivery.http import Wire, trace_headers
 from memory_service.client.delivery.next_request import Delivery, Step
-from memory_service.client.delivery.spool import ASIDE, Spool
-from memory_service.client.delivery.spool_storage import InUseError
+from memory_service.client.delivery.spool import ASIDE, InUseError, Spool
 from memory_service.client.fields import RAW_KINDS, cleaned
 from memory_service.client.verdict import NOT_YET, Verdict
 

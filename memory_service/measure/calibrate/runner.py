@@ -29,6 +29,7 @@ import psutil
 
 from memory_service.domain.calibration.calibration import Fingerprint
 from memory_service.domain.calibration.probes import PRECISIONS, Kind, Probe, probes
+from memory_service.domain.common.tables import shipped_table
 from memory_service.errors import MemoryServiceError
 from memory_service.measure.calibrate.section_processes import is_pipe, line
 from memory_service.measure.identity import (
@@ -49,25 +50,7 @@ class Share:
     weight: float
 
 
-SHARES: dict[str, Share] = {
-    "launch": Share(0.4, 0.5),
-    "memory.process": Share(0.5, 0.0),
-    "memory": Share(2.0, 0.0),
-    "matmul": Share(0.5, 1.0),
-    "bandwidth.": Share(0.8, 2.5),
-    "bandwidth": Share(2.0, 2.0),
-    "conv.dense": Share(2.0, 3.5),
-    "conv.thin": Share(1.0, 2.0),
-    "conv.all": Share(2.0, 3.0),
-    "conv.few": Share(0.8, 1.5),
-    "step": Share(1.0, 2.5),
-    "linear": Share(0.3, 1.5),
-    "trees": Share(2.5, 3.0),
-    "loader": Share(3.5, 3.0),
-    "attention": Share(0.4, 1.0),
-    "host": Share(1.0, 0.5),
-    "sustained": Share(4.0, 4.0),
-}
+SHARES = {name: Share(*of) for name, of in shipped_table(__package__, "shares.toml").items()}
 
 CONTEXT_SECONDS, NETWORK_SECONDS = 1.5, 4.0
 """A child that uses CUDA first makes a context and loads kernels: those of one operation, of a network's."""

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_service.errors import InvalidInput, wrong_value
-from memory_service.recall.competition_map import pca_projection
 from memory_service.recall.encoder import load_encoder
+from memory_service.recall.structure import pca_projection
 from memory_service.services.competitions.signals import ReadText, read_text
 from memory_service.services.competitions.similar import recall, with_lessons
 from memory_service.services.competitions.snapshot import recall_snapshot

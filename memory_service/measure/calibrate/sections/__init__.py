@@ -15,20 +15,20 @@ import torch
 from memory_service.domain.calibration.calibration import Measurement
 from memory_service.domain.calibration.probes import Probe, probe_of
 from memory_service.measure.calibrate.hardware import Hardware, hardware_of
-from memory_service.measure.calibrate.sections import host, kernels, memory, steps, streams
+from memory_service.measure.calibrate.sections import host, kernels, steps
 
 Found = Iterator[tuple[str, Measurement]]
 Measure = Callable[[Probe, Hardware, float], Found]
 """(probe, hardware, seconds) -> what was found under which names: the probe's own, and by-products."""
 
 GROUPS: Mapping[str, Measure] = {
-    "launch": memory.launch,
-    "memory": memory.measure,
+    "launch": host.launch,
+    "memory": host.memory,
     "matmul": kernels.matmul,
     "linear": kernels.linear,
     "conv": kernels.convolution,
     "attention": kernels.attention,
-    "bandwidth": streams.measure,
+    "bandwidth": kernels.bandwidth,
     "step": steps.measure,
     "sustained": steps.sustained,
     "loader": host.loader,
