@@ -20,7 +20,7 @@ from memory_service.recall.encoder import (
     packaged_model_path,
     read_vectors,
 )
-from memory_service.services.competitions.encoding import texts_of
+from memory_service.services.competitions.snapshot import texts_of
 from memory_service.services.editorial.seed_files import read_seeds
 
 SEEDS = Path(__file__).resolve().parent.parent / "seeds"

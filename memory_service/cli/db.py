@@ -133,7 +133,7 @@ def seed(
 
     encoder = None
     if not without_vectors:
-        from memory_service.services.competitions.encoding import encoder_at
+        from memory_service.services.competitions.snapshot import encoder_at
 
         encoder, reason = encoder_at(load_settings().embedding_model)
         if encoder is None:
@@ -155,7 +155,7 @@ def _plain(report: dict[str, Any]) -> dict[str, Any]:
 
 def doctor(database: DatabaseUrl = None, json: bool = JSON_OPTION) -> None:
     """Look at settings, packages, accelerator, encoder, database, disk and port; exit 1 for a problem."""
-    from memory_service.services.operations.doctor import examine
+    from memory_service.services.operations.readiness import examine
     from memory_service.settings import load_settings
 
     findings = examine(load_settings(database_url=database))

@@ -70,7 +70,7 @@ _SHOWN = ("line", "table", "key", "outcome")
 
 
 def _rows_of(file: Path, why: str | None, database: str | None) -> dict[str, Any]:
-    from memory_service.services.competitions.encoding import encoder_at
+    from memory_service.services.competitions.snapshot import encoder_at
     from memory_service.services.editorial.import_file import import_file
     from memory_service.settings import load_settings
 

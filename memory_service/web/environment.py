@@ -19,6 +19,7 @@ from starlette.requests import Request
 from memory_service import __version__
 from memory_service.domain.common import units
 from memory_service.domain.common.api_keys import SCOPES, allows
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.learning.scoring import error_words
 from memory_service.services.pages.grid import value_at
 from memory_service.services.pages.knowledge import linked
@@ -27,53 +28,6 @@ from memory_service.web.assets import asset
 
 TEMPLATES = Path(str(files("memory_service.web") / "templates"))
 
-NAV: tuple[tuple[str, str | None, tuple[tuple[str, str], ...]], ...] = (
-    ("Plan", "/", ()),
-    ("Choose hardware", "/browse/choose", ()),
-    ("Competitions", "/browse/competitions", ()),
-    ("Runs", "/browse/runs", ()),
-    ("Knowledge", None, (
-        ("Batch & speed by GPU", "/browse/sizing"),
-        ("Models", "/browse/models"),
-        ("Winning solutions", "/browse/solutions"),
-        ("Techniques", "/browse/techniques"),
-        ("What worked", "/browse/patterns"),
-        ("Strategy tables", "/browse/strategies"),
-    )),
-    ("Trust", None, (
-        ("Accuracy", "/browse/accuracy"),
-        ("Disagreements", "/browse/conflicts"),
-        ("Devices & calibration", "/browse/devices"),
-    )),
-    ("Operate", "/browse/operate", ()),
-)  # fmt: skip
-"""Name, path, or the pages of a menu."""
-
-GRADES = {
-    "measured": "seen in a run or calibration here",
-    "estimated": "computed from the model's profile and the device's rates",
-    "claimed": "somebody wrote it; nobody measured it here",
-}
-
-STATED = {
-    "competitions": ("as published", "as the competition's own page says"),
-    "gpus": ("data sheet", "the maker's figures: a calibration here counts before them"),
-    "solutions": ("written up", "as the winners, or notes about them, say"),
-}
-"""Table -> what "claimed" is called there, and means."""
-
-NOT_SCORED = {
-    "contended": "shared with another process",
-    "throttled": "throttled",
-    "loader_bound": "held up by the input pipeline",
-    "no_card": "run where its GPU was not seen",
-    "late": "reported after the fact",
-    "too_short": "over within seconds",
-    "implausible": "in quarantine: it contradicts its data sheet",
-    "by_person": "excluded by somebody",
-    "told_alone": "told by one key alone",
-}
-"""What a run was whose figures are not held against its prediction."""
 
 _RULE = re.compile(r"\b([RS][0-9]{2})\b")
 
@@ -111,10 +65,7 @@ def environment() -> Environment:
     jinja.policies["json.dumps_function"] = _as_json
     jinja.globals.update(
         asset=asset,
-        nav=NAV,
-        grades=GRADES,
-        stated=STATED,
-        not_scored=NOT_SCORED,
+        **shipped_table("memory_service.web", "words.toml"),
         version=__version__,
         reader=ANYBODY,
         notice="",

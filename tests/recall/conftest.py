@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from memory_service.recall.encoder import Encoder, LoadedEncoder, load_encoder
-from memory_service.services.competitions.encoding import texts_of
+from memory_service.services.competitions.snapshot import texts_of
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
 from tests.catalogue import shipped_seeds

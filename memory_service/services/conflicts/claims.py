@@ -1,7 +1,7 @@
 """Quantitative claims about a model on a card, each beside what is computed for the same thing.
 
 Each quantitative claim about a known model on a known card is computed from the model's profile and the
-card's rates, runs left out: what runs showed stands beside it (`services.conflicts.measurements`). A claim
+card's rates, runs left out: what runs showed stands beside it (`services.conflicts.statements`). A claim
 is in conflict with its estimate when its range and the estimate's 80 % interval do not meet.
 """
 

@@ -18,12 +18,13 @@ from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import unknown_name
 from memory_service.schemas.lists import DEFAULT_LIMIT
 from memory_service.services.conflicts.claims import Checked, Subject, check_claims, estimate_of, fits
-from memory_service.services.conflicts.measurements import Shown, shown_by_runs
 from memory_service.services.conflicts.statements import (
+    Shown,
     Statement,
     claim_statement,
     divergence,
     estimate_statement,
+    shown_by_runs,
 )
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import exp, inf, log
+from operator import itemgetter
 from statistics import NormalDist
 from typing import Any
 
@@ -51,92 +52,97 @@ def make_up_runs(
         ago = dt.timedelta(days=days, minutes=90 + draw.uniform(0, 60))
         started = now - (dt.timedelta(minutes=draw.uniform(6, 14)) if live else ago)
         courses = _MADE_UP["courses"][: 2 if live else None]
-        course = _MADE_UP["as_planned"] | courses[number % len(courses)]
-        ids.append(
-            _one(database, draw, number, draw.choice(cards), course, started, every_seconds, live, now)
-        )
+        run = _begun(database, draw, number, cards, courses[number % len(courses)], started, every_seconds)
+        until = (now - started).total_seconds() if live else run.ends
+        run.tell(database, until)
+        if number % 7 == 3:
+            run.send_log(database, until)
+        if not live:
+            run.finish(database)
+        with database.write_untracked() as unit:  # as if the service had heard of it when it happened
+            last = started + dt.timedelta(seconds=until)
+            runs.change(unit.session, run.id, {"created_at": started, "updated_at": last})
+            for advice in unit.session.scalars(select(RunAdvice).where(RunAdvice.run_id == run.id)):
+                advice.given_at = started + dt.timedelta(seconds=advice.at_seconds)
+        ids.append(run.id)
     return ids
-
-
-def _one(
-    database: Database, draw: random.Random, number: int, card: str, course: Mapping[str, Any],
-    started: dt.datetime, every: float, live: bool, now: dt.datetime,
-) -> str:  # fmt: skip
-    made = _begun(database, draw, number, card, course, started)
-    until = (now - started).total_seconds() if live else inf
-    events, ends = _story(made, draw, every, until)
-    _tell(database, made, [event for event in events if event["at"] <= until], every)
-    if number % 7 == 3:  # colours and marks, as scripts print them
-        line = "\x1b[32mEpoch {}/{}\x1b[0m loss: {:.4f} <b>ok</b>"
-        told = [each for each in events if each["kind"] == "epoch" and each["at"] <= until]
-        lines = [line.format(each["epoch"] + 1, made.body["epochs"], each["train_loss"]) for each in told]
-        log = "\n".join(("Loading data ... \u05e9\u05dc\u05d5\u05dd \U0001f680", *lines, ""))
-        take_log(database, made.run, log.encode(), at=made.moment(ends))
-    if not live:
-        _finish(database, made, events, ends)
-    with database.write_untracked() as unit:  # as if the service had heard of it when it happened
-        last = started + dt.timedelta(seconds=ends)
-        runs.change(unit.session, made.run, {"created_at": started, "updated_at": last})
-        for advice in unit.session.scalars(select(RunAdvice).where(RunAdvice.run_id == made.run)):
-            advice.given_at = started + dt.timedelta(seconds=advice.at_seconds)
-    return made.run
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A run that began. rises: whether its metric does; seconds: of an epoch; per_second: samples of a
-    GPU that is fed; peak and below: GiB."""
-
-    run: str
-    body: Mapping[str, Any]
-    course: Mapping[str, Any]
-    started: dt.datetime
-    rises: bool
-    seconds: float
-    per_second: float
-    peak: float
-    reserved: float
-    allocated: float
-
-    def moment(self, at: float) -> str:
-        return (self.started + dt.timedelta(seconds=round(at, 3))).isoformat()
-
-
-def keep_running(database: Database, seed: int, stopping: threading.Event, running: int = 2) -> None:
-    """Runs that go on as time does, until `stopping`: one that ends is followed by another."""
-    draw = random.Random(f"live {seed}")  # noqa: S311 - nothing secret
-    numbers, live = itertools.count(), list[tuple[_Made, list[dict[str, Any]], float, int]]()
-    while True:
-        now = dt.datetime.now(dt.UTC)
-        while len(live) < running:
-            number = next(numbers)
-            started = now - dt.timedelta(minutes=draw.uniform(6, 14) if number < running else 0.0)
-            course = _MADE_UP["as_planned"] | _MADE_UP["courses"][0]
-            made = _begun(database, draw, number, draw.choice(CARDS), course, started)
-            events, ends = _story(made, draw, LIVE_SECONDS, inf)
-            live.append((made, events, ends, 0))
-        for made, events, ends, told in live[:]:
-            elapsed = (now - made.started).total_seconds()
-            due = sum(event["at"] <= elapsed for event in events)
-            _tell(database, made, events[told:due], LIVE_SECONDS, told)
-            live.remove((made, events, ends, told))
-            if elapsed < ends:
-                live.append((made, events, ends, due))
-            else:
-                _finish(database, made, events, ends)
-        if stopping.wait(LIVE_SECONDS / 2):
-            return
 
 
 LIVE_SECONDS = 4.0
 """Between two samples of a run that goes on: pages look again as often."""
 
 
+def keep_running(database: Database, seed: int, stopping: threading.Event, running: int = 2) -> None:
+    """Runs that go on as time does, until `stopping`: one that ends is followed by another."""
+    draw = random.Random(f"live {seed}")  # noqa: S311 - nothing secret
+    numbers, live = itertools.count(), list[_Run]()
+    while not stopping.is_set():
+        now = dt.datetime.now(dt.UTC)
+        for number in itertools.islice(numbers, running - len(live)):
+            started = now - dt.timedelta(minutes=draw.uniform(6, 14) if number < running else 0.0)
+            live.append(_begun(database, draw, number, CARDS, {"status": "completed"}, started, LIVE_SECONDS))
+        for run in live:
+            run.tell(database, (now - run.started).total_seconds())
+            if run.told == len(run.events):
+                run.finish(database)
+        live = [run for run in live if run.told < len(run.events)]
+        stopping.wait(LIVE_SECONDS / 2)
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run that began, all of its events (`at`: seconds since its start), and how many were reported.
+
+    end    the body that finishes it; ends: when, seconds since its start
+    """
+
+    id: str
+    started: dt.datetime
+    events: list[dict[str, Any]]
+    ends: float
+    end: Mapping[str, Any]
+    told: int = 0
+
+    def tell(self, database: Database, until: float) -> None:
+        """Report what happened until then, in pieces as scripts send them."""
+        due = [
+            {**event, "seq": seq, "at": self._at(event["at"])}
+            for seq, event in enumerate(self.events, 1)
+            if event["at"] <= until
+        ]
+        pieces = {*range(self.told, len(due), MOST_AT_ONCE), *range(self.told, len(due))[-1:], len(due)}
+        for begin, end in itertools.pairwise(sorted(pieces)):
+            with ThreadPoolExecutor(1) as thread:  # the caller may have an event loop of its own
+                taken = telemetry.take_events(database, self.id, {"events": due[begin:end]})
+                thread.submit(asyncio.run, taken).result()
+        self.told = len(due)
+
+    def finish(self, database: Database) -> None:
+        finish_run(database, self.id, {**self.end, "at": self._at(self.ends)})
+
+    def send_log(self, database: Database, at: float) -> None:
+        """What a script prints, with colours and marks."""
+        epochs = [each for each in self.events[: self.told] if each["kind"] == "epoch"]
+        line = "\x1b[32mEpoch {}\x1b[0m loss: {:.4f} <b>ok</b>\n"
+        log = "Loading data ... \u05e9\u05dc\u05d5\u05dd \U0001f680\n" + "".join(
+            line.format(each["epoch"] + 1, each["train_loss"]) for each in epochs
+        )
+        take_log(database, self.id, log.encode(), at=self._at(at))
+
+    def _at(self, seconds: float) -> str:
+        return (self.started + dt.timedelta(seconds=round(seconds, 3))).isoformat()
+
+
+MOST_AT_ONCE = 40
+"""Events of one report."""
+
+
 def _begun(
-    database: Database, draw: random.Random, number: int, card: str, course: Mapping[str, Any],
-    started: dt.datetime,
-) -> _Made:  # fmt: skip
+    database: Database, draw: random.Random, number: int, cards: Sequence[str], course: Mapping[str, Any],
+    started: dt.datetime, every: float,
+) -> _Run:  # fmt: skip
     """A run of the service's own prediction: what happens is drawn from the intervals that it gave."""
+    card, course = draw.choice(cards), _MADE_UP["as_planned"] | course
     slug, rises, kind = _MADE_UP["cases"][number % len(_MADE_UP["cases"])]
     model, size, batch, cost = draw.choice(_MADE_UP["models"][kind])
     speed = _MADE_UP["speeds"].get(card, 1.0)
@@ -167,7 +173,13 @@ def _begun(
         for name, usual in (("peak_memory_gib", 6.0), ("peak_reserved_gib", 5.8), ("peak_allocated_gib", 5.2))
         for figure in [predicted.get(name) or {}]
     ]
-    return _Made(run, body, course, started, rises, seconds, per_second, *gib)
+    events, ends = _story(body, course, draw, every, rises, seconds, per_second, *gib)
+    end = {"status": course["status"], "submission": "submission" in course["note"]}
+    epochs = [each for each in events if each["kind"] == "epoch"]
+    if epochs:
+        best = (max if rises else min)(epochs, key=itemgetter("metric"))
+        end |= {"best_metric": best["metric"], "best_epoch": best["epoch"]}
+    return _Run(run, started, events, ends, end)
 
 
 def _spread(figure: Mapping[str, float]) -> float:
@@ -176,36 +188,16 @@ def _spread(figure: Mapping[str, float]) -> float:
     return log(figure["high"] / figure["low"]) / (2 * NormalDist().inv_cdf(0.95)) if known else 0.05
 
 
-def _tell(
-    database: Database, made: _Made, events: Sequence[Mapping[str, Any]], every: float, told: int = 0
-) -> None:
-    """Report events, in pieces as scripts send them."""
-    pieces: list[list[dict[str, Any]]] = [[]]
-    for seq, event in enumerate(events, told + 1):
-        epoch_ended = pieces[-1] and pieces[-1][-1]["kind"] in ("epoch", "fold") and event["kind"] != "fold"
-        if epoch_ended and (every < 60.0 or len(pieces[-1]) >= 80 or event["kind"] == "note"):
-            pieces.append([])
-        pieces[-1].append({**event, "seq": seq, "at": made.moment(event["at"])})
-    for piece in filter(None, pieces):
-        with ThreadPoolExecutor(1) as thread:  # the caller may have an event loop of its own
-            told_them = telemetry.take_events(database, made.run, {"events": piece})
-            thread.submit(asyncio.run, told_them).result()
-
-
-def _finish(database: Database, made: _Made, events: Sequence[Mapping[str, Any]], ends: float) -> None:
-    end = {"status": made.course["status"], "submission": "submission" in made.course["note"]}
-    epochs = [each for each in events if each["kind"] == "epoch"]
-    if epochs:
-        best = (max if made.rises else min)(epochs, key=lambda each: each["metric"])
-        end |= {"best_metric": best["metric"], "best_epoch": best["epoch"]}
-    finish_run(database, made.run, end | {"at": made.moment(ends)})
-
-
 def _story(
-    made: _Made, draw: random.Random, every: float, until: float
-) -> tuple[list[dict[str, Any]], float]:
-    """All events, `at` in seconds since the start, and when the last was."""
-    body, course, seconds, peak = made.body, made.course, made.seconds, made.peak
+    body: Mapping[str, Any], course: Mapping[str, Any], draw: random.Random, every: float, rises: bool,
+    seconds: float, per_second: float, peak: float, reserved: float, allocated: float,
+) -> tuple[list[dict[str, Any]], float]:  # fmt: skip
+    """All events, `at` in seconds since the start, and when the last was.
+
+    rises        whether its metric does
+    seconds      of an epoch; per_second: samples of a GPU that is fed
+    peak         of the driver, reserved and allocated of PyTorch: GiB
+    """
     folds, epochs, batch, wait = body["folds"], body["epochs"], body["batch_size"], course["wait"]
     at = draw.uniform(20.0, 70.0)
     whole = max(1, round(folds * epochs * course["done"])) if course["done"] else 0
@@ -218,7 +210,7 @@ def _story(
         fold, epoch = divmod(nth, epochs)
         at += 60.0 * course["silent_minutes"] if nth == whole // 2 else 0.0
         took = seconds * (1.0 if nth else 1.35) * draw.lognormvariate(0.0, 0.02)
-        fed = samples / made.per_second / (1.0 - wait) * draw.lognormvariate(0.0, 0.01) or took
+        fed = samples / per_second / (1.0 - wait) * draw.lognormvariate(0.0, 0.01) or took
         took = max(took, fed / (1.0 - 0.12))  # the rest validates
         parts = max(1, int(took / every))
         place = {"fold": fold, "epoch": epoch}
@@ -240,23 +232,18 @@ def _story(
         good = 0.95 - 0.45 * exp(-2.2 * min(epoch + 1, best_at) / best_at) - 0.03 * late
         good += draw.gauss(0, 0.004)
         loss = 1.4 * exp(-2.6 * (epoch + 1) / epochs) + 0.08
-        metric = round(good if made.rises else 1.05 - good, 4)
+        metric = round(good if rises else 1.05 - good, 4)
         out.append({
             "kind": "epoch", "at": at, **place, "seconds": round(took, 2), "samples": samples,
             "valid_seconds": round(took - fed, 2), "train_loss": round(loss, 4),
             "valid_loss": round(1.08 * loss + 0.02, 4), "metric": metric,
             "loader_wait_percent": round(100 * wait, 1), "batch_size": batch,
-            "peak_allocated_gib": round(made.allocated, 2), "peak_reserved_gib": round(made.reserved, 2),
+            "peak_allocated_gib": round(allocated, 2), "peak_reserved_gib": round(reserved, 2),
         })  # fmt: skip
         if epoch == epochs - 1:
             out.append({"kind": "fold", "at": at, "fold": fold, "done": True, "metric": metric})
-        if at > min(budget, until):
+        if at > budget:
             break
-    if until == inf:
-        at = (
-            at + (0.1 * seconds + 15.0) * ("submission" in course["note"])
-            if budget == inf
-            else max(at, budget)
-        )
-        out += [{"kind": "note", "at": at, **course["note"]}] if course["note"] else []
+    at = max(at, budget) if budget < inf else at + (0.1 * seconds + 15.0) * ("submission" in course["note"])
+    out += [{"kind": "note", "at": at, **course["note"]}] if course["note"] else []
     return out, at

@@ -15,8 +15,8 @@ from memory_service.domain.common.vocabulary import modality_of
 from memory_service.errors import FieldError, Moved, NotFound, wrong_value
 from memory_service.schemas.fields import key_text
 from memory_service.schemas.rows import fields_of, validate
-from memory_service.services.competitions.encoding import TextEncoder, encode, texts_of
 from memory_service.services.competitions.signals import read_text
+from memory_service.services.competitions.snapshot import TextEncoder, encode, texts_of
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.tables import table_rows as catalogue
 from memory_service.services.tables.audit import ANONYMOUS

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sqlalchemy import select, update
 
 from memory_service import resources
-from memory_service.services.competitions.encoding import TextEncoder, texts_of, vectors_of
+from memory_service.services.competitions.snapshot import TextEncoder, texts_of, vectors_of
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.editorial.seed_files import (
     FILES,

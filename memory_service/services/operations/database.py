@@ -15,7 +15,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 
 from memory_service.errors import Conflict, InvalidInput, Unavailable, WrongRevision
-from memory_service.services.competitions.encoding import TextEncoder, encoder_at
+from memory_service.services.competitions.snapshot import TextEncoder, encoder_at
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
 from memory_service.services.editorial.seeding import SeedReport

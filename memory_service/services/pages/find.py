@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Any, get_args
 from urllib.parse import quote, urlencode
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.cost.decoders.decoder import Method
 from memory_service.domain.description.quantities import numbers_in
 from memory_service.domain.hardware.gpu_spec import MOST_CARDS, normal_gpu_name
@@ -29,6 +30,9 @@ MOST_OF_A_KIND = 8
 LONGEST = 300
 LATEST_RUNS = 200
 
+_WORDS = shipped_table(__package__, "find.toml")
+_STOP = frozenset(_WORDS["stop"])
+_FILLING = _STOP.union(_WORDS["filling"])
 _WORD = re.compile(r"[a-z0-9]+")
 _RUN_ID = re.compile(r"[0-9a-f]{4,8}(?:-[0-9a-f-]*)?")
 
@@ -63,7 +67,7 @@ def find_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any
     knowledge, q = knowledge_of(database), requested.get("q", "").strip()[:LONGEST]
     given, alike = _words(q), "/browse/competitions?" + urlencode({"q": q})
     if not given:
-        actions = [] if q else [_group("Go to", [_entry(name, path, about) for name, path, about in PAGES])]
+        actions = [] if q else [_group("Go to", [_entry(*page) for page in _WORDS["pages"]])]
         return {"q": q, "read_as": None, "partly": False, "groups": actions, "found": 0}
     items, spelling = database.caches.stored(_index, knowledge.state, lambda: _index(knowledge), 2)
     words = [_spelled(word, spelling) for word in given]
@@ -110,7 +114,7 @@ def _index(knowledge: Knowledge) -> tuple[list[_Item], Mapping[str, Sequence[str
         ("Strategy tables", "strategies/{}", _statements(knowledge.strategies)),
         ("What worked", "patterns/{}", _statements(knowledge.patterns)),
     )
-    items = [_item("Pages", name, path, about) for name, path, about in PAGES]
+    items = [_item("Pages", name, path, about) for name, path, about in _WORDS["pages"]]
     items += [
         _item(kind, str(name), "/browse/" + path.format(quote(key)), about, text, key)
         for kind, path, rows in kinds
@@ -133,40 +137,6 @@ _SAID = ("Pages", "Techniques", "Strategy tables")
 
 LEAST_SPELLED = 4
 """Letters: shorter words are taken as they are."""
-
-PAGES = (
-    ("Plan", "/", "describe a competition, a GPU and a time limit: one plan that fits"),
-    ("Runs", "/browse/runs",
-     "what trains live, what ended, failed or ran out of memory, minutes wasted; exclude a run"),
-    ("Compare runs", "/browse/runs", "tick two to six: settings, scores, curves side by side"),
-    ("Competitions", "/browse/competitions", "past competitions, alike ones, their map"),
-    ("Compare competitions", "/browse/competitions",
-     "tick two to four: recipes, splits, scores side by side"),
-    ("Winning solutions", "/browse/solutions", "recipes of winners: validation, families, techniques"),
-    ("Models", "/browse/models", "what can be trained, quality, licences"),
-    ("Techniques", "/browse/techniques", "what winners did, by modality"),
-    ("What worked", "/browse/patterns", "patterns of winners and what runs here say of them"),
-    ("Choose hardware", "/browse/choose",
-     "which box or GPU to take: cost, price, minutes, quality of offers"),
-    ("Batch & speed by GPU", "/browse/sizing",
-     "largest batch size, samples per second, minutes per epoch: speed and time of models on GPUs"),
-    ("Strategy tables", "/browse/strategies", "default batch sizes, reserve, monitoring: rules behind plans"),
-    ("Accuracy", "/browse/accuracy", "how good predictions of memory and speed were"),
-    ("Disagreements", "/browse/conflicts",
-     "conflicts, wrong claims: they contradict each other, or runs contradict them"),
-    ("Devices", "/browse/devices", "register, add and calibrate a GPU"),
-    ("Settings", "/browse/settings", "port, database, keys, rate limits, quotas: every MEMORY_ variable"),
-    ("HTTP description", "/docs", "API: routes, schemas, curl"),
-    ("Import", "/browse/import/strategies", "bring an edited spreadsheet or CSV back, undo it as one"),
-    ("Operate", "/browse/operate", "health, versions, migrations, encoder, queues, slow requests, metrics"),
-    ("Make a key", "/browse/operate#keys",
-     "API keys, tokens, scopes, rotate, revoke: memory-service keys create NAME"),
-    ("Back up", "/browse/operate#backups", "backup, restore, check: memory-service db backup FILE"),
-    ("Change log", "/browse/operate#changes", "who changed what, audit, history, undo"),
-    ("Export", "/browse/strategies", "memory-service export strategies, any table: csv, jsonl, parquet"),
-    ("Watch a run", "/browse/runs", "memory-service watch train.log -- python train.py: report, monitor"),
-)  # fmt: skip
-"""Name, path, and what is done there in the words that people search with."""
 
 
 def settings_page(settings: Settings, requested: Mapping[str, str]) -> dict[str, Any]:
@@ -247,14 +217,14 @@ def _questions(
     if _PLAN_ID.fullmatch(plain):
         entries.append(_entry(f"Plan {plain}", f"/browse/plans/{plain}"))
     gpus, rest = _gpus(knowledge, _NAME.findall(plain))
-    rest, asking = [_spelled(word, spelling) for word in rest], _FILLING.union(*_SHOW.values())
+    rest, asking = [_spelled(word, spelling) for word in rest], _FILLING.union(*_WORDS["show"].values())
     if (gpus or {"batch", "memory"} & {*words}) and (
         model := _model_asked(list(knowledge.models.values()), rest)
     ):
         asked = {"q": model.pop("q")} | ({"gpu": ",".join(gpus)} if gpus else {}) | model
         most = max((n for n in numbers_in(q) if f"{n:.0f}" not in ",".join(gpus)), default=0.0)
         asked |= {"n_train": f"{most:.0f}"} if 2_048 < most <= 10**9 else {}
-        asked |= next(({"show": show} for show, said in _SHOW.items() if said & set(words)), {})
+        asked |= next(({"show": show} for show, said in _WORDS["show"].items() if {*said} & {*words}), {})
         asked |= next(({"method": word} for word in words if word in get_args(Method)[1:]), {})
         told = {"image_size": " at {} px", "seq_len": " at {} tokens", "method": " by {}"}
         at = "".join(part.format(asked[name]) for name, part in told.items() if name in asked)
@@ -315,7 +285,7 @@ def _model_asked(models: Sequence[CatalogueModel], words: Sequence[str]) -> dict
     for word in sorted(words, key=str.isalpha):  # "b4" and "deberta" say which, "small" does not
         begins = word in firsts or any(one.startswith(word) for one in firsts if len(word) > LEAST_SPELLED)
         named = begins if word.isalpha() else word in tokens and not word.isdigit()
-        if named and word not in _FILLING | _PLAIN and (some := _matching(alike, [word])):
+        if named and word not in _FILLING.union(_WORDS["plain"]) and (some := _matching(alike, [word])):
             kept, alike = [*kept, word], some
     if not kept:
         return {}
@@ -350,11 +320,6 @@ _LONGEST_GPU = 4
 _PLAN = "A plan for this text"
 _COMPARED = {"compare", "against", "versus", "vs"}
 _BESIDE = re.compile(r"\b(?:compare|against|versus|vs|with|and|to)\b|,")
-_SHOW = {
-    "epoch": {"epoch", "epochs", "hours", "long", "minute", "minutes", "seconds", "time"},
-    "speed": {"fast", "faster", "fastest", "speed", "throughput"},
-}
-"""What a page of batch and speed shows first -> the words that ask for it."""
 
 _PLAN_ID = re.compile(r"plan-[0-9a-f]{8,}")
 
@@ -362,22 +327,6 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,60}(?<![.-])")
 _UNCOUNTED = re.compile(r"^\d{1,2}x(?=[a-z])|(?<=\d)x\d{1,2}$")
 _SHORT = {"effnet": "efficientnet", "efficientnets": "efficientnet", "kfold": "fold"}
 """What people call things whose names neither begin so nor are mistyped so."""
-
-_STOP = frozenset({
-    "a", "an", "and", "are", "at", "best", "by", "can", "did", "do", "does", "for", "from", "how", "i", "in",
-    "is", "it", "many", "me", "much", "my", "need", "of", "on", "or", "solution", "solutions", "that", "the",
-    "this", "to", "use", "was", "were", "what", "where", "which", "who", "win", "winner", "winners",
-    "winning", "with", "won",
-})  # fmt: skip
-_PLAIN = {
-    "all", "counting", "denoising", "extra", "forest", "frames", "image", "kernel", "linear", "multilingual",
-    "point", "random", "restoration", "series", "slow", "small", "tabular", "tiny", "two",
-}  # fmt: skip
-"""Words that names of models begin with, and texts about anything else hold."""
-_FILLING = _STOP | {
-    "against", "batch", "biggest", "compare", "fit", "fits", "largest", "px", "samples", "size",
-    "speed", "versus", "vs",
-}  # fmt: skip
 
 
 def _runs(database: Database, q: str, words: list[str]) -> list[Entry]:

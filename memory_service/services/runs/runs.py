@@ -24,7 +24,6 @@ from memory_service.services.knowledge.snapshot import Knowledge, asker_view, kn
 from memory_service.services.planning.recommend import cached_plan, question_of
 from memory_service.services.runs.expectations import expected_rounds, frozen_watch
 from memory_service.services.runs.frozen_prediction import frozen_prediction
-from memory_service.services.runs.next_minutes import next_minutes
 from memory_service.services.runs.observations import conclude, mark_excluded
 from memory_service.services.runs.outcome_evidence import evidence_of, named_direction
 from memory_service.services.runs.run_configuration import (
@@ -40,7 +39,7 @@ from memory_service.services.runs.run_log import end_log
 from memory_service.services.runs.scored_runs import compared
 from memory_service.services.runs.summaries import begin_summary, note_teller, or_nothing, read_summary
 from memory_service.services.runs.telemetry import RUNNING, known_run_key
-from memory_service.services.runs.verdicts import watched_page
+from memory_service.services.runs.verdicts import next_minutes, watched_page
 from memory_service.services.tables.audit import note
 from memory_service.services.tables.mode_limit import LIMIT
 from memory_service.services.tables.table_rows import keep_trace, on_the_wire

@@ -31,7 +31,7 @@ _MEMORY = ("gpu_memory_gib", "gpu_memory_percent")
 def memory_curve(data: Row) -> dict[str, Any] | None:
     """Peak memory over batch size with what the card has and what a process may use of it.
 
-    data   of `services.pages.sizing_one_model`. Claims in percent of the card become GiB; a claim that a
+    data   of `services.pages.sizing`. Claims in percent of the card become GiB; a claim that a
            batch fits is drawn along the card's limit. None where nothing is computed over batches.
     """
     if not data["answer"]["curve"]:

@@ -20,8 +20,7 @@ from memory_service.services.pages.competitions import (
 from memory_service.services.pages.conflicts import conflict_page
 from memory_service.services.pages.find import find_page, settings_page
 from memory_service.services.pages.knowledge import source_page
-from memory_service.services.pages.sizing import sizing_page, sizing_table
-from memory_service.services.pages.sizing_one_model import sizing_case_page
+from memory_service.services.pages.sizing import sizing_case_page, sizing_page, sizing_table
 from memory_service.services.pages.strategies import strategy_page
 from memory_service.services.pages.tables import GRIDS, grid_export, grid_page
 from memory_service.services.tables.file_formats import TableExport

@@ -12,8 +12,7 @@ from memory_service.services.conflicts.conflicts import conflicts
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.knowledge import model_page
-from memory_service.services.pages.sizing import sizing_page, sizing_table
-from memory_service.services.pages.sizing_one_model import sizing_case_page
+from memory_service.services.pages.sizing import sizing_case_page, sizing_page, sizing_table
 from memory_service.services.prediction.predict import predict
 from memory_service.services.tables.file_formats import in_format
 from memory_service.web.charts.knowledge import memory_curve, speed_curve
