@@ -8,8 +8,14 @@ from memory_service.domain.common.sentences import sentence
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.description.known_facts import Fact
 from memory_service.domain.description.phrases import READ_CHARACTERS
-from memory_service.domain.description.resources import cards_in, cores_in, resources_in
-from memory_service.domain.description.stated_model import StatedModel, models_in, offline_words
+from memory_service.domain.description.resources import (
+    StatedModel,
+    cards_in,
+    cores_in,
+    models_in,
+    offline_words,
+    resources_in,
+)
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_spec import counted, normal_gpu_name
 from memory_service.domain.planning import model_catalogue as catalogue

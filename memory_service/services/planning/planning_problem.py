@@ -23,7 +23,7 @@ from memory_service.domain.description.languages import READ_LANGUAGES, in_engli
 from memory_service.domain.description.metric_resolution import first_words, quantile_words, resolve_metric
 from memory_service.domain.description.modalities import OF_BANDS, STRIPS, TILE, tiles_of
 from memory_service.domain.description.resources import cores_in
-from memory_service.domain.description.searches import Search, search_in
+from memory_service.domain.description.stated_facts import Search, search_in
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning import model_catalogue as catalogue
