@@ -58,7 +58,7 @@ def stated_in(text: str) -> Stated:
     columns = [
         q for q in found if 2 <= q.value <= 1e6 and (q.kind == "column" or DESCRIBED_BY.search(q.before))
     ]
-    stated = (_of_types(text, columns) or one_figure("n_features", columns, max)) | stated
+    stated = one_figure("n_features", columns, max) | stated
     stated |= _seq_len(found, text) | _sound_in(text)
     stated |= _image_size(text) | pictures_in(text)
     stated |= split_in("\n".join(filter(OF_SETS.search, sentences)) if page else text) or repeated_in(text)
@@ -67,17 +67,6 @@ def stated_in(text: str) -> Stated:
         if match := pattern.search(text):
             stated[name] = True, match[0]
     return stated
-
-
-def _of_types(text: str, columns: Sequence[Quantity]) -> Stated:
-    """The columns of all types together, unless more are said: "45 numeric and 12 categorical columns"."""
-    if listed := _P["columns_rest"].search(text):
-        total = sum(number_of_words(listed[part]) for part in ("n", "rest"))
-    else:
-        listed = _P["of_types"].search(text)
-        total = sum(number_of_words(each[1]) for each in _P["of_type"].finditer(listed[0])) if listed else 0.0
-    more = listed and total > max((q.value for q in columns), default=0.0)
-    return {"n_features": (round(total), listed[0])} if listed and more else {}
 
 
 def _table(text: str) -> Stated:
