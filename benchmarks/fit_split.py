@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.recall_blind import descriptions
 from memory_service.domain.description.languages import in_english, language_of
-from memory_service.domain.description.prose import task_sentences
+from memory_service.domain.description.phrases import task_sentences
 from memory_service.domain.description.stated_split import split_in
 from memory_service.domain.description.task_inference import InferredFacts, with_separation
 from memory_service.recall import split_classifier as reader

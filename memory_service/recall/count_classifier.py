@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_service import resources
-from memory_service.domain.description.phrases import patterns, singular
-from memory_service.domain.description.prose import LONG_TEXT, task_sentences
+from memory_service.domain.description.phrases import LONG_TEXT, patterns, singular, task_sentences
 from memory_service.domain.description.quantities import Quantity, number_of_words, quantities_in
 from memory_service.domain.description.task_inference import InferredFacts
 

@@ -16,9 +16,9 @@ from memory_service.domain.description.phrases import (
     phrases_listed,
     readable,
     sentences_of,
+    task_sentences,
     words_of,
 )
-from memory_service.domain.description.prose import task_sentences
 
 PASSAGE_CHARACTERS = 1_000
 """About 256 tokens: what the encoder reads of a passage."""

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_service import resources
-from memory_service.domain.description.phrases import singular, words_of
-from memory_service.domain.description.prose import LONG_TEXT, OF_SETS, task_sentences
+from memory_service.domain.description.phrases import LONG_TEXT, OF_SETS, singular, task_sentences, words_of
 from memory_service.domain.description.quantities import KIND_OF
 from memory_service.domain.description.stated_split import NO_UNIT, UNLESS, Separation, split_in
 

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from memory_service import resources
 from memory_service.domain.common.vocabulary import TASKS
-from memory_service.domain.description.phrases import TASK_OF, words_of
-from memory_service.domain.description.prose import task_sentences
+from memory_service.domain.description.phrases import TASK_OF, task_sentences, words_of
 from memory_service.domain.description.task_inference import NUMBERS
 
 FILE = "task_classifier.npz"

@@ -71,9 +71,6 @@ def metric_named(name: str) -> Metric | None:
 
     Of several, the one whose phrase is longest, then first.
     """
-    best: tuple[int, int, Metric] | None = None
-    for position, phrase, metric in METRIC_PHRASES.find(words_of(spell_out(name))):
-        candidate = (len(phrase.split()), -position, metric)
-        if best is None or candidate[:2] > best[:2]:
-            best = candidate
-    return best[2] if best else None
+    found = METRIC_PHRASES.find(words_of(spell_out(name)))
+    longest = max(found, key=lambda each: (len(each[1].split()), -each[0]), default=None)
+    return longest and longest[2]

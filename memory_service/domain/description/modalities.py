@@ -33,14 +33,6 @@ OF_BANDS = (*STRIPS, "image-keypoints", "image-retrieval", "image-segmentation",
 TILE, _MOST_TILES, _SIDES_OF_TILES = 1024, 64, range(100, 2_000)
 
 
-def is_of_several_parts(text: str) -> bool:
-    """Whether the text names two parts of the data at least, or says that there are several."""
-    return (
-        bool(_P["several_parts"].search(text))
-        or len({part.lastgroup for part in _P["part"].finditer(text)}) > 1
-    )
-
-
 def tiles_of(text: str, task: str) -> int:
     """Tiles of `TILE` pixels a side that a picture is cut into where small things are looked for in large
     pictures; 1 where a picture is read as a whole, or cut already."""

@@ -1,12 +1,14 @@
-"""GPU and time limit that a description states: "GPU Notebook <= 9 hours run-time", "two T4s, 1h30".
+"""GPU, time limit and model that a description states: "GPU Notebook <= 9 hours run-time", "two T4s, 1h30",
+"Train efficientnet-b4 at 380"; and whether weights can be fetched.
 
 Conservative: two different GPUs, or two different limits of which not exactly one is the GPU's, mean that
 neither is known. Short names that also mean something else (T4, L4, A10) need a word of hardware, a count or
-a span of time beside them.
+a span of time beside them. Pages name many models: one is wanted only behind a verb that opens a clause, or
+where a text opens with it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from memory_service.domain.common.tables import shipped_table
@@ -205,3 +207,75 @@ def _minutes(span: re.Match[str]) -> float:
     number += 0.5 if span["half"] or span["half_behind"] else 0.0
     extra = number_of_words(span["rest"] or span["more"] or "0")
     return number * (1440.0 if span["day"] else 60.0 if span["hour"] else 1.0) + extra
+
+
+_NAME_WORDS = 3
+_LEAST_SIDE, _MOST_SIDE = 32, 2048
+
+
+class StatedModel(NamedTuple):
+    """name: of the catalogue, None where it has no such model; words: of the text; size: of its input,
+    0 where none stands beside it, with its words."""
+
+    name: str | None
+    words: str
+    size: int = 0
+    size_words: str = ""
+
+
+def models_in(text: str, listed: Callable[[str], str | None]) -> list[StatedModel]:
+    """The models that the text wants trained, each once.
+
+    listed   name of the catalogue that words spell exactly; None
+    """
+    found: dict[str, StatedModel] = {}
+    for place, sentence in enumerate(sentences_of(readable(text))):
+        starts = [match.end() for match in _P["verb"].finditer(sentence)]
+        for start in starts if place else [0, *starts]:
+            for model in _listed_from(sentence, start, listed):
+                found.setdefault(model.name or model.words, model)
+    known = [model for model in found.values() if model.name is not None]
+    return known or list(found.values())
+
+
+def _listed_from(sentence: str, start: int, listed: Callable[[str], str | None]) -> Iterator[StatedModel]:
+    """The model that begins there, and those that are joined to it: "efficientnet-b4 and convnext_base"."""
+    first, joined = start, False
+    while not _P["not"].search(sentence[max(0, start - 40) : start]) and _P["named"].match(sentence, start):
+        name, words = _spelled(sentence, start, listed)
+        end = start + len(words)
+        named = _P["like_a_model"].fullmatch(words) and _P["model_trains"].search(
+            sentence[max(0, first - 40) : first]
+        )
+        if name is None and (start == 0 or joined or not named):
+            return
+        if first == start == 0 and not _P["model_opens"].match(sentence[end:]):
+            return
+        side = _P["side"].match(sentence[end : end + 100])
+        size = int(side["side"] or side["pixels"]) if side else 0
+        fits = _LEAST_SIDE <= size <= _MOST_SIDE
+        yield StatedModel(name, words, *((size, side["at"] or side["px"]) if side and fits else (0, "")))
+        another = _P["another"].match(sentence, end)
+        if another is None:
+            return
+        start, joined = another.end(), True
+
+
+def _spelled(sentence: str, start: int, listed: Callable[[str], str | None]) -> tuple[str | None, str]:
+    words = [match[0] for match in _P["named"].finditer(sentence[start : start + 120])][:_NAME_WORDS]
+    for count in range(len(words), 0, -1):
+        said = " ".join(words[:count]).rstrip(".")
+        if sentence.startswith(said, start) and (name := listed(said)) and _P["sized"].search(name):
+            return name, said
+    return None, words[0].rstrip(".")
+
+
+def offline_words(text: str) -> str | None:
+    """The words that say that nothing can be fetched while it trains."""
+    for sentence in sentences_of(readable(text)):
+        found = _P["offline"].search(sentence) or (
+            _P["machine"].search(sentence) and _P["without"].search(sentence)
+        )
+        if found:
+            return found[0]
+    return None

@@ -1,4 +1,5 @@
-"""Facts that a description states: columns, lengths, sizes, groups, split, each with its words.
+"""Facts that a description states: columns, lengths, sizes, groups, split, each with its words; what is
+searched of a ranking; the form of a submission.
 
 The quantities of the text (`domain.description.quantities`) are given their parts here. Counts of samples and
 of classes are told by `recall.count_classifier`.
@@ -6,16 +7,23 @@ of classes are told by `recall.count_classifier`.
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from memory_service.domain.description.modalities import pictures_in, side_of
-from memory_service.domain.description.phrases import patterns
-from memory_service.domain.description.prose import LONG_TEXT, OF_SETS, task_sentences
+from memory_service.domain.description.phrases import (
+    LONG_TEXT,
+    OF_SETS,
+    patterns,
+    sentences_of,
+    task_sentences,
+)
 from memory_service.domain.description.quantities import (
     KIND_OF,
     NUMBER_WORD,
     Quantity,
     number_of_words,
+    numbers_in,
     quantities_in,
 )
 from memory_service.domain.description.stated_split import (
@@ -26,7 +34,6 @@ from memory_service.domain.description.stated_split import (
     repeated_in,
     split_in,
 )
-from memory_service.domain.description.submission import submission_in
 
 TOKENS_PER_WORD = 4 / 3
 """Of English prose in word pieces: 100 pieces are about 75 words (OpenAI's help page "What are tokens")."""
@@ -51,7 +58,7 @@ def stated_in(text: str) -> Stated:
     columns = [
         q for q in found if 2 <= q.value <= 1e6 and (q.kind == "column" or DESCRIBED_BY.search(q.before))
     ]
-    stated = (_of_types(text, columns) or one_figure("n_features", columns, max)) | stated
+    stated = one_figure("n_features", columns, max) | stated
     stated |= _seq_len(found, text) | _sound_in(text)
     stated |= _image_size(text) | pictures_in(text)
     stated |= split_in("\n".join(filter(OF_SETS.search, sentences)) if page else text) or repeated_in(text)
@@ -60,17 +67,6 @@ def stated_in(text: str) -> Stated:
         if match := pattern.search(text):
             stated[name] = True, match[0]
     return stated
-
-
-def _of_types(text: str, columns: Sequence[Quantity]) -> Stated:
-    """The columns of all types together, unless more are said: "45 numeric and 12 categorical columns"."""
-    if listed := _P["columns_rest"].search(text):
-        total = sum(number_of_words(listed[part]) for part in ("n", "rest"))
-    else:
-        listed = _P["of_types"].search(text)
-        total = sum(number_of_words(each[1]) for each in _P["of_type"].finditer(listed[0])) if listed else 0.0
-    more = listed and total > max((q.value for q in columns), default=0.0)
-    return {"n_features": (round(total), listed[0])} if listed and more else {}
 
 
 def _table(text: str) -> Stated:
@@ -157,3 +153,140 @@ def _image_size(text: str) -> Stated:
     } or {int(match[1]): match[0] for match in _P["side"].finditer(text)}
     usable = {size: words for size, words in sizes.items() if 16 <= size <= 20_000}
     return {"image_size": next(iter(usable.items()))} if len(usable) == 1 else {}
+
+
+USUAL_DOCUMENTS, FEWEST_DOCUMENTS = 100_000, 200
+"""Documents of a collection whose size nobody says; fewer than the second are classes or given candidates."""
+
+_QUERIES = frozenset(
+    ("query", "question", "claim", "search", "search-term", "search-query", "request", "topic")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What answers a query.
+
+    queries     of training, None where nobody says how many
+    documents   that are searched: passages, products, articles; 0 where candidates are given
+    candidates  a query that are given to be ordered, None where they are to be found
+    words       that say how many documents, "" where nobody does
+    """
+
+    queries: int | None
+    documents: int
+    candidates: int | None = None
+    words: str = ""
+
+
+def search_in(text: str) -> Search | None:
+    """The search that a text of a ranking task tells of; None where nothing is searched by queries."""
+    if not _P["query"].search(text):
+        return None
+    found = [q for q in quantities_in(text) if q.role != "test"]
+    asked = [q for q in found if q.noun in _QUERIES]
+    queries = round(max((q.value for q in asked), default=0.0)) or None
+    given = _P["given"].search(text)
+    if given is not None and (number := round(numbers_in(given[0])[-1])) > 0:
+        return Search(queries, 0, number, given[0])
+    things = [q for q in found if q.noun and q.noun not in _QUERIES and q.kind in ("sample", "unknown")]
+    most = max((q for q in things if not q.each), key=lambda q: q.value, default=None)
+    if most is not None and most.value >= FEWEST_DOCUMENTS:
+        return Search(queries, round(most.value), None, most.words)
+    return Search(queries, USUAL_DOCUMENTS) if _P["collection"].search(text) else None
+
+
+_MARKS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|", "bar": "|", "space": " ", "blank": " "}
+_PASSAGE = 14
+"""Sentences and lines, behind one that speaks of a submission, in which its form is told."""
+
+_QUOTES = "`\"'“”* "
+BETWEEN, NO_HEADER = " / ", "no header"
+"""What stands between lines of the fact, and the line of names where there is to be none."""
+
+
+def submission_in(text: str) -> Stated:
+    """submission: the line of names and, where shown, one of answers: "file,angle / x.png,3.2"; without a
+    line of names "no header / id,class"."""
+    lines = sentences_of(_P["code_tag"].sub("`", _P["block"].sub("\n", text)))
+    for place, line in enumerate(lines):
+        if not _P["submits"].search(line) or _P["of_data"].search(line):
+            continue
+        passage = [line]
+        for each in lines[place + 1 : place + _PASSAGE]:
+            if _P["heading"].match(each) or _P["of_data"].search(each):
+                break
+            passage.append(each)
+        if form := _form_of(passage):
+            return {"submission": (BETWEEN.join(form), " ".join(passage)[:200])}
+    return {}
+
+
+def _form_of(passage: Sequence[str]) -> list[str]:
+    """The lines of the fact; none where nothing is told."""
+    prose = "\n".join(passage)
+    told = _P["mark"].search(prose)
+    mark = _MARKS[next(filter(None, told.groups()), "tab").lower()] if told else ""
+    (rows, mark), bare = _shown(passage, mark), bool(_P["no_header"].search(prose))
+    if any(re.fullmatch(r"\.{2,3}|…", cell) for row in rows for cell in row):
+        return []  # how many there are is not shown
+    bare |= len(rows) > 1 and _shape(rows[0]) == _shape(rows[1]) != rows[0][0]
+    names, answers = (rows[0], rows[1:2]) if rows and not bare else (_named(passage), rows[:1])
+    if not bare and any(_P["no_name"].fullmatch(cell) for cell in names):
+        return []
+    if bare:
+        names = answers[0] if answers else names
+        answers = []
+    written = [mark.join(row) for row in (names, *answers) if row]
+    return [*([NO_HEADER] if bare else []), *written] if names else []
+
+
+def _shape(row: Sequence[str]) -> str:
+    """img_001.png and img_002.png have the same: neither is a name of a column."""
+    return re.sub(r"\d+", "0", row[0])
+
+
+def _shown(passage: Sequence[str], mark: str) -> tuple[list[list[str]], str]:
+    """(two rows of as many cells, one below the other, the mark between cells); none of a line alone."""
+    rows: list[list[str]] = []
+    for line in passage[1:]:
+        if _P["fence"].match(line) or _P["ruled"].fullmatch(line):
+            continue
+        ruled = _P["table_row"].fullmatch(line.strip())
+        sign = "|" if ruled else mark.strip() or next((each for each in ";,|" if each in line), mark or "\0")
+        sign = sign if ruled or sign in line or not mark.isspace() else " "  # what is shown goes before words
+        cells = (ruled[1] if ruled else line).split(sign)
+        cells = [cell.strip(" `*") for cell in cells]
+        fits = len(cells) > 1 and all(_P["cell"].fullmatch(cell) for cell in cells)
+        rows = rows if fits and rows and len(cells) == len(rows[0]) else []
+        rows += [cells] if fits else []
+        if len(rows) == 2:
+            return rows, (mark or ",") if ruled else sign
+    return [], mark or ","
+
+
+def _named(passage: Sequence[str]) -> list[str]:
+    """Names of columns that a sentence on submissions, or the one behind it, lists, or of what it says that a
+    line has."""
+    before = ""
+    for sentence in passage:
+        near = before if _P["form"].search(before) else ""
+        before = sentence if _P["submits"].search(sentence) else ""
+        if not (before or near):
+            continue
+        for match in _P["listed"].finditer(re.sub(r"\(\d\) ", "", sentence)):
+            tokens = _P["token"].findall(re.sub(r"\([^()]{0,80}\)", " ", match["names"]))
+            quoted = [each for each in tokens if not (each[0].isalpha() or each[0] == "_")]
+            if not quoted and match[0].lower().startswith("format") and not re.search(r"\w,\w", match[0]):
+                continue
+            names = [each for token in quoted or tokens for each in re.split("[,;|\t]", token.strip(_QUOTES))]
+            names = [each.strip(" .") for each in names if not _P["file"].search(each)]
+            if len(names) > 1 and not _P["beside"].search(sentence[: match.start()]):
+                return names
+            if quoted and names and _P["one"].search(sentence[: match.end("names")]):
+                return names
+        if of_line := _P["line_has"].search(sentence):
+            return [re.findall(r"\w+", of_line[part])[-1] for part in ("first", "last")]
+        if _P["one_a_line"].search(sentence):
+            return ["answer"]
+    return []

@@ -8,15 +8,13 @@ What goes in and what kind of answer comes out are scored separately, from weigh
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.vocabulary import modality_of, writes_text
-from memory_service.domain.description.metric_resolution import measure_of
 from memory_service.domain.description.metrics import METRIC_PHRASES, Metric, spell_out
-from memory_service.domain.description.modalities import is_of_several_parts
 from memory_service.domain.description.phrases import (
     ANSWER_CUES,
     ANSWER_PRIOR,
@@ -27,10 +25,10 @@ from memory_service.domain.description.phrases import (
     PhraseTable,
     patterns,
     readable,
+    task_sentences,
     words_of,
 )
-from memory_service.domain.description.prose import task_sentences
-from memory_service.domain.description.quantities import NUMBER_WORD
+from memory_service.domain.description.quantities import NUMBER_WORD, quantities_in
 from memory_service.domain.description.stated_facts import (
     language_in,
     slices_of_volumes,
@@ -56,7 +54,7 @@ class InferredFacts:
     `rivals`: numbers that compete for a count. `metric_sure`: the text says there how answers are judged.
     `split`: group | time | random, `split_open` a clause that may say it; `group_by` in the singular;
     `seq_len` tokens of the longest texts; `image_size` pixels of the shorter side; `language` ISO 639-1 or
-    "multi"; `submission` its lines as `submission.submission_in` has them."""
+    "multi"; `submission` its lines as `stated_facts.submission_in` has them."""
 
     task: str | None
     confidence: float
@@ -108,9 +106,6 @@ _TABLE = shipped_table(__package__, "cues.toml")
 OUTSIDE: Mapping[str, str] = _TABLE["outside"]
 """Kinds that no plan is made for -> what they are."""
 
-AUDIO_VALUES = "audio-regression"
-_INSTEAD = [(task, of.split(), re.compile(pattern, re.IGNORECASE)) for task, of, pattern in _TABLE["instead"]]
-
 _OUTSIDE = "outside: "
 UNTOLD, NUMBERS = "untold", "numbers"
 Axes = tuple[Mapping[str, float], Mapping[str, float]]
@@ -118,25 +113,16 @@ Axes = tuple[Mapping[str, float], Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Mention:
-    """A metric, the words around it, and whether they say that it judges."""
-
-    metric: Metric
-    words: str
-    sure: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _Reading:
     """Weighted counts of what was found: (axis, value, phrase) -> weight and summed occurrences; metrics.
 
-    judges   the metric that answers are judged by
+    judges   the metric that answers are judged by, the words around it, and whether they say that it judges
     numbers  whether samples are numbers that were measured of things; columns: that, or columns are listed
     """
 
     cues: Mapping[tuple[str, str, str], tuple[float, float]]
     metrics: Mapping[Metric, float]
-    judges: _Mention | None
+    judges: tuple[Metric, str, bool] | None
     numbers: bool
     columns: bool
 
@@ -180,11 +166,11 @@ def facts_and_tasks(
     axes = _axis_scores(reading)
     found = classify(axes, text)
     stated = InferredFacts(None, 0.0)
-    if (judges := reading.judges) is not None:
-        metric, words = judges.metric, judges.words
+    if reading.judges is not None:
+        metric, words, sure = reading.judges
         stated = replace(
             stated, metric=metric.name, metric_family=metric.family, metric_direction=metric.direction,
-            metric_words=words, metric_sure=judges.sure, words={"metric": words},
+            metric_words=words, metric_sure=sure, words={"metric": words},
         )  # fmt: skip
     tasks = {name: probability for name, probability in found.items() if name in _TASKS}
     outside = {name: probability for name, probability in found.items() if name.startswith(_OUTSIDE)}
@@ -193,14 +179,16 @@ def facts_and_tasks(
         kind = max(outside, key=lambda name: outside[name]).removeprefix(_OUTSIDE)
         stated = replace(stated, outside=kind, confidence=round(sum(outside.values()), 3))
         return _with(replace(stated, runner_up=ranked[0]), said), tasks
-    ranked = _corrected(ranked, tasks, text, stated)
     confidence = tasks[ranked[0]]
     table = f"tabular-{ranked[0].rpartition('-')[2]}"
     if reading.columns and table in ranked[:2] and modality_of(ranked[0]) in _OF_TABLES:
         confidence = sum(tasks.get(table.replace("tabular", kind), 0.0) for kind in _OF_TABLES)
         tasks[ranked[0]], tasks[table] = tasks[table], tasks[ranked[0]]
         ranked = sorted(ranked, key=lambda name: name != table)
-    best = max((pair for pair in TASK_OF if TASK_OF[pair] == ranked[0]), key=_energy(axes).__getitem__)
+    best = max(
+        (pair for pair in TASK_OF if TASK_OF[pair] == ranked[0]),
+        key=lambda pair: sum(axis.get(name, 0.0) for axis, name in zip(axes, pair, strict=True)),
+    )
     if modality_of(ranked[0]) in ("text", "multimodal") or writes_text(ranked[0]):
         said |= language_in(text) | (subtask_in(text) if modality_of(ranked[0]) == "text" else {})
     if ranked[0] == "image-segmentation":
@@ -216,27 +204,6 @@ def facts_and_tasks(
 
 _OF_TABLES = ("tabular", "text", "image", "audio")
 """What is told of in columns: a table's script reads numbers of pictures and sounds, and words."""
-
-
-def _corrected(ranked: list[str], tasks: dict[str, float], text: str, stated: InferredFacts) -> list[str]:
-    """The ranking, where words of the text or of its metric say that another task is meant."""
-    if ranked[0] == "audio-classification" and stated.metric and stated.metric_sure:
-        words = stated.metric_words or ""
-        if measure_of(words, "values") and not measure_of(words, "labels"):  # how high, how old, how long
-            ranked = _instead(AUDIO_VALUES, ("audio-classification",), tasks)
-    for task, others, words_of_it in _INSTEAD:
-        if ranked[0] in (task, *others) and words_of_it.search(text):
-            return _instead(task, others, tasks)
-    if ranked[0] == "multimodal" and not is_of_several_parts(text):
-        ranked = _instead(ranked[1], ("multimodal",), tasks)
-        tasks["multimodal"] = 0.0
-    return ranked
-
-
-def _instead(task: str, others: Sequence[str], tasks: dict[str, float]) -> list[str]:
-    """The ranking where what speaks for one of the others speaks for this task."""
-    tasks[task] = min(1.0, sum(tasks.get(name, 0.0) for name in (task, *others)))
-    return [task, *sorted((name for name in tasks if name != task), key=lambda name: -tasks[name])]
 
 
 def _with(facts: InferredFacts, said: Stated) -> InferredFacts:
@@ -283,7 +250,8 @@ def _read(text: str, said: Stated) -> _Reading:
             counts[key] += factor
             weights[key] = weight
         for place, phrase, metric in METRIC_PHRASES.find(words):
-            bare = len(words) <= _BARE_WORDS or _ends(words, place, phrase)
+            ends = place + len(phrase.split()) >= len(words)  # "Forecast daily sales, SMAPE"
+            bare = len(words) <= _BARE_WORDS or ends
             emphasis = 2.0 if heading_is_evaluation else 0.5
             if evaluates or (bare and phrase not in _EVERYDAY):
                 emphasis = 4.0
@@ -350,11 +318,6 @@ _SAMPLE_FACTOR = 3.0
 """What the training samples are called ("2,471 essays") counts as if it were said three times more."""
 
 
-def _ends(words: list[str], place: int, phrase: str) -> bool:
-    """Whether a sentence ends with these words: "Forecast daily sales, SMAPE"."""
-    return place + len(phrase.split()) >= len(words)
-
-
 def _is_a_loss(phrase: str, words: list[str]) -> bool:
     """Whether a network is trained by it: "U-Nets with Dice plus BCE" says nothing of how they are judged."""
     return "entropy" in phrase or ("dice" in phrase and not _TRAINING.isdisjoint(words))
@@ -366,7 +329,7 @@ def _around(sign: re.Match[str] | None, words: list[str], place: int, phrase: st
     return re.sub("(?:map|recall|hit|precision)atk", sign[0], near) if sign else near
 
 
-def _loudest(mentions: list[tuple[float, float, Metric, str]]) -> _Mention | None:
+def _loudest(mentions: list[tuple[float, float, Metric, str]]) -> tuple[Metric, str, bool] | None:
     """The metric that is told most in all, in the words of its loudest mention; a "MAP@5" is no other average
     precision that its sentence names, too."""
     if any(metric.name == "MAP@k" for _, _, metric, _ in mentions):
@@ -378,7 +341,7 @@ def _loudest(mentions: list[tuple[float, float, Metric, str]]) -> _Mention | Non
         total[metric] += weight
     best = max(total, key=lambda metric: total[metric])
     _, emphasis, _, around = max((m for m in mentions if m[2] == best), key=lambda m: m[0])
-    return _Mention(best, around, emphasis >= _SURE)
+    return best, around, emphasis >= _SURE
 
 
 def _saturated(weight: float, count: float) -> float:
@@ -410,10 +373,6 @@ def _tempered(found: Mapping[str, float], prior: Mapping[str, float]) -> dict[st
     return {name: score * scale for name, score in scores.items()}
 
 
-def _energy(axes: Axes) -> dict[tuple[str, str], float]:
-    return {pair: axes[0].get(pair[0], 0.0) + axes[1].get(pair[1], 0.0) for pair in TASK_OF}
-
-
 def _evidence(reading: _Reading, pair: tuple[str, str]) -> tuple[str, ...]:
     loud: dict[str, float] = defaultdict(float)
     for (_, value, phrase), (weight, count) in reading.cues.items():
@@ -423,3 +382,41 @@ def _evidence(reading: _Reading, pair: tuple[str, str]) -> tuple[str, ...]:
         if pair[1] in metric.forms:
             loud[metric.name] += emphasis
     return tuple(sorted(loud, key=lambda phrase: -loud[phrase])[:6])
+
+
+_SPEAKERS = ("speaker", "person", "people", "caller")
+_TASKS_OF_SPEECH = {
+    "phonemes": "speech-recognition",
+    "diarization": "audio-classification",
+    "speaker-verification": "audio-classification",
+    "speaker-identification": "audio-classification",
+}
+"""Kind -> the task whose label it has; the first whose words a text has is meant."""
+
+
+def with_speech_kind(facts: InferredFacts, text: str) -> InferredFacts:
+    """The facts with `subtask` of speech, and what it says of counts and groups: speakers that are verified
+    are others than those of training, speakers that are identified are classes."""
+    said = ((kind, _P[kind].search(text)) for kind, task in _TASKS_OF_SPEECH.items() if task == facts.task)
+    kind, match = next((each for each in said if each[1]), ("", None))
+    if match is None or (kind == "phonemes" and facts.metric == "word error rate"):
+        return facts
+    words = {**facts.words, "subtask": match[0]}
+    changed: dict[str, Any] = {"subtask": kind}
+    found = [q for q in quantities_in(text) if q.role != "test"]
+    speakers = round(max((q.value for q in found if q.noun in _SPEAKERS), default=0.0)) or None
+    if kind in ("speaker-verification", "speaker-identification"):
+        others = [n for n in facts.rivals.get("n_train", ()) if n != speakers]
+        if facts.n_train in (None, speakers) and len(others) == 1:
+            left = {name: each for name, each in facts.rivals.items() if name != "n_train"}
+            changed |= {"n_train": others[0], "rivals": left}
+        changed |= {"n_classes": speakers or facts.n_classes}
+    if kind == "speaker-verification":
+        words.setdefault("group_by", words["subtask"])
+        changed |= {"split": "group", "group_by": "speaker", "n_groups": speakers or facts.n_groups}
+    elif kind == "diarization" and facts.group_by is None:
+        changed |= {"split": "group", "group_by": "recording"}
+        words.setdefault("group_by", words["subtask"])
+    elif kind == "speaker-identification" and facts.group_by == "speaker":
+        changed |= {"n_groups": None, "group_by": None, "split": None}
+    return replace(facts, words=words, **changed)

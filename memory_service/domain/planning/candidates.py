@@ -21,7 +21,7 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.cost.throughput_knee import BATCH_LADDER, KNEE_GAIN
-from memory_service.domain.description.searches import Search
+from memory_service.domain.description.stated_facts import Search
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.batch_choice import BOUNDS
 from memory_service.domain.planning.boosting_plan import (

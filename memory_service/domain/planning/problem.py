@@ -9,7 +9,7 @@ from memory_service.domain.common.vocabulary import FORECASTS, reads_files
 from memory_service.domain.cost.multi_gpu import ONE_CARD, Cards
 from memory_service.domain.description.known_facts import Fact
 from memory_service.domain.description.metric_resolution import ResolvedMetric
-from memory_service.domain.description.searches import Search
+from memory_service.domain.description.stated_facts import Search
 from memory_service.domain.planning.cost_table import CostTable
 from memory_service.domain.planning.fits import Fits, fits_of
 from memory_service.domain.planning.hyperparameters import DEFAULT_POLICY

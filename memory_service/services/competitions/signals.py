@@ -10,9 +10,13 @@ from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
 from memory_service.domain.description.languages import in_english, language_of
-from memory_service.domain.description.speech_kinds import with_speech_kind
 from memory_service.domain.description.stated_split import column_named
-from memory_service.domain.description.task_inference import InferredFacts, facts_and_tasks, with_separation
+from memory_service.domain.description.task_inference import (
+    InferredFacts,
+    facts_and_tasks,
+    with_separation,
+    with_speech_kind,
+)
 from memory_service.recall.count_classifier import count_classifier
 from memory_service.recall.encoder import TextEncoder
 from memory_service.recall.passages import query_passages

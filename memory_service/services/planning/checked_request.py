@@ -8,9 +8,14 @@ from memory_service.domain.common.sentences import sentence
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.description.known_facts import Fact
 from memory_service.domain.description.phrases import READ_CHARACTERS
-from memory_service.domain.description.resources import cards_in, cores_in, resources_in
-from memory_service.domain.description.stated_model import StatedModel, models_in, offline_words
-from memory_service.domain.description.task_inference import InferredFacts
+from memory_service.domain.description.resources import (
+    StatedModel,
+    cards_in,
+    cores_in,
+    models_in,
+    offline_words,
+    resources_in,
+)
 from memory_service.domain.hardware.gpu_spec import counted, normal_gpu_name
 from memory_service.domain.planning import model_catalogue as catalogue
 from memory_service.domain.planning.model_catalogue import CatalogueModel
@@ -155,11 +160,6 @@ def _names(knowledge: Knowledge, given: Iterable[str], read: str) -> bool:
     models, card = knowledge.cards.models, counted(read)[1]
     keys = [knowledge.gpu(counted(name)[1]) for name in given]
     return any(card in (each.key, models.get(normal_gpu_name(each.name))) for each in keys)
-
-
-def said_otherwise(task: str, said: InferredFacts) -> bool:
-    """Whether the text surely asks for another task."""
-    return said.tells_task and bool(said.evidence) and task not in (said.task, said.runner_up)
 
 
 def check_counts(question: Question, task: str, n_train: int) -> None:

@@ -16,7 +16,7 @@ import jinja2
 
 from memory_service import __version__
 from memory_service.domain.common.optimizers import PAGED_ADAMW
-from memory_service.domain.description.submission import BETWEEN, NO_HEADER
+from memory_service.domain.description.stated_facts import BETWEEN, NO_HEADER
 from memory_service.domain.planning.explanation.plan_text import plan_view
 from memory_service.domain.planning.policy import RESERVE_SHARE
 from memory_service.domain.recipe.recipe_text import split_setting

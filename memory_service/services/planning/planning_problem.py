@@ -23,7 +23,7 @@ from memory_service.domain.description.languages import READ_LANGUAGES, in_engli
 from memory_service.domain.description.metric_resolution import first_words, quantile_words, resolve_metric
 from memory_service.domain.description.modalities import OF_BANDS, STRIPS, TILE, tiles_of
 from memory_service.domain.description.resources import cores_in
-from memory_service.domain.description.searches import Search, search_in
+from memory_service.domain.description.stated_facts import Search, search_in
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning import model_catalogue as catalogue
@@ -38,7 +38,6 @@ from memory_service.services.planning.checked_request import (
     OPTIONS,
     check_counts,
     check_folds,
-    said_otherwise,
     with_resources,
     with_stated,
 )
@@ -327,7 +326,12 @@ def _task(reading: _Reading, _: Mapping[str, Fact]) -> Fact:
             which = "the description says which" if by_text else "the usual one of it"
             note = sentence("task-of-modality", task=asked, asked=question.task, why=which)
             fact = Fact("task", asked, "text" if by_text else "usual", None, (note,), fact.warnings)
-        if said is not None and said_otherwise(asked, said):
+        if (
+            said is not None
+            and said.tells_task
+            and said.evidence
+            and asked not in (said.task, said.runner_up)
+        ):
             differs = sentence("task-differs", task=asked, said=said.task)
             fact = replace(fact, warnings=(differs, *fact.warnings))
         return fact
@@ -499,13 +503,11 @@ def usual_n_test(n_train: float) -> int:
     return max(1, min(MOST_TEST, int(n_train * TEST_SHARE)))
 
 
-def _usual_classes(task: str) -> int:
-    return 10 if modality_of(task) == "image" and task != "image-segmentation" else 2
-
-
 _USUAL: Mapping[str, Callable[[Mapping[str, Fact]], int]] = {
     "n_test": lambda facts: usual_n_test(facts["n_train"].value),
-    "n_classes": lambda facts: _usual_classes(facts["task"].value),
+    "n_classes": lambda facts: (
+        10 if modality_of(task := facts["task"].value) == "image" and task != "image-segmentation" else 2
+    ),
     "n_features": lambda _: DEFAULT_N_FEATURES,
 }
 """What is usual of a fact that no source says."""

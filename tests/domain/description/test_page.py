@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_service.domain.description.prose import prose_of
+from memory_service.domain.description.phrases import prose_of
 from memory_service.domain.description.stated_facts import stated_in
 from memory_service.domain.recipe.validation import unit_named
 from tests.reading import counts_alone, read_alone

@@ -61,22 +61,6 @@ def test_other_places_later_are_groups_and_a_later_outcome_is_no_split(
     assert (stated["split"][0], stated.get("group_by", (None,))[0]) == split
 
 
-@pytest.mark.parametrize(
-    ("text", "likeliest", "task"),
-    [
-        ("Payment network of 9k shops; which are fake?", "tabular-classification", "graph-classification"),
-        ("Graph of 70k pages and 2M links; subject of each.", "text-classification", "graph-classification"),
-        ("Edge list of roads, predict the traffic.", "tabular-regression", "graph-regression"),
-        ("Rank offers by query, 90 numeric features.", "text-ranking", "tabular-regression"),
-        ("Rank passages by query.", "text-ranking", "text-ranking"),
-        ("Posts of a social network, which are rude?", "text-classification", "text-classification"),
-    ],
-)
-def test_nodes_and_rows_of_features_are_planned_as_such(text: str, likeliest: str, task: str) -> None:
-    facts, _ = facts_and_tasks(text, lambda axes, words: {likeliest: 0.9, "untold": 0.1})
-    assert facts.task == task
-
-
 def test_several_columns_of_a_customer_make_no_group() -> None:
     told = "Rows have several {} per customer. 10,000 customers, churn yes or no."
     assert "split" not in stated_in(told.format("features"))

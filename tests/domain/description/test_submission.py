@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory_service.domain.description.phrases import readable
-from memory_service.domain.description.submission import submission_in
+from memory_service.domain.description.stated_facts import submission_in
 
 SHOWN = "## Submission\nThe file looks like this:\n```\nfile,angle\nx.png,3.2\ny.png,-1\n```\n## Metric\nRMSE"
 

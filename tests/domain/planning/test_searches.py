@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from memory_service.domain.common.units import interval
-from memory_service.domain.description.searches import Search, search_in
+from memory_service.domain.description.stated_facts import Search, search_in
 from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.explanation.plan_text import run_words
 from memory_service.domain.portfolio.run_sets import run_sets
