@@ -408,20 +408,16 @@ class Training:
                         return True
         return False
 
-    def is_clock(self, test: ast.AST, deep: int = 0) -> bool:
+    def is_clock(self, test: ast.AST) -> bool:
         """Whether a condition asks the time: directly, by a name that says so, or by a function that does."""
         for node in ast.walk(test):
             if isinstance(node, ast.Call):
-                inside = self.script.resolve(node.func) if deep < 3 else []
+                inside = self.script.resolve(node.func)
                 called = [node, *(call for target in inside for call in calls_in(target))]
                 if any(last_name(call.func) in _SET.clock_calls for call in called):
                     return True
             if isinstance(node, ast.Name | ast.Attribute) and _RE.clock_words.search(last_name(node)):
                 return True
-            if isinstance(node, ast.Name) and deep < 3:
-                for source in self.values.assigned(node.id, node):
-                    if not isinstance(source, ast.Constant) and self.is_clock(source, deep + 1):
-                        return True
         return False
 
     def stops_early(self, loop: AnyLoop) -> bool:

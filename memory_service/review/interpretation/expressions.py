@@ -89,17 +89,17 @@ def other_function(walk: Walk, use: Use) -> Value:
         return walk.outside_rows(use.node, file_name_in(walk, use))
     if name in _SET.empty:
         return Value(made=name)
-    if name in ("intersect1d", "setdiff1d") and use.first is not None and use.first.made == "columns":
+    if name in ("intersect1d", "setdiff1d") and use.first.made == "columns":
         return Value(use.first.rows, made="columns")
     if name[:1].isupper() or name in _SET.joins:
         attrs = {str(at): item for at, item in enumerate(use.args)} | use.named
         if name in ("Dataset", "DMatrix", "QuantileDMatrix", "Pool", "TensorDataset"):
             answer = use.args[1] if len(use.args) > 1 else use.named.get("label")
-            walk.supervise(use.node, use.first or use.named.get("data"), answer)
+            walk.supervise(use.node, use.first, answer)
         if name == "DataFrame" and use.named.keys() == {"index"} and flat(use.named["index"]).rows:
             return Value(flat(use.named["index"]).rows, columns=frozenset())
         return Value(made=name, attrs=attrs, call=use.node)
-    if name in _SET.converts and use.first is not None and use.first.rows:
+    if name in _SET.converts and use.first.rows:
         return use.first.keeping(use.first.like(*given[1:]), "reads", "single", "centred", "index")
     found = flat(*given)
     if not found.rows and not found.learned:
@@ -107,33 +107,20 @@ def other_function(walk: Walk, use: Use) -> Value:
         if reads or isinstance(walk.script.parents.get(use.node), ast.Assign):
             item = walk.outside_rows(use.node, file_name_in(walk, use), file=reads)
             item.whole = bool(_RE.tables.match(name))
-            known = use.first is not None and isinstance(use.first.const, str)
-            item.single = not known and bool(_RE.one_sample.search(use.dotted))
+            item.single = not isinstance(use.first.const, str) and bool(_RE.one_sample.search(use.dotted))
             return item
         return Value(made=name)
     out = derived(*given)
-    if name == "sliding_window_view" or _RE.windows.search(name):
-        out.series |= {use.node}
     if name in _SET.row_by_row and given:
         out.reads = frozenset().union(*(item.reads for item in given))
-        return (use.first or given[0]).keeping(out, "columns", "whole", "dropped", "place")
+        return given[0].keeping(out, "columns", "whole", "dropped", "place")
     return out
-
-
-@library("cv")
-def cross_validate_trees(walk: Walk, use: Use) -> Value | None:
-    """`lgb.cv(params, data)`."""
-    if use.dotted not in ("lightgbm.cv", "xgboost.cv"):
-        return None
-    for item in use.given[1:2] or use.given:
-        walk.divide(item, use.node, "cv", use.node)
-    return Value()
 
 
 @library("hstack", "column_stack", "concatenate", "concat")
 def side_by_side(walk: Walk, use: Use) -> Value | None:
     """`np.hstack([X, df[more].to_numpy()])`: the columns that are known by name are still among them."""
-    operand = use.first.items if use.first is not None else None
+    operand = use.first.items
     axis = walk.constant(walk.values.argument(use.node, "axis", 1), use.scope)
     if use.name.startswith("concat") and axis not in (1, -1, "columns"):
         if not operand or not all(one.whole for one in operand):
@@ -163,9 +150,6 @@ def by_chance(_walk: Walk, use: Use) -> Value | None:
     """`rand(n)`; positions in an order: `permutation(n)`, `arange(n)`; `shuffle(rows)` in place."""
     if use.name == "shuffle" and flat(use.base).rows:
         return use.base  # `ds.shuffle(1000)`
-    if use.name == "shuffle" and use.first is not None:
-        use.first.order = True
-        return Value(const=None)
     own = not flat(use.base, *use.given).rows
     return Value(order=use.name in _SET.orders, made=use.name) if own else None
 
@@ -205,22 +189,16 @@ def keep_method(walk: Walk, use: Use) -> Value:
     if use.name in ("fillna", "fill_null") and means:
         rows = frozenset().union(*(s.rows for s in means))
         out.learned |= {walk.learned_from(use.node, "a mean to fill gaps with", "fit", rows)}
-    if use.name in ("fillna", "fill_null", "clip") and use.base.series:
-        out.reads = use.base.reads
     return out
 
 
 @method("pipe", "map", "map_rows", "imap", "imap_unordered")
-def map_rows(walk: Walk, use: Use) -> Value | None:
+def map_rows(walk: Walk, use: Use) -> Value:
     """`table.pipe(f)`, `ds.map(f)`, `column.map(table)`, `pool.map(f, files)`."""
-    first = use.first
-    if first is None or first.function is None:
-        out = use.base.with_more(use.given)
-        if isinstance(use.node.args[0] if use.node.args else None, ast.Dict):
-            out.reads = use.base.reads  # each row's own value under another name
-        return out
-    row = replace(derived(use.base), single=True)
-    return use.base.with_more([walk.call_value(first, [row, *use.args[1:]], {})])
+    out = walk.by_row(use)
+    if isinstance(use.node.args[0] if use.node.args else None, ast.Dict):
+        out.reads = use.base.reads  # each row's own value under another name
+    return out
 
 
 @method("assign")
@@ -235,11 +213,9 @@ def assign_columns(walk: Walk, use: Use) -> Value:
 
 @method("unique")
 @library("unique")
-def distinct(walk: Walk, use: Use) -> Value | None:
+def distinct(walk: Walk, use: Use) -> Value:
     """`df["patient"].unique()`: one each."""
     item = use.base if use.base.rows else use.first
-    if item is None or not item.rows:
-        return None
     return replace(derived(item), rows=frozenset(walk.grouped_rows(rows, use.node) for rows in item.rows))
 
 
@@ -255,11 +231,9 @@ def pop_column(walk: Walk, use: Use) -> Value | None:
 
 @method("factorize")
 @library("factorize", "get_dummies")
-def number_categories(walk: Walk, use: Use) -> Value | None:
+def number_categories(walk: Walk, use: Use) -> Value:
     """Categories numbered by the rows given: `pd.factorize(df[c])`, `pd.get_dummies(df)`."""
-    item = use.first if use.first is not None and not use.base.rows else use.base
-    if not flat(item).rows:
-        return None
+    item = use.base if use.base.rows else use.first
     code(walk, use.node, use.name, item)
     return item.like() if walk.values.argument(use.node, "columns") is not None else derived(item)
 
@@ -645,7 +619,6 @@ def run_plain(walk: Walk, node: ast.stmt, scope: Scope) -> bool:
             given = walk.evaluate(value, scope)
             for to in node.targets:
                 assign(walk, to, given, scope)
-                walk.note_names(to, value, given)
         case ast.AugAssign():
             change(walk, node, scope)
         case ast.Return(value=value) if walk.returned:

@@ -41,18 +41,17 @@ def of_collection(walk: Walk, use: Use) -> Value | None:
 def paired(walk: Walk, use: Use) -> Value:
     if use.name == "range":
         return Value(order=True, made=use.name)
-    over = use.args if use.name == "zip" else [one for one in (use.first,) if one is not None]
+    over = use.args if use.name == "zip" else [use.first]
     counted = [Value()] if use.name == "enumerate" else []
-    items = [walk.element_of(item) for item in over] or [Value()] * len(counted)
-    return Value(element=Value(items=[*counted, *items]))
+    return Value(element=Value(items=[*counted, *(walk.element_of(item) for item in over)]))
 
 
 @library("tqdm", "trange", "reversed", "iter", "list", "tuple", "sorted", "set", "track", "progress_bar")
-def copied(_walk: Walk, use: Use) -> Value | None:
+def copied(_walk: Walk, use: Use) -> Value:
     """What goes through a thing, or copies it."""
     listed = use.name in ("list", "set", "sorted", "tuple")
-    if use.first is None:
-        return Value(items=[]) if use.name == "list" else None
+    if not use.given:
+        return Value(items=[])
     if listed and use.first.whole:
         return use.first.table_names()
     copies = listed and (use.first.items or use.first.names)  # a copy may lose names by itself
@@ -60,11 +59,8 @@ def copied(_walk: Walk, use: Use) -> Value | None:
 
 
 @library("clone", "deepcopy", "copy")
-def cloned(_walk: Walk, use: Use) -> Value | None:
-    first = use.first
-    if first is None or not first.made:
-        return first
-    return Value(made=first.made, items=first.items, attrs=dict(first.attrs), call=first.call)
+def cloned(_walk: Walk, use: Use) -> Value:
+    return replace(use.first, attrs=dict(use.first.attrs))
 
 
 PICKS = _SET.picks
@@ -83,11 +79,9 @@ def learner_in(item: Value) -> str:
 
 
 @method(*_SET.fits)
-def fit(walk: Walk, use: Use) -> Value | None:
+def fit(walk: Walk, use: Use) -> Value:
     """`scaler.fit(X)`, `fit_transform`, `fit_resample`; of a model what divides rows by itself."""
     first, base, name = use.first, use.base, use.name
-    if first is None:
-        return None
     what = learner_in(base)
     if base.made in _SET.codes or any(n in _SET.codes for n in base.classes()):
         code(walk, use.node, base.made, first, base)
@@ -136,18 +130,14 @@ def columns_taken(walk: Walk, given: Value, by: Value, deep: int = 0) -> Value |
     for part in parts or ():
         last = part.items[-1] if part.items and len(part.items) > 1 else None
         stated = last.listed_names() if last is not None else None
-        if last is not None and isinstance(last.const, str):
-            stated = Columns(frozenset((last.const,)))
-        if stated is None:
-            return None
-        names = stated if names is None else names.together_with(stated)
+        names = stated if names is None or stated is None else names.together_with(stated)
     return walk.pick_columns(given, names, given.place or by.call or walk.script.tree) if names else None
 
 
 @method("inverse_transform")
 def transform(walk: Walk, use: Use) -> Value | None:
     """`scaler.transform(X)` of one that was fitted before."""
-    if use.first is None or not use.base.state:
+    if not use.base.state:
         return None
     out = columns_out(walk, use.first, use.base)
     out.learned |= use.base.state
@@ -163,18 +153,15 @@ def with_columns(walk: Walk, use: Use) -> Value | None:
         return chosen
     if use.name == "filter" and use.named.keys() & {"like", "regex", "items"}:
         return derived(base)  # pandas: some of the columns
-    if use.name == "select":
-        chooser = use.args[0] if len(use.args) == 1 else Value(items=use.args)
-        if (picked := walk.columns_by(base, chooser, use.node)) is not None:
-            return picked
+    chooser = use.args[0] if len(use.args) == 1 else Value(items=use.args)
+    if (picked := walk.columns_by(base, chooser, use.node)) is not None:
+        return picked
     if not flat(*use.given).rows:
         return derived(base) if use.name == "select" else None
     if use.name == "filter" and (how := next((a.cut for a in use.args if a.cut), ())):
         return walk.choose_by(base, how, use.node)
     made = [item for arg in use.args for item in ([arg] if arg.items is None else arg.items)]
     out = base.with_more(made)
-    for name, operand in use.named.items():
-        walk.set_column(out, name, operand, use.node, walk.values.argument(use.node, name))
     out.whole = out.whole and use.name != "select"
     own = flat(base).rows
     for operand in [h for h in (out, *out.attrs.values()) if h.learned or h.stats]:
@@ -212,17 +199,13 @@ def split_arrays(walk: Walk, use: Use) -> Value:
 
 
 @method("train_test_split", "random_split")
-def split_data_set(walk: Walk, use: Use) -> Value | None:
+def split_data_set(walk: Walk, use: Use) -> Value:
     """A method of a data set: `ds.train_test_split(test_size=0.1)`."""
-    if not flat(use.base).rows:
-        return None
     return Value(keys=dict(zip(("train", "test"), parts_of(walk, use, use.base), strict=True)), made="parts")
 
 
 @library("random_split")
-def random_split(walk: Walk, use: Use) -> Value | None:
-    if use.first is None:
-        return None
+def random_split(walk: Walk, use: Use) -> Value:
     lengths = use.args[1].items if len(use.args) > 1 else use.named.get("lengths", Value()).items
     return Value(items=parts_of(walk, use, use.first, 2 if lengths is None else len(lengths)))
 
@@ -254,10 +237,8 @@ def split_folds(walk: Walk, use: Use) -> Value | None:
 
 
 @method("sample")
-def sample(walk: Walk, use: Use) -> Value | None:
+def sample(walk: Walk, use: Use) -> Value:
     """`df.sample(frac=0.8)`: some rows; with `frac=1` all in another order."""
-    if not use.base.rows:
-        return None
     share = walk.constant(walk.values.argument(use.node, "frac", 1), use.scope)
     if isinstance(share, int | float) and 0 < share < 1:
         return walk.part_of(use.base, use.node, "train")
@@ -269,7 +250,7 @@ def drop(walk: Walk, use: Use) -> Value | None:
     """`df.drop(train.index)`: the other rows."""
     if not use.base.rows and use.base.made != "columns":
         return None
-    index = use.first.index if use.first is not None else None
+    index = use.first.index
     if index is None:
         return drop_columns(walk, use)
     walk.divide(use.base, index[0], "sample")
@@ -311,23 +292,19 @@ def drop_names(walk: Walk, use: Use) -> Value | None:
 
 
 @library("Subset")
-def subset(walk: Walk, use: Use) -> Value | None:
+def subset(walk: Walk, use: Use) -> Value:
     """`Subset(ds, rows)`."""
-    if len(use.args) < 2:
-        return None
-    index = use.args[1].index
+    index = next((one.index for one in use.given[1:]), None)
     if index is None:
-        return derived(use.args[0])
-    walk.divide(use.args[0], index[0], "positions")
-    return walk.part_of(use.args[0], *index)
+        return derived(use.first)
+    walk.divide(use.first, index[0], "positions")
+    return walk.part_of(use.first, *index)
 
 
 @library("DataLoader")
-def load_batches(walk: Walk, use: Use) -> Value | None:
+def load_batches(walk: Walk, use: Use) -> Value:
     """`DataLoader(ds)`: its batches are of these rows."""
-    data = use.first or use.named.get("dataset")
-    if data is None:
-        return None
+    data = use.first
     walk.loaders.setdefault(use.node, []).append(data)
     return Value(made=use.name, element=data.element, attrs={"dataset": data, "batches": derived(data)})
 
@@ -373,13 +350,12 @@ def group(walk: Walk, use: Use) -> Value:
     """`df.groupby("city")`."""
     base = use.base
     walk.grouped[use.node] = flat(base).rows
-    by = use.first
     key = walk.constant(walk.values.argument(use.node, "by", 0), use.scope)
     own = base.columns if base.columns is not None and len(base.columns) == 1 else None
     out = Value(base.rows, base.learned, base.stats, base.series, made="groupby", columns=own)
     out.reads = base.reads if own else out.reads
     out.attrs = base.single_columns()
-    out.attrs["by"] = Value(const=key, columns=by.columns if by is not None else None)
+    out.attrs["by"] = Value(const=key, columns=use.first.columns)
     return out
 
 
@@ -426,24 +402,18 @@ def aggregate(walk: Walk, use: Use) -> Value:
     base, name = use.base, use.name
     if base.made == "groupby":
         return aggregate_groups(walk, use)
-    if base.made == "rolling":
-        return reduce(walk, use)
     if name == "describe" or (name in ("agg", "aggregate") and not base.single and base.made != "col"):
         stat = walk.learned_from(use.node, name, "mean", flat(base).rows)
         return Value(stats=frozenset((stat,)) | base.stats, learned=base.learned)
     if name == "sum":
         return derived(base) if base.single else Value(learned=base.learned, stats=base.stats)
-    function = use.first.function if use.first is not None else None
-    if use.first is not None and function is not None:
-        row = replace(derived(base), single=True)
-        return base.with_more([walk.call_value(use.first, [row, *use.args[1:]], use.named)])
-    return base.with_more(use.given)
+    return walk.by_row(use)
 
 
 def aggregate_groups(walk: Walk, use: Use) -> Value:
     base, name, node = use.base, use.name, use.node
     stated = {walk.constant(a, use.scope) for a in node.args if not isinstance(a, ast.Dict | ast.List)}
-    function = use.first.function if use.first is not None else None
+    function = use.first.function
     looked = [part for one in (node, function) if one is not None for part in ast.walk(one)]
     past = any(isinstance(part, ast.Attribute) and part.attr in _LOOKS_BACK for part in looked)
     if name == "sum" or (name != "apply" and not past and not stated & _SET.counts):
@@ -457,7 +427,7 @@ def aggregate_groups(walk: Walk, use: Use) -> Value:
     out = derived(base, *use.args)
     if past:
         out.series |= {node}
-    if past and use.first is not None and function is not None:
+    if past and function is not None:
         group.reads, group.columns = base.reads, base.columns
         out.reads = walk.call_value(use.first, [group], use.named).reads
     return out
@@ -478,11 +448,9 @@ def aggregated_columns(walk: Walk, node: ast.Call, scope: Scope) -> set[str]:
 
 
 @method("over")
-def over_group(walk: Walk, use: Use) -> Value | None:
+def over_group(walk: Walk, use: Use) -> Value:
     """polars: `pl.col("price").mean().over("city")`."""
     base = use.base
-    if not base.stats:
-        return None
     out = replace(derived(base), rows=frozenset((DEFERRED,)), stats=frozenset())
     if base.columns and base.columns & walk.targets:
         out.learned |= {walk.learned_from(use.node, "mean", "target", frozenset((DEFERRED,)))}

@@ -27,7 +27,6 @@ from memory_service.review.tables import words_of
 from memory_service.review.values.values import Values
 
 _RE, _SET, *_ = words_of("interpretation")
-_ROLES = (("train", _RE.of_training), ("valid", _RE.of_validation))
 Kind = Literal["number", "text", ""]
 MOST_OPERATIONS = 12
 MOST_COLUMNS = 120  # of one table, followed by name; others are kept together
@@ -77,8 +76,9 @@ class Use:
     dotted: str = ""
 
     @property
-    def first(self) -> Value | None:
-        return self.args[0] if self.args else self.named.get("X") or self.named.get("x")
+    def first(self) -> Value:
+        """What is given first, or for it by name; empty where nothing is."""
+        return next(iter((*self.args[:1], *(self.named[k] for k in _FIRST if k in self.named))), Value())
 
     @property
     def given(self) -> list[Value]:
@@ -95,6 +95,7 @@ class Supervised:
     final: bool
 
 
+_FIRST = ("X", "x", "data", "dataset")
 Named = dict[str, Value]
 Body = Sequence[ast.stmt]
 MOST_CALLED = 8  # functions entered within one another
@@ -131,8 +132,6 @@ class Walk:
         self.files: dict[tuple[object, str], Rows] = {}
         self.parts: dict[tuple[int, int, str], Rows] = {}
         self.cuts: dict[tuple[str, ...], dict[str, Value]] = {}
-        self.roles: dict[int, set[str]] = {}
-        self.chosen: dict[int, Value] = {}
         self.too_much = Learned(self.script.tree, "", "", frozenset())
         self.known: dict[tuple[int, frozenset[Rows]], Learned] = {}
 
@@ -245,8 +244,6 @@ class Walk:
             return over.element
         if over.items:
             return one_of(over.items[:8])
-        if over.keys:
-            return Value()
         if over.made == "groupby":
             return Value(items=[Value(), replace(self.part_of(over, self.script.tree, "", "group"), made="")])
         return replace(derived(over), single=True, reads=over.reads, index=over.index)
@@ -269,8 +266,6 @@ class Walk:
             if len(inner.elts) == 2 and not isinstance(column, ast.Slice | ast.Constant):
                 return self.columns_by(out, self.evaluate(column, scope), node) or derived(out)
             return out if _is_all(column) else derived(out)
-        if base.made == "columns" and isinstance(inner, ast.Slice) and not _is_all(inner):
-            return Value(base.rows, made="columns")
         chooses = base.rows and not isinstance(inner, ast.Slice)
         picked = self.columns_by(base, self.evaluate(inner, scope), node) if chooses else None
         return picked or self.choose_rows(base, inner, node, scope)
@@ -330,23 +325,7 @@ class Walk:
             before[how[-1]] = base
         if len(before) > 1 and found.rows:
             self.divide(base, node, "cut")
-        out = self.part_of(base, self.script.statement(node), "", ":".join(how))
-        self.chosen[id(out)] = base
-        return out
-
-    def note_names(self, target: ast.AST, node: ast.AST, value: Value) -> None:
-        """`train = df[...]` and `valid = df[...]`: the names say that rows were divided."""
-        pairs = [(target, value)]
-        if isinstance(target, ast.Tuple) and value.items is not None and len(value.items) == len(target.elts):
-            pairs = list(zip(target.elts, value.items, strict=True))
-        known = ((one, self.chosen[id(item)]) for one, item in pairs if id(item) in self.chosen)
-        for one, base in known:
-            role = next((role for role, pattern in _ROLES if pattern.search(last_name(one))), "")
-            for rows in flat(base).rows if role else ():
-                roles = self.roles.setdefault(id(rows), set())
-                roles.add(role)
-                if len(roles) == 2:
-                    self.divide(base, node, "names")
+        return self.part_of(base, self.script.statement(node), "", ":".join(how))
 
     def set_column(
         self, base: Value, name: str | None, value: Value, target: ast.AST, made_by: ast.AST | None = None
@@ -446,6 +425,13 @@ class Walk:
             names = self.bind(callee.function.args, args, named, callee.scope, fresh=False)
             return self.evaluate(callee.function.body, Scope(names, callee.scope))
         return self.enter_function(callee.function, args, named, callee.owner, callee.scope or self.module)
+
+    def by_row(self, use: Use) -> Value:
+        """A table with what a function makes of each row of it: `df.apply(f)`, `ds.map(f)`."""
+        if use.first.function is None:
+            return use.base.with_more(use.given)
+        row = replace(derived(use.base), single=True)
+        return use.base.with_more([self.call_value(use.first, [row, *use.args[1:]], use.named)])
 
     def enter_function(
         self, function: Function, args: list[Value], named: Named, owner: Value | None, scope: Scope
@@ -560,11 +546,8 @@ def invert(node: ast.UnaryOp, item: Value) -> Value:
     if isinstance(node.op, ast.Not):
         return Value()
     out = item.keeping(derived(item), "columns", "centred", "reads")
-    if isinstance(node.op, ast.Invert):
-        if item.index is not None:
-            out.index = (item.index[0], "rest")
-        if item.cut:
-            out.cut = (*item.cut[:-1], "not " + item.cut[-1])
+    if isinstance(node.op, ast.Invert) and item.cut:
+        out.cut = (*item.cut[:-1], "not " + item.cut[-1])
     return out
 
 
@@ -586,10 +569,7 @@ def _names_of_both(op: ast.AST, left: Value, right: Value) -> Value:
     """`set(df.columns) - {"id"}`, `columns + ["extra"]`."""
     if left.made != "columns":
         left, right = right, left
-    names, more = left.names, right.names
-    listed = [item.const for item in right.items or ()]
-    if listed and all(isinstance(one, str) for one in listed):
-        more = Columns(frozenset(listed))
+    names, more = left.names, right.listed_names()
     if names is None or more is None:
         names = None
     elif isinstance(op, ast.Add | ast.BitOr):

@@ -94,19 +94,13 @@ def _by_trainers(facts: Facts, calls: list[ast.Call]) -> tuple[bool, ast.AST | N
     known = [call for call in calls if is_call(call, *_SET.arguments, *trainer)]
     open_to = (c for c in known if is_call(c, *trainer) or facts.text(c, "output_dir", 0) is None)
     written = any(_no_checkpoints(facts, call) is None for call in open_to)
-    if not known and any(last_name(call.func).endswith("Trainer") for call in calls):
-        known = facts.training.arguments
     return written, next((place for call in known if (place := _no_checkpoints(facts, call))), None)
 
 
 def _no_checkpoints(facts: Facts, call: ast.Call) -> ast.AST | None:
     """`save_strategy="no"`, `enable_checkpointing=False`."""
-    if is_call(call, *_SET.arguments):
-        given = facts.argument(call, "save_strategy")
-        off = given is not None and (last_name(given) == "NO" or facts.values.text(given) == "no")
-    else:
-        given = facts.argument(call, "enable_checkpointing")
-        off = facts.values.one(given) is False
+    given = facts.argument(call, "save_strategy") or facts.argument(call, "enable_checkpointing")
+    off = given is not None and (last_name(given) == "NO" or facts.values.one(given) in ("no", False))
     return given if off else None
 
 
@@ -119,7 +113,6 @@ def missing_fold_rules(facts: Facts) -> Iterator[Finding]:
     if any(_RE.loads.match(name) for name in facts.script.calls_by_name):
         yield from _loaded_unseen(facts)
     yield from _fixed_share(facts)
-    yield from _shared_by_all(facts)
 
 
 def _loaded_unseen(facts: Facts) -> Iterator[Finding]:
@@ -157,20 +150,6 @@ def _fixed_share(facts: Facts) -> Iterator[Finding]:
         counted = is_call(share, "len") and not re.search(r"fold|split", " ".join(roots(share)).lower())
         if (fixed or _says_folds(share)) and not counted and (over is None or _may_leave_out(facts, over)):
             yield needs_all(change, "planned-share")
-
-
-def _shared_by_all(facts: Facts) -> Iterator[Finding]:
-    """`sum(probs) / FOLDS` of what was loaded from the files that are there."""
-    loops = facts.training.fold_loops
-    listed = any(_RE.kept.search(ast.dump(call)[:600]) for call in facts.script.called(*_SET.checks))
-    listed = listed or any(_may_leave_out(facts, loop) for loop in loops)
-    counts = {facts.training.fold_count(loop) for loop in loops} - {None}
-    for node in facts.script.all(ast.BinOp) if listed else ():
-        count = node.right.value if isinstance(node.right, ast.Constant) else None
-        planned = count in counts or _says_folds(node.right)
-        summed = isinstance(node.op, ast.Div) and is_call(node.left, "sum")
-        if summed and planned and not isinstance(node.right, ast.Call):
-            yield needs_all(node, "shared-by-all")
 
 
 def _may_leave_out(facts: Facts, loop: ast.For | ast.While) -> bool:
@@ -217,10 +196,6 @@ def _loads_fold(facts: Facts, call: ast.Call, around: ast.AST, target: ast.AST) 
     if others or not _RE.loads.match(last_name(call.func)):
         return False
     names, given = names_in(target), arguments_of(call)
-    named = any(re.search(r"fold|^k$|^i$|^f$", name, re.IGNORECASE) for name in names)
-    if isinstance(around, ast.For) and not named:  # numbered weights, not parts of the data
-        listed = isinstance(around.iter, ast.Name | ast.ListComp | ast.List | ast.Tuple)
-        return any(words_in(g) & names and (listed or _RE.weights.search(ast.dump(g))) for g in given)
     read = [n for g in given for n in ast.walk(g) if isinstance(n, ast.Name)]
     paths = [*given, *(path for name in read for path in facts.values.assigned(name.id, name))]
     function = facts.script.function(call)

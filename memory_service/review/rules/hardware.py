@@ -60,8 +60,6 @@ def loaders_of(facts: Facts) -> list[Loader]:
     used = script.uses("torch", "lightning", "pytorch_lightning", "accelerate") or "torch" in script.text
     calls = script.called("DataLoader", *(heir.name for heir in script.heirs.get("DataLoader", ())))
     for call in calls if used else ():
-        if script.qualified(call.func).startswith(("torch_geometric", "dgl", "fastai", "monai")):
-            continue
         function = script.function(call)
         callers = values.callers(function)[0] if function is not None and _depends(call, function) else []
         callers = [c for c in callers if script.function(c) is not function and script.runs(c)]
@@ -617,10 +615,7 @@ def _again(facts: Facts, function: Function) -> bool:
     steps = {*parameters_of(function)} | _SET.of_each_epoch
 
     def holds(test: ast.AST) -> bool:
-        named = words_in(test)
-        if any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod) for n in ast.walk(test)):
-            return not any("epoch" in word for word in named)
-        return named <= steps
+        return words_in(test) <= steps
 
     ends = [s.test for s in function.body if isinstance(s, ast.If) and isinstance(s.body[-1], ast.Return)]
     reads = (n for n in ast.walk(function) if _reads(facts, n) or _helper_reads(facts, n))

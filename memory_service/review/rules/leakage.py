@@ -78,10 +78,7 @@ def _is_reported(facts: Facts, call: ast.Call) -> bool:
 
 
 def _assigned_columns(facts: Facts) -> Iterator[str]:
-    """It is assigned to a name that says so, or cut out of names of files: `df["path"].str.split("_")`."""
-    for node in facts.script.all(ast.Assign):
-        if any(last_name(target).lower() in _SET.groups for target in node.targets):
-            yield from (c for n in ast.walk(node.value) if (c := column_of(facts.values, n)))
+    """It is cut out of names of files: `df["path"].str.split("_")`."""
     for node in facts.script.all(ast.Assign):
         for target in node.targets:
             column = column_of(facts.values, target) if isinstance(target, ast.Subscript) else None
@@ -248,7 +245,7 @@ def _divider(facts: Facts, division: Division) -> tuple[str, ast.Call | None]:
         call = next((one for one in made if "Search" in last_name(one.func)), None)
     if not isinstance(call, ast.Call):
         return "", None
-    given = facts.values.argument(call, "folds" if division.kind == "cv" else "cv")
+    given = facts.values.argument(call, "cv")
     if given is None or facts.values.number(given) is not None:
         return "KFold", call
     made = facts.values.makers(given)
@@ -368,14 +365,12 @@ def code_rules(facts: Facts) -> Iterator[Finding]:
     certain = (fit for fit in facts.walk.fitted if fit.unconditional and fit.rows)
     fits = [fit for fit in certain if fit.what not in _SET.only_shown]
     for at, later in enumerate(fits):
-        if any(one.what == later.what and _is_later(one.rows, later.rows, alike=False) for one in fits[:at]):
+        if any(one.what == later.what and _is_later(one.rows, later.rows) for one in fits[:at]):
             yield finding("refitted-on-test", later.place, what=later.what)
 
 
 def _recoded(facts: Facts) -> Iterator[Finding]:
     """The first place that numbers rows of prediction after those of training."""
-    if facts.script.called(*_SET.shared_codes):
-        return
     script = facts.script
     lists = [ast.dump(n.slice) for n in script.all(ast.Subscript) if getattr(n.slice, "elts", [])[2:]]
     chosen = len(lists) > len({*lists})  # the same columns, by their names
@@ -393,7 +388,7 @@ def _recoded(facts: Facts) -> Iterator[Finding]:
 
 def _is_anew(facts: Facts, one: Coding, later: Coding) -> bool:
     """The later coding is of rows of prediction, or another encoder for the same column beside the first."""
-    if _is_later(one.rows, later.rows, alike=later.present):
+    if _is_later(one.rows, later.rows):
         return True
     if later.present or _roots(one.rows) & _roots(later.rows):
         return False
@@ -403,15 +398,13 @@ def _is_anew(facts: Facts, one: Coding, later: Coding) -> bool:
     return fitted or (one.place is later.place and not named)
 
 
-def _is_later(first: frozenset[Rows], later: frozenset[Rows], *, alike: bool) -> bool:
-    """Rows of validation beside those of training, or (not if `alike`) a file of prediction beside theirs."""
+def _is_later(first: frozenset[Rows], later: frozenset[Rows]) -> bool:
+    """Rows of validation beside those of training, or a file of prediction beside theirs."""
     roots = _roots(first), _roots(later)
     if roots[0] & roots[1]:
         parts = {rows.part for rows in first}, {rows.part for rows in later}
         parents = {rows.parent for rows in first}, {rows.parent for rows in later}
         return parts == ({"train"}, {"valid"}) and parents[0] == parents[1]
-    if alike:
-        return False
     named = [any(_RE.later.search(root.name) for root in side) for side in roots]
     return named == [False, True]
 
@@ -439,8 +432,6 @@ def _listed_unordered(facts: Facts) -> Iterator[Finding]:
 def _listed_twice(facts: Facts) -> Iterator[Finding]:
     """Classes listed by set() or unique() in one place and by another order in another."""
     script = facts.script
-    if not facts.training.trains and not facts.training.offers:
-        return
     classes = (node for node in script.all(ast.Assign) if _RE.classes.search(last_name(node.targets[0])))
     listed = [(node, kind) for node in classes if (kind := _order_of(node.value))]
     # `pd.factorize(df[c])[0]` counts classes as they come; `sorted(df[c].unique())` names them otherwise

@@ -23,7 +23,6 @@ from memory_service.review.source.script import (
     names_in,
     receiver,
     receiver_name,
-    unpacked,
 )
 from memory_service.review.tables import words_of
 from memory_service.review.training import BOOSTED, BOOSTERS, KERAS, TRAINS_TREES
@@ -70,11 +69,7 @@ def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]
     if name in _LOSSES and name[0].islower():
         of_torch = facts.script.qualified(called).startswith(("torch.", "F."))
         return (_LOSSES[name] if of_torch else None), None
-    makers = facts.values.makers(called)
-    if isinstance(called, ast.Subscript):
-        stated = facts.values.entries(called.value).known.get(facts.values.text(called.slice) or "")
-        makers = [stated] if isinstance(stated, ast.Call) else []
-    made = {last_name(maker.func): maker for maker in makers}
+    made = {last_name(maker.func): maker for maker in facts.values.makers(called)}
     kinds = {_LOSSES.get(name) for name in made}
     theirs = (one for name, one in made.items() if name in _LOSSES)
     theirs = (one for one in theirs if facts.script.is_of(one.func, "torch", "timm"))
@@ -213,8 +208,6 @@ def _looped(facts: Facts, node: ast.Name) -> Sequence[ast.AST]:
         over = next(iter(facts.values.sources(over)), over) if over is not None else over
         if isinstance(over, ast.Dict):
             return over.values
-        pairs = (pair for row in getattr(over, "elts", ()) for pair in unpacked(loop.target, row))
-        return [model for item, model in pairs if last_name(item) == node.id and model is not None]
     return []
 
 
@@ -377,10 +370,6 @@ def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
     """What an output went through last; "none" for a plain layer, None where it is unknown."""
     if deep > DEEPEST_ACTIVATION:
         return None
-    if isinstance(node, ast.Subscript):
-        return activation_of(facts, node.value, deep + 1)
-    if isinstance(node, ast.Attribute):
-        return "none" if node.attr == "logits" else None
     if isinstance(node, ast.Name):
         given = facts.values.last(node) or facts.values.sources(node)[:8]
         found = {activation_of(facts, one, deep + 2 - (len(given) == 1)) for one in given}

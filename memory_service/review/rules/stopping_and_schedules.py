@@ -83,18 +83,8 @@ def _imported(facts: Facts, pattern: re.Pattern[str]) -> bool:
 
 def boosted_rounds(facts: Facts, fit: ast.Call) -> float | None:
     """How many rounds a fit boosts at most; None where that cannot be told."""
-    model = receiver(fit)
-    made = facts.values.makers(model)
-    rounds, order = _rounds(facts, fit, made), facts.script.order
-    sources = [model] if isinstance(model, ast.Call) else facts.values.sources(model) if model else []
-    before = [s for s in sources if order.get(s, 0) < order[fit] or isinstance(model, ast.Call)][-1:]
-    factories = (
-        call for call in before if isinstance(call, ast.Call)
-    )  # `model = make(rounds=2000)`, the last
-    for factory in factories if rounds is None else ():
-        for function in facts.script.functions.get(last_name(factory.func), ())[:1]:
-            with facts.values.called_by(function, factory):
-                rounds = _rounds(facts, fit, made)
+    made = facts.values.makers(receiver(fit))
+    rounds = _rounds(facts, fit, made)
     return _rounds(facts, fit, made, several=True) if rounds is None else rounds
 
 

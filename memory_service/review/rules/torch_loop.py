@@ -82,8 +82,6 @@ MOST_CALLERS = 4  # functions above one another that are followed
 def mode_at(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()) -> str:
     """ "eval", "train" or "" where it is unknown."""
     script, function = facts.script, facts.script.function(call)
-    if any("eval" in name_of(context) for context in script.contexts(call)):
-        return "eval"
     earlier = takewhile(lambda other: script.order[other] < script.order[call], script.calls)
     beside = (other for other in earlier if script.function(other) is function)
     switches = [(switch, other) for other in beside if (switch := switch_of(facts, other))]
@@ -233,12 +231,10 @@ def _both_phases(facts: Facts) -> set[ast.AST]:
 
 
 def _is_model(facts: Facts, call: ast.Call) -> bool:
-    """`model(x)`, `self.model(x)`, `net.forward(x)`; not `Model(...)`."""
+    """`model(x)`, `self.model(x)`; not `Model(...)`."""
     script, name, base = facts.script, last_name(call.func), receiver(call)
     if _is_own_method(facts, call):
         return bool(call.args)
-    if name == "forward" and base is not None:
-        return bool(_RE.model.search(last_name(base)))
     if not name or name[0].isupper() or not (call.args or call.keywords):
         return False
     known = name in script.functions or name in script.classes or name in script.imports
@@ -369,9 +365,6 @@ def _turns_off(facts: Facts, node: ast.AST) -> bool:
     name = name_of(node)
     if name == "set_grad_enabled" and isinstance(node, ast.Call):
         return facts.value(node, "mode", 0) is not True
-    helper = next(iter(facts.script.functions.get(name, ())), None)
-    if name not in _SET.off and helper is not None:
-        return any(last_name(n) in _SET.off for n in ast.walk(helper))
     return bool(_RE.turns_off.search(name))
 
 
@@ -609,8 +602,6 @@ def _carries(value: ast.AST, name: str) -> bool:
     """Whether arithmetic keeps the graph of a tensor: `loss * n`, `(loss - mean) / step`."""
     if isinstance(value, ast.BinOp):
         return _carries(value.left, name) or _carries(value.right, name)
-    if isinstance(value, ast.Call) and is_call(value, "mean", "sum") and not value.args:
-        return _is(receiver(value) or value, name)
     return _is(value, name)
 
 

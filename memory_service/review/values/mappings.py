@@ -17,11 +17,9 @@ from memory_service.review.source.script import (
     all_parameters,
     arguments_of,
     grouped,
-    is_call,
     is_none,
     last_name,
     receiver,
-    texts_in,
 )
 from memory_service.review.tables import words_of
 
@@ -129,12 +127,8 @@ class Mappings:
                 return self._made(node, deep)
             case ast.BinOp(op=ast.BitOr(), left=left, right=right):
                 return _over(self.entries(left, deep), self.entries(right, deep))
-            case ast.BoolOp(values=values):
-                return _merged([self.entries(one, deep) for one in values if not _is_nothing(one)])
             case ast.Name():
                 return self._named(node, deep)
-            case ast.Attribute(attr="__dict__", value=base):
-                return self._fields(base, deep)
         return self._defined(node, deep)
 
     def _defined(self, node: ast.AST, deep: int) -> Entries:
@@ -159,10 +153,6 @@ class Mappings:
             return self._given(node, deep)
         if name in ("asdict", "vars") and node.args:
             return self._fields(node.args[0], deep)
-        if name in _SET.own_copies and isinstance(node.func, ast.Attribute) and not node.args:
-            base = node.func.value
-            copied = self.entries(base, deep)
-            return copied if not copied.open or name == "copy" else self._fields(base, deep)
         if name in _SET.holders and node.args:
             return self.entries(node.args[0], deep)
         if name in _SET.text_loaders and node.args:
@@ -247,10 +237,6 @@ class Mappings:
             behind = later and not {*script.loops(node)} & {*script.loops(change)}
             if other or behind or change in (node, *script.above(node)):
                 continue
-            if is_call(change, "setdefault", "pop"):
-                kept = {key: value for key, value in out.known.items() if key not in texts_in(change)}
-                out = Entries(kept, open=True)
-                continue
             more = self._given(change, deep) if isinstance(change, ast.Call) else _UNKNOWN
             if isinstance(change, ast.AugAssign):
                 more = self.entries(change.value, deep)
@@ -267,7 +253,7 @@ class Mappings:
         script = self._script
         stated = [(target, node) for node in script.all(ast.Assign) for target in node.targets]
         grown: list[tuple[ast.AST | None, ast.AST]] = [
-            *((receiver(call), call) for call in script.called("update", "setdefault", "pop")),
+            *((receiver(call), call) for call in script.called("update")),
             *((target.value, node) for target, node in stated if isinstance(target, ast.Subscript)),
             *((node.target, node) for node in script.all(ast.AugAssign) if isinstance(node.op, ast.BitOr)),
         ]

@@ -20,7 +20,6 @@ from memory_service.review.source.script import (
     Script,
     all_parameters,
     grouped,
-    is_call,
     is_of_self,
     last_name,
     receiver,
@@ -118,10 +117,6 @@ def computed(of: Of, node: ast.AST) -> Known:
             change = {ast.Not: operator.not_, ast.USub: operator.neg}.get(type(op), operator.pos)
             found = of(operand)
             return [change(value) for value in found] if found is not None else None
-        case ast.BoolOp(op=op, values=[left, *others]):
-            first = _single(of(left))
-            ends = bool(first) is isinstance(op, ast.Or)
-            return [first] if ends else of(others[0]) if len(others) == 1 else None
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             return _pairs(_COMPARED[type(op)], of(left), of(right))
         case ast.JoinedStr():
@@ -336,8 +331,6 @@ class Values:
     def origin(self, node: ast.AST, deep: int = 0) -> ast.AST:
         """Where the value of an expression is written: what to edit for another one."""
         found = self.definitions(node)
-        if is_call(node, "int") and node.args:
-            found = [node.args[0]]
         if deep > DEEPEST_DEFINITION or len(found) != 1 or not hasattr(found[0], "lineno"):
             return node
         return self.origin(found[0], deep + 1)  # type: ignore[arg-type]

@@ -58,9 +58,6 @@ def parameter_rules(facts: Facts) -> Iterator[Finding]:
         yield from _rates(facts, call)
         yield from _unknown_arguments(facts, call)
         yield from _removed(facts, call)
-        of_torchvision = facts.script.qualified(call.func).startswith("torchvision.models.")
-        if of_torchvision and "pretrained" in keyword_names(call):
-            yield wrong(call, "torchvision-pretrained", name=last_name(call.func))
 
 
 def _thrown_away(facts: Facts) -> Iterator[Finding]:
@@ -322,10 +319,9 @@ class Removed:
 
 def parameters_of(qualified: str) -> list[str]:
     """Parameters by the dotted name of what is called; none for a call that is not known."""
-    qualified = qualified.replace("pytorch_lightning.", "lightning.pytorch.", 1)
-    if qualified.startswith("lightning.") and not qualified.startswith("lightning.pytorch."):
-        qualified = qualified.replace("lightning.", "lightning.pytorch.", 1)
-    return _signatures().get(qualified, [])
+    return _signatures().get(
+        re.sub(r"^(pytorch_)?lightning\.(pytorch\.)?", "lightning.pytorch.", qualified), []
+    )
 
 
 def removed_of(name: str) -> list[Removed]:
