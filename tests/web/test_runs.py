@@ -241,6 +241,24 @@ def test_a_script_that_uses_all_minutes_has_missed_no_deadline_of_its_first_part
     assert "which the script fits first" in text_of(telling, f"/browse/plans/{plan['plan_id']}")
 
 
+TOLD_ALONE: dict[str, Any] = {
+    "folds": 3, "epochs": 5, "seeds": 2, "batch_size": 8, "image_size": 64, "n_classes": 3,
+    "metric_direction": "max", "n_gpus": 2, "grad_accumulation": 4, "learning_rate": 0.001, "num_workers": 2,
+    "metric": "auc", "mode": "infer", "n_train": 100, "n_test": 10, "minutes": 5, "reserve_minutes": 1,
+    "optimizer": "adamw",
+}  # fmt: skip
+
+
+def test_what_a_run_tells_alone_has_a_page(telling: Site):
+    """That of `reserve_minutes` without `minutes` was a 500."""
+    for name, value in TOLD_ALONE.items():
+        start = {"task": "image-classification", "gpu": "t4", "model": "resnet18", name: value}
+        key = str(post(telling, "/runs", start)["run_id"])
+        assert "resnet18" in text_of(telling, f"/browse/runs/{key}"), name
+        post(telling, f"/runs/{key}/finish", {"status": "completed"})
+        assert "resnet18" in text_of(telling, f"/browse/runs/{key}"), name
+
+
 def test_what_a_run_showed_of_its_input_pipeline_is_told_as_such(telling: Site):
     key = begun(telling, num_workers=4, precision="fp16")
     quick = [epoch(n, seconds=0.5, loader_wait_percent=0.5) for n in range(5)]
