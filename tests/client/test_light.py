@@ -38,8 +38,11 @@ def test_a_script_that_watches_loads_nothing_heavy():
     loaded = json.loads(done.stdout)
     assert not HEAVY & {name.partition(".")[0] for name in loaded}
     own = {name for name in loaded if name.startswith("memory_service.")}
-    rooms = {"memory_service.domain", "memory_service.domain.logs", "memory_service.domain.monitoring"}
-    pure = ("memory_service.domain.logs.", "memory_service.domain.monitoring.event")
+    rooms = {f"memory_service.domain{room}" for room in ("", ".common", ".logs", ".monitoring")}
+    pure = (
+        "memory_service.domain.logs.", "memory_service.domain.monitoring.event",
+        "memory_service.domain.common.tables",
+    )  # fmt: skip
     assert not [name for name in own - rooms if not name.startswith(("memory_service.client", *pure))]
 
 
